@@ -1,0 +1,41 @@
+# Two commands on a fresh machine: `make test` and (with the engine) `make demo`. Everything is set up by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+ARGS   ?=
+
+.PHONY: test deep lint types check bench pictures clean help
+
+help: ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(STAMP)
+
+test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+deep: $(STAMP) ## the long random runs
+	PENSTOCK_DEEP=1 $(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy
+	$(BIN)/mypy
+
+check: lint types test ## what CI runs
+
+bench: $(STAMP) ## the kernel's benchmark; writes bench/results/
+	$(BIN)/python bench/kernel.py $(ARGS)
+
+pictures: $(STAMP) ## the pictures of docs/
+	$(BIN)/python docs/make_pictures.py
+
+clean: ## removes what was made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

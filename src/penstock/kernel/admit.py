@@ -1,0 +1,123 @@
+"""Admit: a stream's raw rows get their event time; those without a usable one, or with a known id, are told apart.
+
+The same pass observes what the watermark needs: the newest time and mark by partition, and how late events are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from penstock.kernel.elements import dead_schema
+from penstock.kernel.expressions import compile
+from penstock.kernel.plan import POSITION
+from penstock.model.expressions import bind
+from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, Instant, show_duration
+from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
+
+_BOUNDS = np.array(BOUNDS, dtype=np.int64)
+
+
+@dataclass
+class Admitted:
+    """A stream's rows with `__at`, the refused ones by position and reason, and what was observed of time."""
+
+    rows: pl.DataFrame
+    dead: pl.DataFrame
+    observed: Observation
+
+
+@dataclass
+class Distinct:
+    """Rows whose ids are new, the positions of duplicates and of rows too old to tell, and the ids to remember."""
+
+    rows: pl.DataFrame
+    duplicates: pl.DataFrame
+    old: pl.DataFrame
+    dead: pl.DataFrame
+    ids: pl.DataFrame
+
+
+def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> Admitted:
+    """Gives rows their event time. `newest` is the newest event time of earlier commits."""
+    if stream.event_time is None:
+        rows = frame.with_columns(pl.lit(0, pl.Int64).alias("__at"))
+        return Admitted(rows, pl.DataFrame(schema=dead_schema()), Observation())
+    time = compile(bind(stream.event_time, stream.schema))
+    errors = [time.error]
+    columns = [time.value.to_physical().alias("__at")]
+    if isinstance(stream.watermark, Punctuated):
+        mark = compile(bind(stream.watermark.mark, stream.schema))
+        errors.append(mark.error)
+        columns.append(mark.value.to_physical().alias("__mark"))
+    at = pl.col("__at")
+    reasons = [error for error in errors if error is not None]
+    reasons.append(pl.when(at.is_null()).then(pl.lit("the event time is null")))
+    if stream.max_ahead is not None:
+        ahead = f"the event time is more than {show_duration(stream.max_ahead)} ahead"
+        reasons.append(pl.when(at > now + stream.max_ahead).then(pl.lit(ahead)))
+    rows = frame.with_columns(columns).with_columns(pl.coalesce(reasons).alias("__reason"))
+    dead = rows.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))
+    rows = rows.filter(pl.col("__reason").is_null()) if dead.height else rows
+    observed = _observe(stream, rows, newest)
+    return Admitted(rows.drop("__reason", "__mark", strict=False), dead, observed)
+
+
+def _observe(stream: Stream, rows: pl.DataFrame, newest: Instant) -> Observation:
+    if stream.watermark is None or not rows.height:
+        return Observation()
+    marked = "__mark" in rows.columns
+    found = rows.group_by("__partition").agg(
+        pl.col("__at").max(), (pl.col("__mark").max() if marked else pl.lit(None, pl.Int64)).alias("__newest_mark")
+    )
+    partitions = {p: Seen(at, mark) for p, at, mark in found.iter_rows()}
+    if not isinstance(stream.watermark, Percentile):
+        return Observation(partitions)
+    lateness = np.maximum(newest - rows["__at"].to_numpy(), 0)
+    buckets = np.minimum(np.searchsorted(_BOUNDS, lateness, side="left"), len(_BOUNDS) - 1)
+    numbers, counts = np.unique(buckets, return_counts=True)
+    return Observation(partitions, dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+
+
+def distinct(stream: Stream, rows: pl.DataFrame, known: pl.DataFrame, watermark: Instant) -> Distinct:
+    """Tells duplicates apart: rows whose id is in `known`, or stands at an earlier position of the same epoch.
+
+    Rows older than the horizon within which ids are known cannot be told, and count as late.
+    """
+    positions = list(POSITION)
+    nothing = rows.select(positions).clear()
+    if stream.id is None:
+        return Distinct(rows, nothing, nothing, pl.DataFrame(schema=dead_schema()), known)
+    identity = compile(bind(stream.id, stream.schema))
+    told = rows.with_columns(identity.value.alias("__id")).sort(positions)
+    dead = pl.DataFrame(schema=dead_schema())
+    if identity.error is not None:
+        told = told.with_columns(identity.error.alias("__reason"))
+        dead = told.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))
+        told = told.filter(pl.col("__reason").is_null()).drop("__reason")
+    nameless = told.filter(pl.col("__id").is_null())
+    named = told.filter(pl.col("__id").is_not_null())
+    old = named.clear()
+    if watermark > BEGINNING:
+        old = named.filter(pl.col("__at") < watermark - stream.id_horizon)
+        named = named.filter(pl.col("__at") >= watermark - stream.id_horizon)
+    seen = named.join(known, on="__id", how="semi")
+    fresh = named.join(known, on="__id", how="anti", maintain_order="left")
+    first = pl.col("__id").is_first_distinct()
+    again = fresh.filter(~first)
+    accepted = fresh.filter(first)
+    return Distinct(
+        pl.concat([nameless, accepted]).drop("__id"),
+        pl.concat([seen.select(positions), again.select(positions)]),
+        old.select(positions),
+        dead,
+        pl.concat([known, accepted.select(known.columns)]),
+    )
+
+
+def forget(stream: Stream, known: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
+    """The ids that are still within the horizon."""
+    return known.filter(pl.col("__at") >= watermark - stream.id_horizon) if watermark > BEGINNING else known

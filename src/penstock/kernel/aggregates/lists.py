@@ -1,0 +1,63 @@
+"""Work on the elements of a list column, all rows at once: explode, compute, and put back.
+
+>>> frame = pl.DataFrame({"k": ["a", "b"], "bag": [[{"v": 1, "times": 1}, {"v": 1, "times": 1}], []]})
+>>> tally(frame, "bag", ["v"]).to_dict(as_series=False)
+{'k': ['a', 'b'], 'bag': [[{'v': 1, 'times': 2}], []]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+#: The number of the row that an element comes from.
+ROW = "__row"
+
+
+def elements(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The structs in a list column, one row each, with the number of the row that they come from."""
+    rows = frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias(ROW), name)
+    return rows.explode(name, empty_as_null=False, keep_nulls=False).unnest(name)
+
+
+def blank(frame: pl.DataFrame) -> pl.DataFrame:
+    """As many rows, to put answers back into."""
+    return frame.select(pl.int_range(pl.len()).alias("__all"))
+
+
+def put_back(frame: pl.DataFrame, found: pl.DataFrame, fill: dict[str, pl.Expr]) -> pl.DataFrame:
+    """The frame with the columns of `found` by row number; rows that it lacks get `fill`."""
+    numbered = frame.drop(found.columns, strict=False).with_row_index(ROW)
+    joined = numbered.join(found, on=ROW, how="left", maintain_order="left").drop(ROW)
+    return joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items())
+
+
+def gather(frame: pl.DataFrame, name: str, found: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the list column `name` made of the rows of `found`, as structs, in their order."""
+    parts = [column for column in found.columns if column != ROW]
+    structs = found.select(ROW, pl.struct(parts).alias(name))
+    empty = pl.lit([], dtype=pl.List(structs.schema[name]))
+    return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(name), {name: empty})
+
+
+def tally(frame: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
+    """Adds up `times` of equal elements of a list column, drops those that come to zero, and sorts the others."""
+    return gather(frame, name, total(elements(frame, name), by))
+
+
+def total(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """`tally` on elements."""
+    sortable = [column for column in by if not found.schema[column].is_nested()]
+    counted = found.group_by(ROW, *by).agg(pl.col("times").sum()).filter(pl.col("times") != 0)
+    return counted.sort(ROW, *sortable)
+
+
+def exploded(name: str) -> pl.Expr:
+    """The elements of all lists of a group. Inside `group_by(…).agg(…)`."""
+    return pl.col(name).explode(empty_as_null=False, keep_nulls=False)
+
+
+def field_of(name: str, part: str) -> pl.Expr:
+    """The lists of one part of the structs in a list column."""
+    return pl.col(name).list.eval(pl.element().struct.field(part)).alias(name)

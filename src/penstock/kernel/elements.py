@@ -1,0 +1,130 @@
+"""Events on columns, on their way to a view: the stream's steps and the view's expressions, as one lazy query.
+
+Rows on which an expression fails are told apart only where an expression can fail at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from penstock.kernel.expressions import Compiled, compile
+from penstock.kernel.plan import POSITION, Plan, normalised
+from penstock.model.expressions import bind
+from penstock.model.stream import Branch, Select, Where, WithTime
+from penstock.model.types import Schema
+
+ERROR = pl.col("__error")
+HIDDEN = ("__at", *POSITION)
+
+
+@dataclass
+class Elements:
+    """What reaches the view, and the positions and reasons of the rows that failed on the way."""
+
+    good: pl.LazyFrame
+    dead: pl.DataFrame
+
+
+def dead_schema() -> dict[str, pl.DataType]:
+    return {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64(), "__reason": pl.String()}
+
+
+class _Walk:
+    """The lazy query as it grows, step by step."""
+
+    def __init__(self, frame: pl.LazyFrame, schema: Schema) -> None:
+        self.frame, self.schema = frame, schema
+        self.hidden = list(HIDDEN)
+        self.fallible = False
+
+    def compile(self, text: str) -> Compiled:
+        return compile(bind(text, self.schema))
+
+    def fail(self, *errors: pl.Expr | None) -> None:
+        """Notes the first error of a row; it is not asked again."""
+        found = [error for error in errors if error is not None]
+        if not found:
+            return
+        known = [ERROR] if self.fallible else []
+        self.frame = self.frame.with_columns(pl.coalesce(*known, *found).alias("__error"))
+        if not self.fallible:
+            self.hidden.append("__error")
+        self.fallible = True
+
+    def where(self, text: str) -> None:
+        condition = self.compile(text)
+        self.fail(condition.error)
+        keep = condition.value
+        self.frame = self.frame.filter(keep.fill_null(False) | ERROR.is_not_null() if self.fallible else keep)
+
+    def with_time(self, text: str) -> None:
+        moved = self.compile(text)
+        null = pl.when(moved.value.is_null()).then(pl.lit("the event time is null"))
+        self.fail(moved.error, null)
+        self.frame = self.frame.with_columns(moved.value.to_physical().alias("__at"))
+
+    def select(self, step: Select) -> None:
+        made = {name: self.compile(text) for name, text in step.columns}
+        self.fail(*(column.error for column in made.values()))
+        self.frame = self.frame.select(*self.hidden, *(column.value.alias(name) for name, column in made.items()))
+        assert step.schema is not None
+        self.schema = step.schema
+
+
+def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
+    """The elements that a branch makes of admitted events (rows of the stream with `__at` and their position)."""
+    walk = _Walk(frame.lazy(), branch.source.schema)
+    if branch.source.sign is not None:
+        sign = walk.compile(branch.source.sign)
+        wrong = pl.when(sign.value.is_in([1, -1]).fill_null(False).not_()).then(pl.lit("the sign must be +1 or -1"))
+        walk.frame = walk.frame.with_columns(sign.value.cast(pl.Int8, strict=False).alias("__sign"))
+        walk.hidden.append("__sign")
+        walk.fail(sign.error, wrong)
+    elif plan.view.signed:
+        walk.frame = walk.frame.with_columns(pl.lit(1, pl.Int8).alias("__sign"))
+        walk.hidden.append("__sign")
+    for step in branch.steps:
+        if isinstance(step, Where):
+            walk.where(step.condition)
+        elif isinstance(step, WithTime):
+            walk.with_time(step.expression)
+        elif isinstance(step, Select):
+            walk.select(step)
+    return _present(plan, walk)
+
+
+def _present(plan: Plan, walk: _Walk) -> Elements:
+    """The view's own expressions: keys, inputs of windows and aggregates, filters."""
+    view = plan.view
+    keys = {name: walk.compile(text) for name, text in view.keys}
+    inputs = {text: walk.compile(text) for text in plan.inputs}
+    errors = [column.error for column in keys.values()]
+    errors += [inputs[text].error for text in view.windows.inputs]
+    for _, aggregate in view.aggregates:
+        where = None if aggregate.where is None else inputs[aggregate.where]
+        errors += [] if where is None else [where.error]
+        for text in aggregate.inputs:
+            error = inputs[text].error
+            if error is not None and where is not None:  # behind a filter only the rows that pass it can fail
+                error = pl.when(where.value).then(error)
+            errors.append(error)
+    walk.fail(*errors)
+    frame = walk.frame
+    dead = pl.DataFrame(schema=dead_schema())
+    if walk.fallible:
+        collected = frame.collect()
+        failed = collected.filter(ERROR.is_not_null())
+        if failed.height:
+            dead = failed.select(*POSITION, ERROR.alias("__reason"))
+            collected = collected.filter(ERROR.is_null())
+        frame = collected.lazy()
+    return Elements(
+        frame.select(
+            *(name for name in walk.hidden if name != "__error"),
+            *(normalised(keys[name].value, plan.key_types[name]).alias(name) for name in plan.keys),
+            *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
+        ),
+        dead,
+    )

@@ -1,0 +1,163 @@
+"""From a bound expression to Polars: one column of values and, only where it can fail, one of failures.
+
+>>> from penstock.model.expressions import bind
+>>> from penstock.model.types import Schema
+>>> compile(bind("price > 10", Schema.parse("price int"))).error is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import takewhile
+
+import polars as pl
+
+from penstock.errors import DefinitionError
+from penstock.kernel.expressions.casts import cast
+from penstock.kernel.expressions.dtypes import constant, dtype
+from penstock.kernel.expressions.logic import LOGIC
+from penstock.kernel.expressions.numbers import NUMBERS
+from penstock.kernel.expressions.outcome import Rule, outcome
+from penstock.kernel.expressions.text import TEXT
+from penstock.kernel.expressions.time import TIME
+from penstock.model.expressions import Bound
+from penstock.model.expressions.order import order
+from penstock.model.expressions.tree import Call, Column, Literal, Node
+
+_RULES: dict[str, Rule] = {**LOGIC, **NUMBERS, **TEXT, **TIME, "cast": cast}
+_FINE = pl.lit(None, dtype=pl.String)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Columns for Polars. Where `error` is a text, the row fails with it and `value` means nothing; None: never."""
+
+    value: pl.Expr
+    error: pl.Expr | None
+
+
+def compile(bound: Bound) -> Compiled:
+    """The expression as Polars evaluates it; one that is outside the kernel is refused."""
+    if bound.tree is None:
+        raise DefinitionError(f"«{bound.text}» is Spark's to evaluate", detail=bound.outside)
+    return _node(bound.tree)
+
+
+def _node(node: Node) -> Compiled:
+    match node:
+        case Column(name=name):
+            return Compiled(pl.col(name), None)
+        case Literal():
+            return Compiled(constant(node), None)
+        case Call(name="and"):
+            return _and_or(node, decided=False)
+        case Call(name="or"):
+            return _and_or(node, decided=True)
+        case Call(name="case"):
+            return _case(node)
+        case Call(name="coalesce"):
+            return _coalesce(node)
+        case Call(name="in"):
+            return _in(node)
+        case Call(name="nanvl"):
+            return _nanvl(node)
+        case Call():
+            return _call(node)
+
+
+def _call(call: Call) -> Compiled:
+    args = [_node(arg) for arg in call.args]
+    how = order(call.name)
+    own = outcome(_RULES[call.name](call, *(arg.value for arg in args)))
+    error = _in_turn(args[::-1] if how == "reversed" else args, stop_at_null=how != "eager")
+    if own.fails is None:
+        return Compiled(own.value, error)
+    if call.safe:
+        return Compiled(pl.when(own.fails).then(None).otherwise(own.value), error)
+    failure = pl.when(own.fails).then(pl.lit(own.reason) if isinstance(own.reason, str) else own.reason).otherwise(_FINE)
+    return Compiled(own.value, failure if error is None else pl.coalesce(error, failure))
+
+
+def _in_turn(args: Sequence[Compiled], *, stop_at_null: bool) -> pl.Expr | None:
+    """The first failure of arguments that are evaluated one after the other; after a null none is, if so."""
+    error: pl.Expr | None = None
+    for arg in reversed(args):
+        later = error
+        if later is not None and stop_at_null:
+            later = pl.when(arg.value.is_not_null()).then(later).otherwise(_FINE)
+        error = _first(arg.error, later)
+    return error
+
+
+def _first(error: pl.Expr | None, later: pl.Expr | None) -> pl.Expr | None:
+    if error is None or later is None:
+        return later if error is None else error
+    return pl.coalesce(error, later)
+
+
+def _only_if(condition: pl.Expr, error: pl.Expr | None) -> pl.Expr | None:
+    return None if error is None else pl.when(condition).then(error).otherwise(_FINE)
+
+
+def _and_or(call: Call, *, decided: bool) -> Compiled:
+    left, right = (_node(arg) for arg in call.args)
+    undecided = (left.value if not decided else ~left.value).fill_null(True)
+    value = left.value | right.value if decided else left.value & right.value
+    return Compiled(value, _first(left.error, _only_if(undecided, right.error)))
+
+
+def _case(call: Call) -> Compiled:
+    *branches, default = (_node(arg) for arg in call.args)
+    value, error = default.value, default.error
+    for condition, result in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
+        value = pl.when(condition.value).then(result.value).otherwise(value)
+        if result.error is not None or error is not None:
+            fine = _FINE
+            chosen = pl.when(condition.value).then(fine if result.error is None else result.error)
+            error = chosen.otherwise(fine if error is None else error)
+        error = _first(condition.error, error)
+    return Compiled(value.cast(dtype(call.type)) if _all_null(call) else value, error)
+
+
+def _all_null(call: Call) -> bool:
+    return all(isinstance(arg, Literal) and arg.value is None for arg in (*call.args[1::2], call.args[-1]))
+
+
+def _coalesce(call: Call) -> Compiled:
+    needed = [*takewhile(lambda arg: not isinstance(arg, Literal), call.args)]
+    needed += call.args[len(needed) : len(needed) + 1]  # nothing is looked at after a constant, which is no null
+    args = [_node(arg) for arg in needed]
+    error: pl.Expr | None = None
+    for arg in reversed(args):
+        error = _first(arg.error, _only_if(arg.value.is_null(), error))
+    return Compiled(pl.coalesce(*(arg.value for arg in args)), error)
+
+
+def _in(call: Call) -> Compiled:
+    value, *others = (_node(arg) for arg in call.args)
+    if all(isinstance(arg, Literal) for arg in call.args[1:]):
+        return Compiled(_among(value.value, [arg for arg in call.args[1:] if isinstance(arg, Literal)]), value.error)
+    hits = [value.value == other.value for other in others]
+    error: pl.Expr | None = None
+    for hit, other in zip(reversed(hits), reversed(others), strict=True):
+        error = _first(other.error, _only_if(~hit.fill_null(False), error))
+    found = reduce(lambda left, right: left | right, hits)
+    return Compiled(found, _first(value.error, _only_if(value.value.is_not_null(), error)))
+
+
+def _among(value: pl.Expr, constants: list[Literal]) -> pl.Expr:
+    """A null among the constants makes «no» an «unknown»."""
+    known = [literal for literal in constants if literal.value is not None]
+    hits = [value == constant(literal) for literal in known]
+    found = reduce(lambda left, right: left | right, hits) if hits else pl.lit(False)
+    return found if len(known) == len(constants) else pl.when(found).then(True).otherwise(None)
+
+
+def _nanvl(call: Call) -> Compiled:
+    first, second = (_node(arg) for arg in call.args)
+    is_nan = first.value.is_nan()
+    value = pl.when(is_nan).then(second.value).otherwise(first.value)
+    return Compiled(value, _first(first.error, _only_if(is_nan, second.error)))

@@ -1,0 +1,187 @@
+"""Fire: judges the triggers of windows and makes panes, for all windows of a commit at once.
+
+The caller brings the windows that the commit touched and those that time has made due (`due`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from penstock.kernel.aggregates import Columns
+from penstock.kernel.merge import is_closed, is_complete
+from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, shown
+from penstock.kernel.triggers import Moment, apply
+from penstock.model.time import Instant
+from penstock.model.triggers import Completeness, Never, Trigger
+from penstock.model.windows import Counted
+
+PANE = ("__insert", "__timing", "__index", "__final")
+
+
+@dataclass(frozen=True)
+class Time:
+    """A commit's time: the watermark when it began and when it ends, the clock, and the percentile watermarks."""
+
+    before: Instant
+    after: Instant
+    now: Instant
+    reached: Callable[[float], Instant]
+
+
+@dataclass
+class Fired:
+    """The windows after they were judged: those that live on, those that are closed, and the panes."""
+
+    live: pl.DataFrame
+    closed: pl.DataFrame
+    panes: pl.DataFrame
+    ghosts: pl.DataFrame
+
+
+def due(plan: Plan, time: Time) -> pl.Expr:
+    """Which stored windows time alone may have made ready. A superset does no harm."""
+    conditions = [pl.col("__wake"), ~pl.col("__finished") & (plan.trigger.due() <= time.now)]
+    if plan.view.windows.ends_in_event_time:
+        passed = pl.col(END).is_between(time.before, time.after, closed="right")
+        conditions += [passed, is_closed(plan, time.after)]
+        furthest = max((time.reached(percent) for percent in percents(plan.view.firing)), default=time.after)
+        if furthest > time.after:
+            conditions.append(pl.col(END).is_between(time.after, furthest, closed="right"))
+    return pl.any_horizontal(*conditions)
+
+
+def percents(trigger: Trigger) -> list[float]:
+    """The percentages of completeness that a trigger asks for."""
+    own = [trigger.percent] if isinstance(trigger, Completeness) else []
+    return own + [percent for part in trigger.parts for percent in percents(part)]
+
+
+def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
+    """A pane's columns: key, window, values, whether it inserts or retracts, timing, index, final."""
+    schema: dict[str, pl.DataType] = {**plan.key_types, START: pl.Int64(), END: pl.Int64()}
+    schema |= {part.columns.name: part.columns.result for part in plan.aggregates}
+    kinds: dict[str, pl.DataType] = dict(
+        zip(PANE, (pl.Boolean(), pl.String(), pl.Int64(), pl.Boolean()), strict=True)
+    )
+    return schema | kinds
+
+
+def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fired:
+    """Judges each window once. `ghosts` are those of the rows' keys."""
+    if plan.view.firing == Never():
+        gone = is_closed(plan, time.after)
+        return Fired(rows.filter(~gone), rows.filter(gone), pl.DataFrame(schema=pane_schema(plan)), ghosts)
+    complete = is_complete(plan, time.after)
+    before = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, time.before)
+    rows = rows.with_columns(
+        complete.alias("__complete"),
+        (complete & ~before).alias("__passes"),
+        is_closed(plan, time.after).alias("__closed"),
+    )
+    moment = Moment(
+        time.now, pl.col("__complete"), pl.col("__closed"), lambda percent: pl.col(END) <= time.reached(percent)
+    )
+    rows = rows.with_columns((~pl.col("__finished") & plan.trigger.ready(moment)).alias("__ready"))
+    ready, new = pl.col("__ready"), pl.col("__new") > 0
+    shows = new | pl.col("__passes") if plan.view.firing.fires_unchanged else new
+    rest = ~ready & ~pl.col("__finished") & pl.col("__closed") & new & plan.trigger.shows_rest()
+    rows = rows.with_columns(((ready & shows) | rest).alias("__fires"))
+    updates, finished = plan.trigger.fired(moment)
+    rows = rows.with_columns(
+        *apply(ready, updates),
+        (pl.col("__finished") | (ready & finished)).alias("__finished"),
+        (ready & ~finished if plan.trigger.chains else pl.lit(False)).alias("__wake"),
+    )
+    firing = rows.filter(pl.col("__fires"))
+    if not firing.height:
+        return _sorted_out(plan, rows, pl.DataFrame(schema=pane_schema(plan)), ghosts)
+    panes, firing, ghosts = _panes(plan, firing, ghosts)
+    rest_of = rows.filter(~pl.col("__fires"))
+    return _sorted_out(plan, pl.concat([rest_of, firing.select(rest_of.columns)]), panes, ghosts)
+
+
+def _sorted_out(plan: Plan, rows: pl.DataFrame, panes: pl.DataFrame, ghosts: pl.DataFrame) -> Fired:
+    live, closed = rows.filter(~pl.col("__closed")), rows.filter("__closed")
+    if ghosts.height and closed.height:
+        gone = closed.select(*plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END))
+        ghosts = ghosts.join(gone, on=[*plan.keys, OWNER_START, OWNER_END], how="anti", nulls_equal=True)
+    return Fired(live.select(*plan.state_schema), closed.select(*plan.state_schema), panes, ghosts)
+
+
+def present(columns: list[Columns], frame: pl.DataFrame) -> list[pl.Series]:
+    """The answers of several aggregates; those that are expressions in one pass."""
+    expressions = [(part, part.present_expr()) for part in columns]
+    cheap = frame.select(e.alias(part.name) for part, e in expressions if e is not None)
+    return [cheap[part.name] if e is not None else part.present(frame) for part, e in expressions]
+
+
+def _panes(
+    plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The panes of the windows that fire, and their state after that."""
+    names = [part.columns.name for part in plan.aggregates]
+    columns = plan.pending if plan.discarding else [part.columns for part in plan.aggregates]
+    values = [series.alias(name) for name, series in zip(names, present(columns, firing), strict=True)]
+    timing = (
+        pl.when(~pl.col("__complete"))
+        .then(pl.lit("early"))
+        .when(pl.col("__passes"))
+        .then(pl.lit("on time"))
+        .otherwise(pl.lit("late"))
+    )
+    firing = firing.with_columns(timing.alias("__timing"))
+    window = [pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END)]
+    shown_now = firing.select(
+        *plan.keys, START, END, "__timing", "__index", pl.col("__closed").alias("__final"), *window
+    ).with_columns(pl.lit(True).alias("__insert"), *values)
+    panes = [shown_now]
+    nothing = pl.lit(False)
+    if plan.retracting:
+        retracted, ghosts = _retractions(plan, firing, ghosts)
+        panes = [*retracted, shown_now]
+        if plan.view.signed:
+            nothing = pl.col("__rows") == 0  # all its rows were taken back: nothing stands
+            panes[-1] = shown_now.filter(firing["__rows"] != 0)
+    updates = [
+        pl.lit(0, pl.Int64).alias("__new"),
+        (pl.col("__index") + (~nothing).cast(pl.Int64)).alias("__index"),
+    ]
+    for part in plan.pending:
+        zero = part.zero()
+        updates += [pl.lit(zero[name], kind).alias(name) for name, kind in part.fields.items()]
+    if plan.retracting:
+        updates.append(pl.when(~nothing).then(pl.col("__index")).alias("__shown"))
+    after = firing.with_columns(updates)
+    if plan.retracting:
+        after = after.with_columns(series.alias(shown(name)) for name, series in zip(names, values, strict=True))
+    order = [*plan.keys, OWNER_START, OWNER_END, "__insert", START, END, "__index"]
+    schema = pane_schema(plan)
+    columns_of = [*schema, OWNER_START, OWNER_END]
+    together = pl.concat([frame.select(columns_of) for frame in panes])
+    return together.sort(order).select(*schema), after, ghosts
+
+
+def _retractions(
+    plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame
+) -> tuple[list[pl.DataFrame], pl.DataFrame]:
+    """What stood for the firing windows, or for windows that they absorbed, is taken back."""
+    taken_back = [
+        pl.lit(False).alias("__insert"),
+        pl.lit(False).alias("__final"),
+        pl.col("__shown").alias("__index"),
+        *(pl.col(shown(part.columns.name)).alias(part.columns.name) for part in plan.aggregates),
+    ]
+    own = firing.filter(pl.col("__shown").is_not_null()).with_columns(
+        *taken_back, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END)
+    )
+    if not ghosts.height:
+        return [own], ghosts
+    owner = [*plan.keys, OWNER_START, OWNER_END]
+    owners = firing.select(
+        *plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END), "__timing"
+    )
+    haunted = ghosts.join(owners, on=owner, nulls_equal=True).with_columns(taken_back)
+    return [own, haunted], ghosts.join(owners, on=owner, how="anti", nulls_equal=True)

@@ -1,0 +1,266 @@
+"""A view on the kernel in this process: state in memory, commits as the engine makes them. For tests and for a try.
+
+The engine on Spark does the same with reduce in Spark's tasks and state in the store.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from penstock.errors import DefinitionError
+from penstock.kernel.admit import admit, distinct, forget
+from penstock.kernel.expressions import dtype
+from penstock.kernel.fire import Time, due, fire, present
+from penstock.kernel.merge import merge, number, widen
+from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.reduce import Reduced, combine, reduce
+from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.expressions import bind
+from penstock.model.stream import Stream, Transform
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.view import View
+from penstock.model.watermarks import Observation, Tracker
+from penstock.model.windows import Counted, Interval
+
+Cut = Callable[[pl.DataFrame], Sequence[pl.DataFrame]]
+
+
+class LocalKernel:
+    """Runs one view on the kernel, commit by commit. `cut` splits an epoch's rows into batches, as tasks would."""
+
+    def __init__(self, view: View, cut: Cut = lambda rows: [rows]) -> None:
+        check_local(view)
+        self.view, self.plan, self._cut = view, Plan(view), cut
+        self.streams: dict[str, Stream] = {source.name: source for source in view.input.sources}
+        self.trackers = {n: Tracker(s.watermark) for n, s in self.streams.items() if s.watermark is not None}
+        self.live = pl.DataFrame(schema=self.plan.state_schema)
+        self.final = pl.DataFrame(schema=self.plan.value_schema)
+        self.ghosts = pl.DataFrame(schema=self.plan.ghost_schema)
+        self.seen = pl.DataFrame(schema={**self.plan.key_types, "__seen": pl.Int64()})
+        self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
+        self._now: Instant = BEGINNING
+        self._caught_up = True
+
+    # time
+
+    def watermark(self) -> Instant:
+        return min((t.watermark for t in self._heard()), default=BEGINNING)
+
+    def reached(self, percent: float) -> Instant:
+        return min((t.reached(percent) for t in self._heard()), default=BEGINNING)
+
+    def _heard(self) -> list[Tracker]:
+        return [t for t in self.trackers.values() if not t.left_out(self._now, self._caught_up)]
+
+    # commit
+
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+        """One epoch or tick, in the form of the model."""
+        if commit.resumed:
+            for tracker in self.trackers.values():
+                tracker.resume(commit.now)
+        events = {(self.plan.sources[e.stream], e.partition, e.offset): e for e in commit.events}
+        refused: list[Refused] = []
+        before = self.watermark()
+        reduced: list[Reduced] = []
+        observed: dict[str, Observation] = {}
+        for name, stream in self.streams.items():
+            rows, observed[name] = self._admit(stream, commit, events, refused)
+            if rows.height:
+                reduced += [reduce(self.plan, name, batch, before) for batch in self._cut(rows) if batch.height]
+        self._now, self._caught_up = commit.now, commit.caught_up
+        for name, tracker in self.trackers.items():
+            tracker.advance(
+                observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name)
+            )
+        for part in reduced:
+            self._refuse_late(part.late, events, refused)
+            for *position, reason in part.dead.iter_rows():
+                refused.append(Refused("dead", events[tuple(position)], reason))
+        time = Time(before, self.watermark(), commit.now, self.reached)
+        panes = self.step([part.deltas for part in reduced], time, lambda late: self._refuse_late(late, events, refused))
+        for name in self.ids:
+            if name in self.trackers:
+                self.ids[name] = forget(self.streams[name], self.ids[name], self.trackers[name].watermark)
+        return self._as_panes(panes), refused
+
+    def step(
+        self, deltas: list[pl.DataFrame], time: Time, refuse: Callable[[pl.DataFrame], None] = lambda late: None
+    ) -> pl.DataFrame:
+        """Merges the deltas of a commit into the state and fires; returns the panes."""
+        plan, live = self.plan, self.live
+        by = [*plan.keys, START, END]
+        touched = live.clear()
+        rows = touched
+        ghosts = self.ghosts.clear()
+        if deltas:
+            combined = combine(plan, deltas)
+            if isinstance(self.view.windows, Counted):
+                combined, counts = number(plan, combined, self.seen)
+                self.seen = pl.concat([_anti(self.seen, counts, plan.keys), counts])
+            windowed = widen(plan, combined, time.before)
+            where = plan.keys if plan.merging else by
+            touched, live = _split(live, windowed, where)
+            ghosts, self.ghosts = _split(self.ghosts, windowed, plan.keys) if plan.merging else (ghosts, self.ghosts)
+            merged = merge(plan, windowed, touched, ghosts, time.before, time.now)
+            refuse(merged.late)
+            rows, ghosts = merged.rows.select(*plan.state_schema), merged.ghosts
+        waking = live.filter(due(plan, time))
+        if waking.height:
+            live = live.filter(~due(plan, time))
+            rows = pl.concat([rows, waking])
+            woken, self.ghosts = _split(self.ghosts, waking, plan.keys) if plan.merging else (ghosts.clear(), self.ghosts)
+            ghosts = pl.concat([ghosts, woken])
+        fired = fire(plan, rows, ghosts, time)
+        self.live = pl.concat([live, fired.live])
+        self.ghosts = pl.concat([self.ghosts, fired.ghosts])
+        self.final = pl.concat([self.final, fired.closed.select(*plan.value_schema)])
+        return fired.panes
+
+    def _admit(
+        self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+    ) -> tuple[pl.DataFrame, Observation]:
+        frame = events_frame(stream, [e for e in commit.events if e.stream == stream.name], self.plan.sources[stream.name])
+        tracker = self.trackers.get(stream.name)
+        admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
+        for *position, reason in admitted.dead.iter_rows():
+            refused.append(Refused("dead", events[tuple(position)], reason))
+        if stream.id is None:
+            return admitted.rows, admitted.observed
+        watermark = BEGINNING if tracker is None else tracker.watermark
+        told = distinct(stream, admitted.rows, self.ids[stream.name], watermark)
+        self.ids[stream.name] = told.ids
+        for position in map(tuple, told.duplicates.iter_rows()):
+            refused.append(Refused("duplicate", events[position], "the id was accepted before"))
+        for position in told.old.iter_rows():
+            refused.append(Refused("late", events[position], "older than the horizon within which ids are known"))
+        for *place, reason in told.dead.iter_rows():
+            refused.append(Refused("dead", events[tuple(place)], reason))
+        return told.rows, admitted.observed
+
+    def _refuse_late(
+        self, late: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+    ) -> None:
+        for source, partition, offset, missed, windows in late.iter_rows():
+            which = "its window" if windows == 1 else f"{missed} of its {windows} windows"
+            event = events[(source, partition, offset)]
+            refused.append(Refused("late", event, f"{which} had closed", missed, windows))
+
+    # what comes out
+
+    def table(self) -> list[TableRow]:
+        """The view's table, in the form of the model."""
+        columns = list(self.plan.value_schema)
+        rows = pl.concat(
+            [
+                self.live.select(columns).with_columns(pl.lit(False).alias("final")),
+                self.final.with_columns(pl.lit(True).alias("final")),
+            ]
+        )
+        if self.view.signed:
+            rows = rows.filter(pl.col("__rows") != 0)
+        values = present([part.columns for part in self.plan.aggregates], rows)
+        shown = rows.select(*self.plan.keys, START, END, "final").with_columns(values)
+        shown = shown.sort([*self.plan.keys, START, END])
+        keys, windows, values_of = self._rows_of(shown)
+        return [
+            TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values_of, shown["final"], strict=True)
+        ]
+
+    def _as_panes(self, frame: pl.DataFrame) -> list[Pane]:
+        keys, windows, values = self._rows_of(frame)
+        rest = frame.select("__insert", "__timing", "__index", "__final").iter_rows()
+        return [
+            Pane(k, w, v, "insert" if insert else "retract", timing, index, final)
+            for k, w, v, (insert, timing, index, final) in zip(keys, windows, values, rest, strict=True)
+        ]
+
+    def _rows_of(self, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], list[Any]]:
+        names = [part.columns.name for part in self.plan.aggregates]
+        keys = model_rows(frame.select(self.plan.keys)) if self.plan.keys else [()] * frame.height
+        windows = [Interval(*bounds) for bounds in frame.select(START, END).iter_rows()]
+        return keys, windows, model_rows(frame.select(names))
+
+    def restart(self) -> LocalKernel:
+        """The kernel as a restarted process would find it: everything goes through bytes."""
+        other = LocalKernel(self.view, self._cut)
+        for name in ("live", "final", "ghosts", "seen"):
+            setattr(other, name, _through_bytes(getattr(self, name)))
+        other.ids = {name: _through_bytes(frame) for name, frame in self.ids.items()}
+        other.trackers = {n: Tracker.restore(t.definition, t.snapshot()) for n, t in self.trackers.items()}
+        other._now, other._caught_up = self._now, self._caught_up
+        return other
+
+
+def check_local(view: View) -> None:
+    """Refuses a view that only Spark can evaluate, and says which part of it."""
+    plan = Plan(view)
+    for branch in plan.branches:
+        for step in branch.steps:
+            if isinstance(step, Transform):
+                raise DefinitionError(f"{step.label} is DataFrame code", hint="run it with engine='spark'")
+    for text in view.expressions:
+        outside = view.bound(text).outside
+        if outside:
+            raise DefinitionError(f"«{text}»: {outside}", hint="run it with engine='spark'")
+
+
+def events_frame(stream: Stream, events: Sequence[Event], number: int) -> pl.DataFrame:
+    """Events of the model as the kernel's rows."""
+    data: dict[str, pl.Series] = {}
+    for name, kind in stream.schema:
+        data[name] = model_series(name, kind, [event.row.get(name) for event in events])
+    data["__source"] = pl.Series("__source", [number] * len(events), dtype=pl.Int32)
+    data["__partition"] = pl.Series("__partition", [event.partition for event in events], dtype=pl.Int32)
+    data["__offset"] = pl.Series("__offset", [event.offset for event in events], dtype=pl.Int64)
+    return pl.DataFrame(data)
+
+
+def model_series(name: str, kind: str, values: list[object]) -> pl.Series:
+    """A column from values of the model: dates are days there, timestamps microseconds."""
+    target = dtype(kind)
+    physical: Any = {"date": pl.Int32(), "timestamp": pl.Int64()}.get(kind, target)
+    series = pl.Series(name, values, dtype=physical, strict=False)
+    return series.cast(target) if target != physical else series
+
+
+def model_rows(frame: pl.DataFrame) -> list[tuple[object, ...]]:
+    """Rows as values of the model."""
+    return [tuple(row) for row in frame.select(_physical(c) for c in frame.get_columns()).iter_rows()]
+
+
+def _physical(series: pl.Series) -> pl.Series:
+    return series.to_physical() if series.dtype.is_temporal() or series.dtype.is_nested() else series
+
+
+def _id_schema(stream: Stream) -> dict[str, pl.DataType]:
+    assert stream.id is not None
+    return {"__id": dtype(bind(stream.id, stream.schema).type or "string"), "__at": pl.Int64()}
+
+
+def _split(frame: pl.DataFrame, by: pl.DataFrame, on: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that match, and the rest. Without columns to match on, all do."""
+    if not on:
+        return frame, frame.clear()
+    keys = by.select(on).unique()
+    return (
+        frame.join(keys, on=on, how="semi", nulls_equal=True),
+        frame.join(keys, on=on, how="anti", nulls_equal=True),
+    )
+
+
+def _anti(frame: pl.DataFrame, by: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    return _split(frame, by, on)[1]
+
+
+def _through_bytes(frame: pl.DataFrame) -> pl.DataFrame:
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer)
+    buffer.seek(0)
+    return pl.read_ipc(buffer).select(frame.columns)
+
+

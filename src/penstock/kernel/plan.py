@@ -1,0 +1,197 @@
+"""A view compiled for columns: its expressions, partial columns and trigger, made once and used every epoch.
+
+The frames that the kernel passes on have these columns, besides the keys under their own names:
+
+- elements: `__at`, `__source`, `__partition`, `__offset`, the inputs of windows (`w0`…) and aggregates (`x0`…), the
+  filters (`c0`…), and `__sign` where rows can take others back;
+- deltas: `__start` and, where it does not follow from it, `__end`; `__n` elements, `__rows` (inserted less
+  retracted), and the aggregates' partials;
+- state: the same, and the firing state beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+
+from penstock.kernel.aggregates import Columns, columns
+from penstock.kernel.expressions import dtype
+from penstock.kernel.triggers import Node, compile_trigger
+from penstock.model.stream import Branch, branches
+from penstock.model.view import View
+from penstock.model.windows import Assigned, Counted, CustomMerging, Merging
+
+START, END = "__start", "__end"
+OWNER_START, OWNER_END = "__owner_start", "__owner_end"
+POSITION = ("__source", "__partition", "__offset")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One aggregate's inputs and filter, as columns of the elements."""
+
+    columns: Columns
+    inputs: tuple[pl.Expr, ...]
+    where: pl.Expr | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the kernel knows of a view before it sees an event."""
+
+    view: View
+    inputs: dict[str, str] = field(init=False)  # SQL text → element column, for windows and aggregates
+
+    def __post_init__(self) -> None:
+        found: dict[str, str] = {}
+        for number, text in enumerate(self.view.windows.inputs):
+            found[text] = f"w{number}"
+        for _, aggregate in self.view.aggregates:
+            for text in aggregate.inputs:
+                found.setdefault(text, f"x{len(found)}")
+            if aggregate.where is not None:
+                found.setdefault(aggregate.where, f"c{len(found)}")
+        object.__setattr__(self, "inputs", found)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return [name for name, _ in self.view.keys]
+
+    @cached_property
+    def key_types(self) -> dict[str, pl.DataType]:
+        return {name: dtype(self.view.bound(text).type or "string") for name, text in self.view.keys}
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        return {source.name: number for number, source in enumerate(self.view.input.sources)}
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        return branches(self.view.input)
+
+    @cached_property
+    def aggregates(self) -> list[Input]:
+        return [
+            Input(
+                columns(aggregate, name, self.view.input_types(aggregate), self.view.signed),
+                tuple(pl.col(self.inputs[text]) for text in aggregate.inputs),
+                None if aggregate.where is None else pl.col(self.inputs[aggregate.where]),
+            )
+            for name, aggregate in self.view.aggregates
+        ]
+
+    @cached_property
+    def fields(self) -> dict[str, pl.DataType]:
+        """The partials' columns, of all aggregates."""
+        return {name: kind for part in self.aggregates for name, kind in part.columns.fields.items()}
+
+    @cached_property
+    def columns(self) -> list[Columns]:
+        return [part.columns for part in self.aggregates]
+
+    @cached_property
+    def pending(self) -> list[Columns]:
+        """The same partials of what no pane has shown yet, for discarding panes."""
+        return [
+            columns(aggregate, pending(name), self.view.input_types(aggregate), self.view.signed)
+            for name, aggregate in self.view.aggregates
+            if self.discarding
+        ]
+
+    @cached_property
+    def trigger(self) -> Node:
+        return compile_trigger(self.view.firing)
+
+    @property
+    def merging(self) -> bool:
+        return isinstance(self.view.windows, Merging)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether elements reach the merge one by one: their windows depend on their neighbours."""
+        return isinstance(self.view.windows, (Counted, CustomMerging))
+
+    @property
+    def discarding(self) -> bool:
+        return self.view.accumulation == "discarding"
+
+    @property
+    def retracting(self) -> bool:
+        return self.view.accumulation == "retracting"
+
+    @cached_property
+    def delta_schema(self) -> dict[str, pl.DataType]:
+        """The columns of this view's deltas."""
+        schema: dict[str, pl.DataType] = dict(self.key_types)
+        schema[START] = pl.Int64()
+        if self.merging or isinstance(self.view.windows, Assigned):
+            schema[END] = pl.Int64()
+        if self.merging or self.by_row:
+            schema |= {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64()}
+        schema["__n"] = pl.Int64()
+        if self.view.signed:
+            schema["__rows"] = pl.Int64()
+        return schema | self.fields
+
+    @cached_property
+    def value_schema(self) -> dict[str, pl.DataType]:
+        """The value state: keys, window, rows, partials."""
+        schema: dict[str, pl.DataType] = {**self.key_types, START: pl.Int64(), END: pl.Int64()}
+        if isinstance(self.view.windows, Counted):
+            schema["__elements"] = pl.Int64()
+        if self.view.signed:
+            schema["__rows"] = pl.Int64()
+        return schema | self.fields
+
+    @cached_property
+    def firing_schema(self) -> dict[str, pl.DataType]:
+        """The firing state that stands beside the value state."""
+        schema: dict[str, pl.DataType] = {
+            "__new": pl.Int64(),
+            "__index": pl.Int64(),
+            "__finished": pl.Boolean(),
+            "__wake": pl.Boolean(),
+        }
+        schema |= {name: column.dtype for name, column in self.trigger.columns.items()}
+        if self.discarding:
+            schema |= {name: kind for part in self.pending for name, kind in part.fields.items()}
+        if self.retracting:
+            schema["__shown"] = pl.Int64()
+            schema |= {shown(part.columns.name): part.columns.result for part in self.aggregates}
+        return schema
+
+    @cached_property
+    def ghost_schema(self) -> dict[str, pl.DataType]:
+        """Panes that stand for windows that were absorbed by another, its owner, which takes them back when it fires."""
+        schema = {**self.key_types, START: pl.Int64(), END: pl.Int64(), OWNER_START: pl.Int64(), OWNER_END: pl.Int64()}
+        return {**schema, "__shown": pl.Int64()} | {shown(p.columns.name): p.columns.result for p in self.aggregates}
+
+    @cached_property
+    def state_schema(self) -> dict[str, pl.DataType]:
+        return self.value_schema | self.firing_schema
+
+
+def pending(name: str) -> str:
+    """The column with the part of a partial that no pane has shown."""
+    return f"pending:{name}"
+
+
+def shown(name: str) -> str:
+    """The column with the value that the standing pane shows."""
+    return f"shown:{name}"
+
+
+def normalised(expression: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """A key as Spark groups it: −0.0 is 0.0."""
+    return expression + 0.0 if kind in (pl.Float32, pl.Float64) else expression
+
+
+def settle(frame: pl.DataFrame, parts: Iterable[Columns]) -> pl.DataFrame:
+    """Brings what an aggregation gave to partials, for the aggregates that need a step after it."""
+    for part in parts:
+        if part.needs_settle:
+            frame = part.settle(frame)
+    return frame

@@ -1,0 +1,225 @@
+"""Reduce: events → deltas, one row of partial aggregates for each key and slice (or session) that a batch saw.
+
+Runs wherever the events are; knows the watermark in force when the epoch began, and tells late rows apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from penstock.errors import RowError
+from penstock.kernel.assign import calendar_ends, reach, slice_start
+from penstock.kernel.elements import Elements, dead_schema, elements
+from penstock.kernel.plan import END, POSITION, START, Plan, settle
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.windows import (
+    Aligned,
+    Assigned,
+    Calendar,
+    Counted,
+    CustomMerging,
+    Global,
+    Interval,
+    Session,
+)
+
+
+def late_schema() -> dict[str, pl.DataType]:
+    position = {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64()}
+    return {**position, "__missed": pl.Int64(), "__windows": pl.Int64()}
+
+
+@dataclass
+class Reduced:
+    """What a batch leaves: deltas, and the positions of rows that were late or on which an expression failed."""
+
+    deltas: pl.DataFrame
+    late: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=late_schema()))
+    dead: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dead_schema()))
+
+
+def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
+    """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
+    found = [_reduce_branch(plan, elements(plan, b, frame), watermark) for b in plan.branches if b.source.name == source]
+    if len(found) == 1:
+        return found[0]
+    return Reduced(
+        combine(plan, [part.deltas for part in found]),
+        pl.concat([part.late for part in found]),
+        pl.concat([part.dead for part in found]),
+    )
+
+
+def combine(plan: Plan, deltas: list[pl.DataFrame]) -> pl.DataFrame:
+    """The deltas of several batches as one. What the merge needs one by one stays apart."""
+    frame = pl.concat(deltas) if len(deltas) > 1 else deltas[0]
+    if len(deltas) == 1 or plan.merging or plan.by_row:
+        return frame
+    window = [START, END] if END in plan.delta_schema else [START]
+    return combine_by(plan, frame, [*plan.keys, *window])
+
+
+def combine_by(plan: Plan, frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Partials that belong together become one."""
+    sums = [pl.col("__n").sum(), *([pl.col("__rows").sum()] if plan.view.signed else [])]
+    parts = [expression for part in plan.aggregates for expression in part.columns.combine()]
+    return settle(frame.group_by(by).agg(*sums, *parts), plan.columns)
+
+
+def closing_bound(plan: Plan, watermark: Instant) -> Instant | None:
+    """Windows that end at or before this are closed; None where none can be."""
+    if watermark == BEGINNING or not plan.view.windows.ends_in_event_time:
+        return None
+    return watermark - plan.view.lateness
+
+
+def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant) -> Reduced:
+    kind = plan.view.windows
+    if isinstance(kind, Aligned):
+        reduced = _aligned(plan, kind, taken.good, watermark)
+    elif isinstance(kind, Session):
+        reduced = _sessions(plan, kind, taken.good, watermark)
+    elif isinstance(kind, Assigned):
+        reduced = _assigned(plan, kind, taken.good, watermark)
+    elif isinstance(kind, CustomMerging):
+        reduced = _opened(plan, kind, taken.good)
+    else:
+        assert isinstance(kind, Counted)
+        reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)))
+    if taken.dead.height:
+        reduced.dead = pl.concat([taken.dead, reduced.dead])
+    return reduced
+
+
+def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+    if isinstance(kind, Global):
+        grouped = _aggregate(plan, rows, plan.keys)
+        return Reduced(_as_deltas(plan, grouped.with_columns(pl.lit(BEGINNING, pl.Int64).alias(START))))
+    ends = None
+    if isinstance(kind, Calendar):
+        collected = rows.collect()
+        rows = collected.lazy()
+        starts = collected.select(slice_start(kind, pl.col("__at"), collected["__at"]).alias(START)).to_series()
+        rows = rows.with_columns(starts)
+        rows = rows.join(calendar_ends(kind, starts).lazy(), on=START, how="left")
+        ends = pl.col(END)
+    else:
+        rows = rows.with_columns(slice_start(kind, pl.col("__at")).alias(START))
+    bound = closing_bound(plan, watermark)
+    late = pl.DataFrame(schema=late_schema())
+    if bound is not None:
+        oldest = rows.select(pl.col("__at").min()).collect().item()
+        if oldest is not None and oldest < bound:  # a window ends after each of its instants
+            spans = reach(kind, pl.col(START), ends)
+            counted = rows.with_columns(spans.missed(bound).alias("__missed"), spans.windows().alias("__windows"))
+            late = counted.filter(pl.col("__missed") > 0).select(list(late_schema())).collect()
+            rows = rows.filter(spans.last > bound)
+    return Reduced(_as_deltas(plan, _aggregate(plan, rows, [*plan.keys, START])), late)
+
+
+def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+    """Elements of a key that lie within the gap of each other become one small session.
+
+    One that is closed by itself may still belong to a session that is not: its elements go to the merge one by one.
+    """
+    at = pl.col("__at")
+    rows = rows.sort([*plan.keys, "__at"])
+    new = at > at.shift(1) + kind.gap
+    for name in plan.keys:
+        new = new | pl.col(name).ne_missing(pl.col(name).shift(1))
+    rows = rows.with_columns(new.fill_null(True).cum_sum().alias("__session"))
+    bound = closing_bound(plan, watermark)
+    if bound is None:
+        return Reduced(_as_deltas(plan, _sessions_of(plan, kind, rows)))
+    end = at.max().over("__session") + kind.gap
+    told = rows.with_columns((end <= bound).alias("__suspect")).collect()
+    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy())
+    alone = told.filter(pl.col("__suspect")).lazy().with_columns(at.alias(START), (at + kind.gap).alias(END))
+    return Reduced(pl.concat([_as_deltas(plan, fine), _by_row(plan, alone).deltas]))
+
+
+def _sessions_of(plan: Plan, kind: Session, rows: pl.LazyFrame) -> pl.DataFrame:
+    at = pl.col("__at")
+    bounds = [at.min().alias(START), (at.max() + kind.gap).alias(END)]
+    return _aggregate(plan, rows, [*plan.keys, "__session"], bounds)
+
+
+def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+    def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
+        return list(kind.assign(at, values))
+
+    placed, dead = _call(plan, rows.collect().with_row_index("__element"), assign)
+    bound = closing_bound(plan, watermark)
+    late = pl.DataFrame(schema=late_schema())
+    if bound is not None:
+        closed = placed.filter(pl.col(END) <= bound)
+        if closed.height:
+            total = placed.group_by("__element").agg(pl.len().cast(pl.Int64).alias("__windows"))
+            missed = closed.group_by("__element", *POSITION).agg(pl.len().cast(pl.Int64).alias("__missed"))
+            late = missed.join(total, on="__element").select(list(late_schema()))
+            placed = placed.filter(pl.col(END) > bound)
+    by_window = _aggregate(plan, placed.lazy(), [*plan.keys, START, END])
+    return Reduced(_as_deltas(plan, by_window), late, dead)
+
+
+def _opened(plan: Plan, kind: CustomMerging, rows: pl.LazyFrame) -> Reduced:
+    def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
+        return [kind.open(at, values)]
+
+    placed, dead = _call(plan, rows.collect().with_row_index("__element"), assign)
+    reduced = _by_row(plan, placed.drop("__element").lazy())
+    reduced.dead = dead
+    return reduced
+
+
+def _call(plan: Plan, rows: pl.DataFrame, assign: object) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows with the windows that a user's function gives them, called once for each distinct input."""
+    inputs = ["__at", *(plan.inputs[text] for text in plan.view.windows.inputs)]
+    distinct = rows.select(pl.col(inputs).to_physical()).unique().with_row_index("__call")
+    windows: list[tuple[int, int, int]] = []
+    failed: dict[int, str] = {}
+    for number, at, *values in distinct.select("__call", *inputs).iter_rows():
+        try:
+            windows += [(number, w.start, w.end) for w in assign(at, tuple(values))]  # type: ignore[operator]
+        except RowError as error:
+            failed[number] = error.message
+    called = rows.with_columns(pl.col(inputs).to_physical().name.prefix("in:")).join(
+        distinct.select("__call", pl.col(inputs).name.prefix("in:")),
+        on=[f"in:{name}" for name in inputs],
+        how="left",
+        nulls_equal=True,
+    )
+    called = called.drop([f"in:{name}" for name in inputs])
+    reasons = pl.DataFrame(
+        {"__call": list(failed), "__reason": list(failed.values())},
+        schema={"__call": distinct["__call"].dtype, "__reason": pl.String},
+    )
+    dead = called.join(reasons, on="__call").select(list(dead_schema()))
+    given = pl.DataFrame(
+        windows, schema={"__call": distinct["__call"].dtype, START: pl.Int64, END: pl.Int64}, orient="row"
+    )
+    return called.join(given, on="__call").drop("__call"), dead
+
+
+def _by_row(plan: Plan, rows: pl.LazyFrame) -> Reduced:
+    """Each element as a delta of its own, with its position."""
+    bounds = [START, END] if plan.merging else [START]
+    numbered = rows.with_row_index("__element")
+    return Reduced(_as_deltas(plan, _aggregate(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION])))
+
+
+def _aggregate(plan: Plan, rows: pl.LazyFrame, by: list[str], more: list[pl.Expr] | None = None) -> pl.DataFrame:
+    parts = [e for part in plan.aggregates for e in part.columns.reduce(part.inputs, part.where)]
+    sums = [pl.len().cast(pl.Int64).alias("__n")]
+    if plan.view.signed:
+        sums.append(pl.col("__sign").cast(pl.Int64).sum().alias("__rows"))
+    groups: list[str | pl.Expr] = [*by] or [pl.lit(0).alias("__all")]
+    return settle(rows.group_by(groups).agg(*(more or []), *sums, *parts).collect(), plan.columns)
+
+
+def _as_deltas(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns of a delta, in order; positions are null where a delta stands for many elements."""
+    missing = [pl.lit(None, kind).alias(name) for name, kind in plan.delta_schema.items() if name not in frame.columns]
+    return frame.with_columns(missing).select(*plan.delta_schema)

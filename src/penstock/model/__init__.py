@@ -1,0 +1,1 @@
+"""What a view means: time, windows, triggers, watermarks, aggregates, and the reference interpreter. Pure Python."""

@@ -1,0 +1,74 @@
+"""What goes into a commit and what comes out of it: events, panes, rows, and those that were refused.
+
+A commit is an epoch (events came) or a tick (only time passed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from penstock.model.time import Instant
+from penstock.model.windows.base import Interval
+
+Timing: TypeAlias = Literal["early", "on time", "late"]
+Row: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of a stream's log, at its position."""
+
+    stream: str
+    row: Row
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit's input. `fixed` holds watermarks set from outside; `caught_up` says that the logs are read to their end."""
+
+    now: Instant
+    events: tuple[Event, ...] = ()
+    fixed: Mapping[str, Instant] = field(default_factory=dict)
+    caught_up: bool = True
+    resumed: bool = False  # the first commit after a restart
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One firing of one window: an insert, or the retraction of the pane that carried this index."""
+
+    key: tuple[object, ...]
+    window: Interval
+    values: tuple[object, ...]
+    kind: Literal["insert", "retract"]
+    timing: Timing
+    index: int
+    final: bool
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a view's table: the accumulated value of a window, and whether it can still change."""
+
+    key: tuple[object, ...]
+    window: Interval
+    values: tuple[object, ...]
+    final: bool
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An event that did not count, or not in all of its windows, and why.
+
+    `kind` is the stream it goes to: late, duplicate or dead letter. `missed` of its `windows` were closed.
+    """
+
+    kind: Literal["late", "duplicate", "dead"]
+    event: Event
+    reason: str
+    missed: int = 0
+    windows: int = 0

@@ -1,0 +1,16 @@
+"""Expressions of a view: SQL text in Spark's dialect, its meaning over a schema, and its value on a row.
+
+`parse` reads the syntax, `bind` gives it types, `evaluate` is the specification of its value. What the subset does not
+have is named in `Bound.outside` and left to Spark.
+
+>>> from penstock.model.types import Schema
+>>> bound = bind("Price*2 > 10", Schema.parse("price int"))
+>>> bound.text, bound.type, bound.outside, evaluate(bound, {"price": 6})
+('price * 2 > 10', 'boolean', None, True)
+"""
+
+from penstock.model.expressions.bind import Bound, bind
+from penstock.model.expressions.evaluate import evaluate
+from penstock.model.expressions.parse import Parsed, parse
+
+__all__ = ["Bound", "Parsed", "bind", "evaluate", "parse"]

@@ -1,0 +1,193 @@
+"""The way of one event from its log to a view: its time, its id, the stream's steps, the view's expressions.
+
+An event that fails anywhere on the way is refused with the reason; none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.errors import RowError
+from penstock.model.aggregates import Origin
+from penstock.model.commits import Commit, Event, Refused, Row
+from penstock.model.expressions import bind, evaluate
+from penstock.model.order import canonical, key
+from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
+from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
+from penstock.model.types import Schema
+from penstock.model.view import View
+from penstock.model.watermarks import Observation, Punctuated, Seen, Tracker, bucket
+
+
+@dataclass(frozen=True)
+class Element:
+    """An event as a view takes it: its key, its inputs of windows and aggregates (None: filtered out), its place."""
+
+    event: Event
+    key: tuple[object, ...]
+    origin: Origin
+    sign: int
+    window_values: tuple[object, ...]
+    aggregate_values: tuple[tuple[object, ...] | None, ...]
+
+
+class Intake:
+    """Admits a commit's events for one view, and holds what that needs: watermark trackers and known ids."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.trackers = {s.name: Tracker(s.watermark) for s in view.input.sources if s.watermark is not None}
+        self._ids: dict[str, dict[object, Instant]] = {s.name: {} for s in view.input.sources if s.id is not None}
+        self._caught_up = True
+        self._now: Instant = BEGINNING
+
+    def watermark(self) -> Instant:
+        """The view's watermark: the smallest of its streams', leaving out those that are silent from the start."""
+        return min((t.watermark for t in self._heard()), default=BEGINNING)
+
+    def reached(self, percent: float) -> Instant:
+        """The same, by so many percent of the events."""
+        return min((t.reached(percent) for t in self._heard()), default=BEGINNING)
+
+    def _heard(self) -> list[Tracker]:
+        return [t for t in self.trackers.values() if not t.left_out(self._now, self._caught_up)]
+
+    def admit(self, commit: Commit, refused: list[Refused]) -> list[Element]:
+        """The commit's elements. The trackers move on afterwards, by `advance`."""
+        if commit.resumed:
+            for tracker in self.trackers.values():
+                tracker.resume(commit.now)
+        elements: list[Element] = []
+        ways = branches(self.view.input)
+        self._observed: dict[str, dict[int, Seen]] = {name: {} for name in self.trackers}
+        self._lateness: dict[str, dict[int, int]] = {name: {} for name in self.trackers}
+        order = {source.name: i for i, source in enumerate(self.view.input.sources)}
+        for event in sorted(commit.events, key=lambda e: (order[e.stream], e.partition, e.offset)):
+            source = self.view.input.sources[order[event.stream]]
+            at = self._time(source, event, commit.now, refused)
+            if at is None or self._is_refused(source, event, at, refused):
+                continue
+            for branch in ways:
+                if branch.source.name == event.stream:
+                    elements += self._walk(branch, event, at, refused)
+        return elements
+
+    def advance(self, commit: Commit) -> None:
+        """Moves the watermarks by what this commit showed, by the clock, and by what was set from outside."""
+        self._now, self._caught_up = commit.now, commit.caught_up
+        for name, tracker in self.trackers.items():
+            tracker.advance(
+                Observation(self._observed[name], self._lateness[name]),
+                now=commit.now,
+                caught_up=commit.caught_up,
+                fixed=commit.fixed.get(name),
+            )
+
+    def _time(self, source: Stream, event: Event, now: Instant, refused: list[Refused]) -> Instant | None:
+        """The event's time, noted for the watermark; None if it is a dead letter."""
+        if source.event_time is None:
+            return 0
+        try:
+            at = evaluate(bind(source.event_time, source.schema), event.row)
+            mark = None
+            if isinstance(source.watermark, Punctuated):
+                mark = evaluate(bind(source.watermark.mark, source.schema), event.row)
+        except RowError as error:
+            refused.append(Refused("dead", event, error.message))
+            return None
+        if at is None:
+            refused.append(Refused("dead", event, "the event time is null"))
+            return None
+        assert isinstance(at, int)
+        if source.max_ahead is not None and at > now + source.max_ahead:
+            ahead = show_duration(source.max_ahead)
+            refused.append(Refused("dead", event, f"the event time {show_instant(at)} is more than {ahead} ahead"))
+            return None
+        if source.name in self.trackers:
+            self._observe(source.name, event.partition, at, mark)
+        return at
+
+    def _observe(self, name: str, partition: int, at: Instant, mark: object) -> None:
+        seen = self._observed[name].get(partition, Seen(BEGINNING))
+        marks = [m for m in (seen.mark, mark) if isinstance(m, int)]
+        self._observed[name][partition] = Seen(max(seen.newest, at), max(marks, default=None))
+        number = bucket(max(0, self.trackers[name].newest - at))
+        self._lateness[name][number] = self._lateness[name].get(number, 0) + 1
+
+    def _is_refused(self, source: Stream, event: Event, at: Instant, refused: list[Refused]) -> bool:
+        """Whether the event's id was accepted before, or is too old to be told."""
+        if source.id is None:
+            return False
+        try:
+            value = evaluate(bind(source.id, source.schema), event.row)
+        except RowError as error:
+            refused.append(Refused("dead", event, error.message))
+            return True
+        if value is None:
+            return False
+        tracker = self.trackers.get(source.name)
+        if tracker is not None and at < tracker.watermark - source.id_horizon:
+            horizon = show_duration(source.id_horizon)
+            refused.append(Refused("late", event, f"older than the horizon of {horizon} within which ids are known"))
+            return True
+        known = self._ids[source.name]
+        identity = key(value)
+        if identity in known:
+            refused.append(Refused("duplicate", event, f"the id {value!r} was accepted before"))
+            return True
+        known[identity] = at
+        return False
+
+    def forget_ids(self) -> None:
+        """Drops the ids that have left the horizon."""
+        for source in self.view.input.sources:
+            if source.id is not None and source.name in self.trackers:
+                horizon = self.trackers[source.name].watermark - source.id_horizon
+                known = self._ids[source.name]
+                self._ids[source.name] = {i: at for i, at in known.items() if at >= horizon}
+
+    def _walk(self, branch: Branch, event: Event, at: Instant, refused: list[Refused]) -> Iterator[Element]:
+        """The event after the steps of one branch, as the view's element, if it gets there."""
+        kind: Literal["dead"] = "dead"
+        row: Row = event.row
+        schema: Schema = branch.source.schema
+        try:
+            sign = 1 if branch.source.sign is None else evaluate(bind(branch.source.sign, schema), row)
+            if sign not in (1, -1):
+                raise RowError(f"the sign must be +1 or -1, and is {sign!r}")
+            for step in branch.steps:
+                if isinstance(step, Where):
+                    if evaluate(bind(step.condition, schema), row) is not True:
+                        return
+                elif isinstance(step, WithTime):
+                    moved = evaluate(bind(step.expression, schema), row)
+                    if moved is None:
+                        raise RowError("the event time is null")
+                    at = moved  # type: ignore[assignment]
+                elif isinstance(step, Select):
+                    row = {name: evaluate(bind(text, schema), row) for name, text in step.columns}
+                    schema = step.schema or schema
+            yield self._element(event, row, schema, at, int(sign))  # type: ignore[call-overload]
+        except RowError as error:
+            refused.append(Refused(kind, event, error.message))
+
+    def _element(self, event: Event, row: Row, schema: Schema, at: Instant, sign: int) -> Element:
+        def value(text: str) -> object:
+            return evaluate(bind(text, schema), row)
+
+        view = self.view
+        return Element(
+            event,
+            tuple(canonical(value(text)) for _, text in view.keys),
+            Origin(at, event.partition, event.offset),
+            sign,
+            tuple(value(text) for text in view.windows.inputs),
+            tuple(
+                tuple(value(text) for text in aggregate.inputs)
+                if aggregate.where is None or value(aggregate.where) is True
+                else None
+                for _, aggregate in view.aggregates
+            ),
+        )

@@ -1,0 +1,365 @@
+"""Streams: unbounded tables of events, and the steps that make one stream from another. Frozen values, nothing runs.
+
+>>> posts = stream("posts", schema="user string, text string, at timestamp", event_time="at",
+...                watermark=bounded("10 seconds"))
+>>> posts.where("user IS NOT NULL").select("user", size="length(text)").schema.ddl()
+'user string, size int'
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import DefinitionError
+from penstock.model.expressions import bind
+from penstock.model.naming import function_name, valid_name
+from penstock.model.time import Duration, duration, not_negative, positive, show_duration
+from penstock.model.types import Schema, is_integer
+from penstock.model.watermarks import Punctuated, Watermark, bounded
+
+if TYPE_CHECKING:
+    from penstock.model.view import Grouped
+    from penstock.model.windows import Window
+
+__all__ = ["Flow", "Piped", "Select", "Step", "Stream", "Transform", "Union", "Where", "WithTime", "bounded", "stream"]
+
+DEFAULT_HORIZON = duration("1 day")
+DEFAULT_AHEAD = duration("1 day")
+Named = tuple[tuple[str, str], ...]
+
+
+class Flow(ABC):
+    """Anything that events flow out of: a stream as it comes from its log, or one made from others."""
+
+    schema: Schema | None
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Flow, ...]:
+        """The flows that this one is made from."""
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The streams at the far end, each once."""
+        found: dict[str, Stream] = {}
+        for branch in branches(self):
+            found.setdefault(branch.source.name, branch.source)
+        return tuple(found.values())
+
+    @property
+    def has_event_time(self) -> bool:
+        return all(
+            branch.source.event_time is not None or any(isinstance(s, WithTime) for s in branch.steps)
+            for branch in branches(self)
+        )
+
+    def where(self, condition: str) -> Flow:
+        """Only the events for which a condition holds (neither false nor null)."""
+        return Where(self, condition)
+
+    def select(self, *columns: str, **named: str) -> Flow:
+        """Other columns: names or «expression AS name», and `name="expression"`. Event time and position come along."""
+        return Select(self, named_expressions(columns, named, "select"))
+
+    def with_time(self, expression: str) -> Flow:
+        """Another event time, from any expression. The stream's watermark still follows the stream's own event time."""
+        return WithTime(self, expression)
+
+    def transform(self, function: Callable[[Any], Any], *, schema: str | Schema | None = None) -> Flow:
+        """DataFrame code, run by Spark: `transform(lambda df: df.select(…))`. `schema` says what comes out of it."""
+        return Transform(self, function, None if schema is None else Schema.parse(schema))
+
+    def union(self, *others: Flow) -> Flow:
+        """The events of several streams as one. Its watermark is the smallest of theirs."""
+        return Union((self, *others))
+
+    def pipe(self, function: Callable[..., Flow], *arguments: object) -> Flow:
+        """A composite step: `function(self, *arguments)`, shown under the function's name."""
+        result = function(self, *arguments)
+        if not isinstance(result, Flow):
+            raise DefinitionError(
+                f"{function_name(function)} must return a stream, and returned {type(result).__name__}",
+                hint="a function given to pipe takes a stream and returns one",
+            )
+        return Piped(self, result, function_name(function), arguments)
+
+    def group_by(self, *keys: str, **named: str) -> Grouped:
+        """What a view is kept for: column names or «expression AS name», and `name="expression"`."""
+        from penstock.model.view import Grouped
+
+        return Grouped(self, named_expressions(keys, named, "group_by"))
+
+    def window(self, window: Window) -> Grouped:
+        """A window over all events together, without a key."""
+        return self.group_by().window(window)
+
+
+@dataclass(frozen=True, repr=False)
+class Stream(Flow):
+    """An unbounded table of events with a schema, an event time and, where known, an id."""
+
+    name: str
+    schema: Schema
+    log: object | None = None
+    event_time: str | None = None
+    watermark: Watermark | None = None
+    id: str | None = None
+    id_horizon: Duration = DEFAULT_HORIZON
+    max_ahead: Duration | None = DEFAULT_AHEAD
+    sign: str | None = None
+
+    def __post_init__(self) -> None:
+        if not valid_name(self.name):
+            raise DefinitionError(f"«{self.name}» cannot be a stream's name", hint="use letters, digits and underscores")
+        for column in self.schema.names:
+            if column.startswith("__"):
+                raise DefinitionError(f"«{column}»: names that start with two underscores are Penstock's own")
+        if self.event_time is not None:
+            _expect(bind(self.event_time, self.schema), "timestamp", "event_time")
+        if self.watermark is not None and self.event_time is None:
+            raise DefinitionError(
+                f"the stream «{self.name}» has a watermark and no event time", hint="say event_time='a timestamp column'"
+            )
+        if isinstance(self.watermark, Punctuated):
+            _expect(bind(self.watermark.mark, self.schema), "timestamp", "ps.punctuated")
+        if self.id is not None:
+            bind(self.id, self.schema)
+        if self.sign is not None:
+            bound = bind(self.sign, self.schema)
+            if bound.type is not None and not is_integer(bound.type):
+                raise DefinitionError(f"sign={self.sign!r} is {bound.type}", hint="give a column of whole numbers, +1 or -1")
+
+    @property
+    def inputs(self) -> tuple[Flow, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        said = [repr(self.name), f"schema={self.schema.ddl()!r}"]
+        for what in ("log", "event_time", "watermark", "id", "sign"):
+            value = getattr(self, what)
+            if value is not None:
+                said.append(f"{what}={value!r}")
+        if self.id_horizon != DEFAULT_HORIZON:
+            said.append(f"id_horizon={show_duration(self.id_horizon)!r}")
+        if self.max_ahead != DEFAULT_AHEAD:
+            said.append(f"max_ahead={None if self.max_ahead is None else show_duration(self.max_ahead)!r}")
+        return f"ps.stream({', '.join(said)})"
+
+
+def stream(
+    name: str,
+    log: object | None = None,
+    *,
+    schema: str | Schema,
+    event_time: str | None = None,
+    watermark: Watermark | None = None,
+    id: str | None = None,
+    id_horizon: str | timedelta = "1 day",
+    max_ahead: str | timedelta | None = "1 day",
+    sign: str | None = None,
+) -> Stream:
+    """A stream of events.
+
+    `event_time` is any expression that gives a timestamp. `id` tells events apart: one that was accepted within
+    `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
+    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back.
+    """
+    return Stream(
+        name,
+        Schema.parse(schema),
+        log,
+        event_time,
+        watermark,
+        id,
+        positive(id_horizon, "id_horizon"),
+        None if max_ahead is None else not_negative(max_ahead, "max_ahead"),
+        sign,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Step(Flow):
+    """A flow made from one other, event by event."""
+
+    input: Flow
+
+    @property
+    def inputs(self) -> tuple[Flow, ...]:
+        return (self.input,)
+
+    @property
+    def label(self) -> str:
+        """The step alone, as in `explain`."""
+        return repr(self).removeprefix(repr(self.input)).removeprefix(".")
+
+
+@dataclass(frozen=True, repr=False)
+class Where(Step):
+    condition: str
+
+    def __post_init__(self) -> None:
+        if self.input.schema is not None:
+            _expect(bind(self.condition, self.input.schema), "boolean", "where")
+
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        return self.input.schema
+
+    def __repr__(self) -> str:
+        return f"{self.input!r}.where({self.condition!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Select(Step):
+    columns: Named
+    schema: Schema | None = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", _schema_of(self.columns, self.input.schema))
+
+    def __repr__(self) -> str:
+        return f"{self.input!r}.select({show_named(self.columns)})"
+
+
+@dataclass(frozen=True, repr=False)
+class WithTime(Step):
+    expression: str
+
+    def __post_init__(self) -> None:
+        if self.input.schema is not None:
+            _expect(bind(self.expression, self.input.schema), "timestamp", "with_time")
+
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        return self.input.schema
+
+    def __repr__(self) -> str:
+        return f"{self.input!r}.with_time({self.expression!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Transform(Step):
+    """DataFrame code; what comes out of it is known only where `schema` says so."""
+
+    function: Callable[[Any], Any]
+    schema: Schema | None = None
+
+    def __repr__(self) -> str:
+        said = f", schema={self.schema.ddl()!r}" if self.schema else ""
+        return f"{self.input!r}.transform({function_name(self.function)}{said})"
+
+
+@dataclass(frozen=True, repr=False)
+class Piped(Step):
+    """A composite step: `output` is what its function made of `input`."""
+
+    output: Flow
+    name: str
+    arguments: tuple[object, ...]
+
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        return self.output.schema
+
+    @property
+    def inputs(self) -> tuple[Flow, ...]:
+        return (self.output,)
+
+    def __repr__(self) -> str:
+        return f"{self.input!r}.pipe({', '.join([self.name, *map(repr, self.arguments)])})"
+
+
+@dataclass(frozen=True, repr=False)
+class Union(Flow):
+    """Several flows as one."""
+
+    several: tuple[Flow, ...]
+
+    def __post_init__(self) -> None:
+        first = self.several[0].schema
+        for other in self.several[1:]:
+            if first is not None and other.schema is not None and dict(first) != dict(other.schema):
+                raise DefinitionError(
+                    "the streams of a union must have the same columns and types",
+                    detail=f"«{first.ddl()}» and «{other.schema.ddl()}»",
+                    hint="select the common columns first, with casts where types differ",
+                )
+
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        return self.several[0].schema
+
+    @property
+    def inputs(self) -> tuple[Flow, ...]:
+        return self.several
+
+    def __repr__(self) -> str:
+        return f"{self.several[0]!r}.union({', '.join(map(repr, self.several[1:]))})"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One way from a stream to the end of a flow: the steps that an event takes, in order."""
+
+    source: Stream
+    steps: tuple[Step, ...]
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.steps[-1].schema if self.steps else self.source.schema
+
+
+def branches(flow: Flow) -> tuple[Branch, ...]:
+    """All the ways into a flow. Unions and composites are unfolded: what is left is one event's way."""
+    if isinstance(flow, Stream):
+        return (Branch(flow, ()),)
+    own = (flow,) if isinstance(flow, Step) and not isinstance(flow, Piped) else ()
+    return tuple(Branch(b.source, (*b.steps, *own)) for part in flow.inputs for b in branches(part))
+
+
+def named_expressions(columns: tuple[str, ...], named: dict[str, str], where: str) -> Named:
+    """Column names, «expression AS name» and `name="expression"` as pairs of name and expression."""
+    pairs: list[tuple[str, str]] = []
+    for text in columns:
+        alias = re.fullmatch(r"(?is)(.+?)\s+AS\s+`?(\w+)`?\s*", text)
+        name, expression = (alias[2], alias[1]) if alias else (text.strip().strip("`"), text)
+        if not alias and not name.isidentifier():
+            raise DefinitionError(
+                f"{where}: «{text}» needs a name", hint=f"write {where}(name={text!r}) or «{text} AS name»"
+            )
+        pairs.append((name, expression.strip()))
+    pairs += named.items()
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if not valid_name(name):
+            raise DefinitionError(f"{where}: «{name}» cannot be a column's name")
+        if name.lower() in seen:
+            raise DefinitionError(f"{where}: the name «{name}» stands twice")
+        seen.add(name.lower())
+    return tuple(pairs)
+
+
+def show_named(pairs: Named) -> str:
+    return ", ".join(repr(text) if name == text else f"{name}={text!r}" for name, text in pairs)
+
+
+def _schema_of(columns: Named, given: Schema | None) -> Schema | None:
+    """The schema after a select, where Spark is not needed to know it."""
+    if given is None:
+        return None
+    types = [(name, bind(text, given).type) for name, text in columns]
+    known = [(name, kind) for name, kind in types if kind is not None]
+    return Schema(tuple(known)) if len(known) == len(types) else None
+
+
+def _expect(bound: Any, kind: str, where: str) -> None:
+    if bound.type is not None and bound.type != kind:
+        raise DefinitionError(
+            f"{where}: «{bound.text}» is {bound.type}, and must be {kind}",
+            hint=f"cast it: CAST({bound.text} AS {kind})" if kind == "timestamp" else None,
+        )

@@ -1,0 +1,222 @@
+"""Views: keyed, windowed aggregates over a stream. *What* is computed, *where*, *when* and *how*, in one frozen value.
+
+>>> import penstock as ps
+>>> bids = ps.stream("bids", schema="auction bigint, price int, at timestamp", event_time="at",
+...                  watermark=ps.bounded("4 seconds"))
+>>> bids.group_by("auction").window(ps.fixed("10 seconds")).agg(n=ps.count(), top=ps.max("price")).columns
+('auction', 'window_start', 'window_end', 'n', 'top', 'final')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from penstock.errors import DefinitionError
+from penstock.model.aggregates import Aggregate
+from penstock.model.aggregates.monoid import Monoid
+from penstock.model.expressions import Bound, bind
+from penstock.model.naming import valid_name
+from penstock.model.stream import Flow, Named, show_named
+from penstock.model.time import Duration, not_negative, show_duration
+from penstock.model.triggers import Trigger, each, on_time
+from penstock.model.types import Schema
+from penstock.model.watermarks import Percentile
+from penstock.model.windows import Global, Window, global_window
+
+ACCUMULATIONS = ("discarding", "accumulating", "retracting")
+#: Columns that a view's table has besides its keys and aggregates.
+WINDOW_COLUMNS = ("window_start", "window_end")
+RESERVED = (*WINDOW_COLUMNS, "final")
+
+
+@dataclass(frozen=True, repr=False)
+class Grouped:
+    """A stream with keys, and a window once one is chosen: what `agg` makes a view of."""
+
+    input: Flow
+    keys: Named
+    windows: Window = Global()
+
+    def window(self, window: Window) -> Grouped:
+        """*Where* in event time."""
+        if not isinstance(window, Window):
+            raise DefinitionError(f"not a window: {window!r}", hint="for example ps.fixed('1 minute') or ps.session('30 minutes')")
+        return replace(self, windows=window)
+
+    def agg(self, **aggregates: Aggregate) -> View:
+        """*What* is computed: `agg(posts=ps.count(), people=ps.approx_distinct("user"))`."""
+        default = on_time() if self.windows.ends else each()
+        return View(self.input, self.keys, self.windows, tuple(aggregates.items()), default)
+
+    def __repr__(self) -> str:
+        grouped = f"{self.input!r}.group_by({show_named(self.keys)})"
+        return grouped if self.windows == global_window() else f"{grouped}.window({self.windows!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class View:
+    """A view's definition. The table is the accumulated state; firing and accumulation shape the panes only."""
+
+    input: Flow
+    keys: Named
+    windows: Window
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    firing: Trigger
+    accumulation: str = "accumulating"
+    lateness: Duration = 0
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def trigger(self, trigger: Trigger) -> View:
+        """*When* panes fire. Default: `on_time()`, or `each()` for a global window."""
+        if not isinstance(trigger, Trigger):
+            raise DefinitionError(f"not a trigger: {trigger!r}", hint="for example ps.on_time(early=ps.every('10 seconds'))")
+        return replace(self, firing=trigger)
+
+    def discarding(self) -> View:
+        """*How* a window's panes relate: each has only what came since the last one."""
+        return replace(self, accumulation="discarding")
+
+    def accumulating(self) -> View:
+        """*How* a window's panes relate: each has everything so far. The default."""
+        return replace(self, accumulation="accumulating")
+
+    def retracting(self) -> View:
+        """*How* a window's panes relate: each has everything so far, after a pane that takes the last one back."""
+        return replace(self, accumulation="retracting")
+
+    def allow_late(self, lateness: str | timedelta) -> View:
+        """How long after its end a window still takes elements. Default: not at all."""
+        return replace(self, lateness=not_negative(lateness, "the allowed lateness"))
+
+    @property
+    def signed(self) -> bool:
+        """Whether rows can take earlier ones back."""
+        return any(source.sign is not None for source in self.input.sources)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the view's table."""
+        return (*(k for k, _ in self.keys), *WINDOW_COLUMNS, *(a for a, _ in self.aggregates), "final")
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The SQL texts that the view evaluates on each event, each once."""
+        texts = [text for _, text in self.keys] + list(self.windows.inputs)
+        for _, aggregate in self.aggregates:
+            texts += [*aggregate.inputs, *([aggregate.where] if aggregate.where else [])]
+        return tuple(dict.fromkeys(texts))
+
+    def input_types(self, aggregate: Aggregate) -> tuple[str, ...]:
+        """The types of an aggregate's inputs, where they are known without Spark."""
+        return tuple(self.bound(text).type or "string" for text in aggregate.inputs)
+
+    def bound(self, text: str) -> Bound:
+        """An expression of this view, bound to the columns that flow into it."""
+        return bind(text, self.input_schema)
+
+    @property
+    def input_schema(self) -> Schema:
+        if self.input.schema is None:
+            raise DefinitionError(
+                "the columns that flow into this view are known to Spark only",
+                hint="give transform(…, schema='name type, …'), or run on Spark",
+            )
+        return self.input.schema
+
+    def explain(self) -> str:
+        """The definition with every default that applies, and who evaluates what."""
+        from penstock.model.explain import explain
+
+        return explain(self)
+
+    def fingerprint(self) -> str:
+        """A stable digest of all that the view's state depends on."""
+        from penstock.model.change import fingerprint
+
+        return fingerprint(self)
+
+    def __repr__(self) -> str:
+        text = repr(Grouped(self.input, self.keys, self.windows))
+        text += f".agg({', '.join(f'{name}={aggregate!r}' for name, aggregate in self.aggregates)})"
+        if self.firing != (on_time() if self.windows.ends else each()):
+            text += f".trigger({self.firing!r})"
+        if self.accumulation != "accumulating":
+            text += f".{self.accumulation}()"
+        if self.lateness:
+            text += f".allow_late({show_duration(self.lateness)!r})"
+        return text
+
+
+def check(view: View) -> None:
+    """Refuses a definition that cannot mean anything, with what to do about it."""
+    _check_names(view)
+    _check_time(view)
+    percentile = all(isinstance(source.watermark, Percentile) for source in view.input.sources)
+    view.firing.check(view.windows, percentile)
+    if view.accumulation not in ACCUMULATIONS:
+        raise DefinitionError(f"unknown accumulation {view.accumulation!r}", detail=f"there are: {', '.join(ACCUMULATIONS)}")
+    if view.signed:
+        if view.accumulation == "discarding":
+            raise DefinitionError(
+                "discarding panes cannot show rows that are taken back", hint="use .accumulating() or .retracting()"
+            )
+        for _, aggregate in view.aggregates:
+            aggregate.retractable()
+    if view.input.schema is not None:
+        _check_expressions(view)
+
+
+def _check_names(view: View) -> None:
+    if not view.aggregates:
+        raise DefinitionError("a view needs an aggregate", hint="for example .agg(n=ps.count())")
+    seen: set[str] = set()
+    for name, _ in (*view.keys, *view.aggregates):
+        if not valid_name(name):
+            raise DefinitionError(f"«{name}» cannot be a column of a view", hint="use letters, digits and underscores")
+        if name.lower() in RESERVED:
+            raise DefinitionError(f"«{name}» is a column that every view has", hint="choose another name")
+        if name.lower() in seen:
+            raise DefinitionError(f"the name «{name}» stands twice", hint="name keys and aggregates apart")
+        seen.add(name.lower())
+    for name, aggregate in view.aggregates:
+        if not isinstance(aggregate, Aggregate):
+            raise DefinitionError(f"{name}={aggregate!r} is not an aggregate", hint="for example ps.sum('price')")
+
+
+def _check_time(view: View) -> None:
+    if view.windows.needs_event_time and not view.input.has_event_time:
+        names = ", ".join(s.name for s in view.input.sources if s.event_time is None)
+        raise DefinitionError(
+            f"{view.windows!r} needs an event time, and «{names}» has none",
+            hint="say event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
+        )
+    if view.windows.ends_in_event_time:
+        for source in view.input.sources:
+            if source.watermark is None:
+                raise DefinitionError(
+                    f"{view.windows!r} needs a watermark, and the stream «{source.name}» has none",
+                    hint="say how late its events may be: watermark=ps.bounded('10 seconds')",
+                )
+    elif view.lateness:
+        raise DefinitionError(
+            f"allowed lateness means nothing for {view.windows!r}: it has no end in event time",
+            hint="leave out allow_late, or choose a window in event time",
+        )
+
+
+def _check_expressions(view: View) -> None:
+    for text in view.expressions:
+        view.bound(text)
+    for _, aggregate in view.aggregates:
+        types = view.input_types(aggregate)
+        if not any(view.bound(text).outside for text in aggregate.inputs):
+            aggregate.result_type(types)
+        if isinstance(aggregate, Monoid):
+            aggregate.check(types)
+        if aggregate.where is not None:
+            condition = view.bound(aggregate.where)
+            if condition.type not in (None, "boolean"):
+                raise DefinitionError(f"where={aggregate.where!r} is {condition.type}, and must be boolean")

@@ -1,0 +1,237 @@
+"""Watermarks: the estimate, by stream, that no more events older than it will come.
+
+A definition (`Bounded`, `Percentile`, `Punctuated`) says how to estimate; a `Tracker` holds what was observed and moves
+the watermark forward, never back, once a commit. Both engines use the same tracker; they differ in how they observe.
+
+>>> tracker = Tracker(bounded("10 seconds"))
+>>> tracker.advance(Observation({0: Seen(newest=60_000_000)}), now=0)
+>>> tracker.watermark
+50000000
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from penstock.errors import DefinitionError
+from penstock.model.time import BEGINNING, Duration, Instant, duration, not_negative, positive, show_duration
+
+DEFAULT_IDLE: Duration = duration("1 minute")
+#: How many lateness measurements are held before older ones start to count less.
+MEMORY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How a stream estimates its progress. `idle`: how long a partition may be silent before it is left out."""
+
+    idle: Duration | None = field(default=DEFAULT_IDLE, kw_only=True)
+
+    def _idle(self, default: Duration | None = DEFAULT_IDLE) -> str:
+        if self.idle == default:
+            return ""
+        return f"idle={None if self.idle is None else show_duration(self.idle)!r}"
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Watermark):
+    """The newest event time less a fixed delay."""
+
+    delay: Duration
+
+    def __repr__(self) -> str:
+        return f"ps.bounded({', '.join(filter(None, [repr(show_duration(self.delay)), self._idle()]))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Percentile(Watermark):
+    """The newest event time less the lateness that so many percent of the events observed so far stayed below."""
+
+    percent: float
+
+    def __repr__(self) -> str:
+        return f"ps.percentile({', '.join(filter(None, [f'{self.percent:g}', self._idle()]))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuated(Watermark):
+    """What the source itself says: the newest value of an expression, which most rows leave null."""
+
+    mark: str
+
+    def __repr__(self) -> str:
+        return f"ps.punctuated({', '.join(filter(None, [repr(self.mark), self._idle(None)]))})"
+
+
+def bounded(delay: str | timedelta, *, idle: str | timedelta | None = "1 minute") -> Bounded:
+    """Events are at most so late: `bounded("10 seconds")`."""
+    return Bounded(not_negative(delay, "the delay of a watermark"), idle=_idle_of(idle))
+
+
+def percentile(percent: float, *, idle: str | timedelta | None = "1 minute") -> Percentile:
+    """So many percent of the events come before the watermark passes them: `percentile(99.5)`."""
+    if not 0 < percent <= 100:
+        raise DefinitionError(f"ps.percentile takes a percentage above 0 and up to 100, not {percent!r}")
+    return Percentile(float(percent), idle=_idle_of(idle))
+
+
+def punctuated(mark: str, *, idle: str | timedelta | None = None) -> Punctuated:
+    """The source says it: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
+    return Punctuated(mark, idle=_idle_of(idle))
+
+
+def _idle_of(idle: str | timedelta | None) -> Duration | None:
+    return None if idle is None else positive(idle, "the idle time of a partition")
+
+
+# Lateness as a histogram: its bounds grow by a sixteenth of each power of two, so an estimate is at most 6 % too high.
+_STEPS = 16
+BOUNDS: tuple[int, ...] = tuple(
+    sorted({*range(_STEPS), *((_STEPS + i) << shift for shift in range(45) for i in range(_STEPS))})
+)
+
+
+def bucket(lateness: Duration) -> int:
+    """The bucket whose bound is the smallest that is not below this lateness.
+
+    >>> BOUNDS[bucket(0)], BOUNDS[bucket(1_000_000)]
+    (0, 1015808)
+    """
+    return min(bisect_left(BOUNDS, lateness), len(BOUNDS) - 1)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one commit showed of one partition: its newest event time, and the newest mark that the source set."""
+
+    newest: Instant
+    mark: Instant | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one commit showed of a stream. Lateness is how far an event lies behind the newest of earlier commits."""
+
+    partitions: Mapping[int, Seen] = field(default_factory=dict)
+    lateness: Mapping[int, int] = field(default_factory=dict)  # bucket → events
+
+
+@dataclass(frozen=True)
+class _Partition:
+    newest: Instant
+    mark: Instant | None
+    active: Instant
+
+
+class Tracker:
+    """The watermark of one stream as commits move it forward."""
+
+    def __init__(self, definition: Watermark) -> None:
+        self.definition = definition
+        self.watermark: Instant = BEGINNING
+        self.newest: Instant = BEGINNING
+        self._partitions: dict[int, _Partition] = {}
+        self._lateness: dict[int, int] = {}
+        self._started: Instant | None = None
+
+    def know(self, partitions: int, now: Instant) -> None:
+        """The source has so many partitions: one that has shown nothing holds time back until it is idle."""
+        for number in range(partitions):
+            self._partitions.setdefault(number, _Partition(BEGINNING, None, now))
+
+    def resume(self, now: Instant) -> None:
+        """After a restart nothing is idle: silence while nobody listened does not count."""
+        self._started = now
+        self._partitions = {n: replace(p, active=now) for n, p in self._partitions.items()}
+
+    def advance(
+        self, observed: Observation, *, now: Instant, caught_up: bool = True, fixed: Instant | None = None
+    ) -> None:
+        """One commit: what it showed, when, whether the source is read to its end, and a watermark set from outside."""
+        if self._started is None:
+            self._started = now
+        for number, seen in observed.partitions.items():
+            before = self._partitions.get(number, _Partition(BEGINNING, None, now))
+            marks = [m for m in (before.mark, seen.mark) if m is not None]
+            self._partitions[number] = _Partition(max(before.newest, seen.newest), max(marks, default=None), now)
+            self.newest = max(self.newest, seen.newest)
+        self._remember(observed.lateness)
+        estimate = self._estimate(now, caught_up)
+        self.watermark = max(self.watermark, estimate, BEGINNING if fixed is None else fixed)
+
+    def reached(self, percent: float) -> Instant:
+        """The instant before which so many percent of the events should be there."""
+        if self.newest == BEGINNING:
+            return self.watermark
+        return max(self.watermark, self.newest - self._quantile(percent))
+
+    def left_out(self, now: Instant, caught_up: bool) -> bool:
+        """Whether the whole stream is silent and has never said anything: it then holds no view back."""
+        return (
+            self.newest == BEGINNING and self._started is not None and caught_up and self._is_idle(self._started, now)
+        )
+
+    def _estimate(self, now: Instant, caught_up: bool) -> Instant:
+        marks = {number: self._mark(p) for number, p in self._partitions.items()}
+        active = [
+            marks[number]
+            for number, p in self._partitions.items()
+            if not (caught_up and self._is_idle(p.active, now))
+        ]
+        if active:
+            return min(active)
+        if not marks or max(marks.values()) == BEGINNING:
+            return BEGINNING
+        # All are silent: event time goes on at the pace of the clock, from where the last one to speak left it.
+        return max(marks.values()) + now - max(p.active for p in self._partitions.values())
+
+    def _is_idle(self, active: Instant, now: Instant) -> bool:
+        return self.definition.idle is not None and now - active >= self.definition.idle
+
+    def _mark(self, partition: _Partition) -> Instant:
+        if isinstance(self.definition, Punctuated):
+            return BEGINNING if partition.mark is None else partition.mark
+        if partition.newest == BEGINNING:
+            return BEGINNING
+        if isinstance(self.definition, Percentile):
+            return partition.newest - self._quantile(self.definition.percent)
+        assert isinstance(self.definition, Bounded)
+        return partition.newest - self.definition.delay
+
+    def _quantile(self, percent: float) -> Duration:
+        """The smallest bound that at least so many percent of the measured lateness does not exceed."""
+        total, seen = sum(self._lateness.values()), 0
+        for number in sorted(self._lateness):
+            seen += self._lateness[number]
+            if seen * 100 >= percent * total:
+                return BOUNDS[number]
+        return 0
+
+    def _remember(self, lateness: Mapping[int, int]) -> None:
+        for number, count in lateness.items():
+            self._lateness[number] = self._lateness.get(number, 0) + count
+        while sum(self._lateness.values()) > MEMORY:
+            self._lateness = {number: half for number, count in self._lateness.items() if (half := count // 2)}
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that must survive a restart, as plain values."""
+        return {
+            "watermark": self.watermark,
+            "newest": self.newest,
+            "partitions": {number: (p.newest, p.mark, p.active) for number, p in self._partitions.items()},
+            "lateness": dict(self._lateness),
+            "started": self._started,
+        }
+
+    @classmethod
+    def restore(cls, definition: Watermark, saved: Mapping[str, Any]) -> Tracker:
+        tracker = cls(definition)
+        tracker.watermark, tracker.newest = saved["watermark"], saved["newest"]
+        tracker._partitions = {int(n): _Partition(*p) for n, p in saved["partitions"].items()}
+        tracker._lateness = {int(n): count for n, count in saved["lateness"].items()}
+        tracker._started = saved["started"]
+        return tracker

@@ -1,0 +1,46 @@
+"""*Where* in event time a result belongs: the kinds of window, each a small value."""
+
+from penstock.model.windows.base import Aligned, Assigned, Counted, Interval, Merging, Window, span, touching
+from penstock.model.windows.calendar import Calendar, calendar
+from penstock.model.windows.counted import CountWindow, count_window
+from penstock.model.windows.custom import Custom, custom
+from penstock.model.windows.fixed import (
+    Cumulating,
+    Fixed,
+    Global,
+    Sliding,
+    cumulating,
+    fixed,
+    global_window,
+    sliding,
+)
+from penstock.model.windows.session import CustomMerging, Session, custom_merging, session
+
+__all__ = [
+    "Aligned",
+    "Assigned",
+    "Calendar",
+    "CountWindow",
+    "Counted",
+    "Cumulating",
+    "Custom",
+    "CustomMerging",
+    "Fixed",
+    "Global",
+    "Interval",
+    "Merging",
+    "Session",
+    "Sliding",
+    "Window",
+    "calendar",
+    "count_window",
+    "cumulating",
+    "custom",
+    "custom_merging",
+    "fixed",
+    "global_window",
+    "session",
+    "sliding",
+    "span",
+    "touching",
+]

@@ -1,0 +1,362 @@
+"""Test a view in milliseconds: feed it events, move the watermark and the clock, restart it, and look at its panes.
+
+>>> import penstock as ps
+>>> from penstock.testing import TestStream, run
+>>> visits = ps.stream("visits", schema="page string, at timestamp", event_time="at",
+...                    watermark=ps.bounded("10 seconds"))
+>>> views = visits.group_by("page").window(ps.fixed("1 minute")).agg(n=ps.count())
+>>> script = (TestStream(visits)
+...           .add(("/a", "12:00:10"), ("/b", "12:00:20"), ("/a", "12:00:30"))
+...           .watermark("12:01:00"))
+>>> print(run(views, script))
+commit  page  window_start  window_end  n  kind    timing   index  final
+     2  /a    12:00:00      12:01:00    2  insert  on time      0  true
+     2  /b    12:00:00      12:01:00    1  insert  on time      0  true
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any, Literal, Protocol, TypeAlias
+
+from penstock.errors import DefinitionError, unknown
+from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.reference import Reference
+from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
+from penstock.model.view import View
+from penstock.model.windows import Counted
+
+#: Times without a date («12:00:05») are on this day, and it is when the clock starts.
+DAY: Instant = instant("2000-01-01")
+
+Given: TypeAlias = Mapping[str, object] | Sequence[object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a script."""
+
+    kind: Literal["add", "watermark", "clock", "restart", "backlog", "caught up"]
+    stream: str | None = None
+    rows: tuple[tuple[int, Mapping[str, object]], ...] = ()  # partition, row
+    to: Instant = 0
+
+
+@dataclass(frozen=True)
+class TestStream:
+    """A script of events and of time, for one stream or several. Every line but the last three is a commit."""
+
+    __test__ = False
+
+    streams: tuple[Stream, ...]
+    steps: tuple[Step, ...] = ()
+    start: Instant = DAY
+
+    def __init__(
+        self, *streams: Stream, clock: str | datetime | int = DAY, steps: tuple[Step, ...] = ()
+    ) -> None:
+        for given in streams:
+            if not isinstance(given, Stream):
+                raise DefinitionError(f"TestStream takes streams, not {given!r}", hint="give ps.stream(…), not what is made of it")
+        object.__setattr__(self, "streams", streams)
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "start", instant(clock, day=DAY))
+
+    def add(self, *rows: Given, to: str | None = None, partition: int = 0) -> TestStream:
+        """Events of one epoch: dictionaries, or values in the order of the columns. `to` names the stream.
+
+        A row may name its own partition in the entry `partition` if the stream has no column of that name.
+        """
+        stream = self._stream(to)
+        return self._then(Step("add", stream.name, tuple(_row(stream, row, partition) for row in rows)))
+
+    def watermark(self, to: str | datetime | int, stream: str | None = None) -> TestStream:
+        """The source says: no more events older than this. Without a stream: all of them say so."""
+        if stream is not None:
+            self._stream(stream)
+        return self._then(Step("watermark", stream, to=instant(to, day=DAY)))
+
+    def clock(self, to: str | datetime | timedelta) -> TestStream:
+        """Time passes without events: to an instant, or by a duration («+10 seconds»)."""
+        if isinstance(to, timedelta) or (isinstance(to, str) and to.lstrip().startswith("+")):
+            return self._then(Step("clock", to=self.now + duration(to.strip().lstrip("+") if isinstance(to, str) else to)))
+        return self._then(Step("clock", to=instant(to, day=DAY)))
+
+    def restart(self) -> TestStream:
+        """The process ends and another takes over from what was committed."""
+        return self._then(Step("restart"))
+
+    def backlog(self) -> TestStream:
+        """From here on the log holds more than was read: nothing is idle."""
+        return self._then(Step("backlog"))
+
+    def caught_up(self) -> TestStream:
+        """From here on the log is read to its end."""
+        return self._then(Step("caught up"))
+
+    @property
+    def now(self) -> Instant:
+        """The clock after the last step."""
+        return max((self.start, *(step.to for step in self.steps if step.kind == "clock")))
+
+    def commits(self) -> Iterator[Commit | None]:
+        """The script as commits; None stands for a restart."""
+        now, caught_up, resumed = self.start, True, False
+        offsets: dict[tuple[str, int], int] = {}
+        for step in self.steps:
+            if step.kind in ("backlog", "caught up"):
+                caught_up = step.kind == "caught up"
+                continue
+            if step.kind == "restart":
+                resumed = True
+                yield None
+                continue
+            commit = Commit(now, caught_up=caught_up, resumed=resumed)
+            resumed = False
+            if step.kind == "add":
+                assert step.stream is not None
+                events = []
+                for partition, row in step.rows:
+                    offset = offsets.get((step.stream, partition), 0)
+                    offsets[step.stream, partition] = offset + 1
+                    events.append(Event(step.stream, row, partition, offset))
+                commit = replace(commit, events=tuple(events))
+            elif step.kind == "watermark":
+                names = [stream.name for stream in self.streams] if step.stream is None else [step.stream]
+                commit = replace(commit, fixed=dict.fromkeys(names, step.to))
+            else:
+                now = max(now, step.to)
+                commit = replace(commit, now=now)
+            yield commit
+
+    def _stream(self, name: str | None) -> Stream:
+        if name is None:
+            if len(self.streams) != 1:
+                raise DefinitionError("which stream?", hint="say add(…, to='name') where a script has several streams")
+            return self.streams[0]
+        for stream in self.streams:
+            if stream.name == name:
+                return stream
+        raise unknown("stream", name, [stream.name for stream in self.streams])
+
+    def _then(self, step: Step) -> TestStream:
+        return TestStream(*self.streams, clock=self.start, steps=(*self.steps, step))
+
+
+class Engine(Protocol):
+    """What runs a view, commit by commit."""
+
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]: ...
+    def table(self) -> list[TableRow]: ...
+    def restart(self) -> Engine: ...
+
+
+@dataclass(frozen=True)
+class Fired:
+    """A pane, and the number of the commit that fired it (from 1)."""
+
+    commit: int
+    pane: Pane
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a view did with a script: `panes`, `table`, and the rows that were `late`, `duplicates` or `dead`."""
+
+    view: View
+    fired: tuple[Fired, ...]
+    rows: tuple[TableRow, ...]
+    refused: tuple[Refused, ...]
+
+    @property
+    def panes(self) -> list[dict[str, object]]:
+        """The panes in the order in which they fired, as dictionaries."""
+        return [
+            {
+                "commit": fired.commit,
+                **self._shown(fired.pane),
+                "kind": fired.pane.kind,
+                "timing": fired.pane.timing,
+                "index": fired.pane.index,
+                "final": fired.pane.final,
+            }
+            for fired in self.fired
+        ]
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        """The view's table at the end."""
+        return [{**self._shown(row), "final": row.final} for row in self.rows]
+
+    @property
+    def late(self) -> list[dict[str, object]]:
+        """Rows that came after some or all of their windows had closed, with the reason."""
+        return self._refused("late")
+
+    @property
+    def duplicates(self) -> list[dict[str, object]]:
+        """Rows whose id was accepted before."""
+        return self._refused("duplicate")
+
+    @property
+    def dead(self) -> list[dict[str, object]]:
+        """Rows that could not be read or on which an expression failed, with the reason."""
+        return self._refused("dead")
+
+    def _shown(self, row: Pane | TableRow) -> dict[str, object]:
+        counted = isinstance(self.view.windows, Counted)
+        names = [name for name, _ in self.view.aggregates]
+        types = self._types()
+        return {
+            **{k: _shown(v, t) for (k, _), v, t in zip(self.view.keys, row.key, types, strict=False)},
+            "window_start": row.window.start if counted else _bound(row.window.start),
+            "window_end": row.window.end if counted else _bound(row.window.end),
+            **{n: _shown(v, t) for n, v, t in zip(names, row.values, types[len(self.view.keys) :], strict=True)},
+        }
+
+    def _types(self) -> list[str]:
+        view = self.view
+        return [view.bound(text).type or "string" for _, text in view.keys] + [
+            aggregate.result_type(view.input_types(aggregate)) for _, aggregate in view.aggregates
+        ]
+
+    def _refused(self, kind: str) -> list[dict[str, object]]:
+        schemas = {source.name: source.schema for source in self.view.input.sources}
+        return [
+            {
+                **{c: _shown(r.event.row.get(c), t) for c, t in schemas[r.event.stream]},
+                "reason": r.reason,
+            }
+            for r in self.refused
+            if r.kind == kind
+        ]
+
+    def __str__(self) -> str:
+        return show(self.panes)
+
+
+def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "spark"] = "kernel") -> Result:
+    """Runs a view over a script: on the kernel, or on the reference interpreter, which is the specification."""
+    missing = {s.name for s in view.input.sources} - {s.name for s in script.streams}
+    if missing:
+        raise DefinitionError(f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)")
+    return replay(view, script, start(view, engine))
+
+
+def start(view: View, engine: str) -> Engine:
+    """A fresh engine for a view."""
+    if engine == "kernel":
+        from penstock.kernel.local import LocalKernel
+
+        return LocalKernel(view)
+    if engine == "reference":
+        return Reference(view)
+    if engine == "spark":
+        raise DefinitionError("engine='spark' comes with the engine", hint="use engine='kernel' or engine='reference'")
+    raise unknown("engine", engine, ["kernel", "reference", "spark"])
+
+
+def replay(view: View, script: TestStream, runner: Engine) -> Result:
+    """Runs a script on an engine."""
+    fired: list[Fired] = []
+    refused: list[Refused] = []
+    names = {source.name for source in view.input.sources}
+    number = 0
+    for commit in script.commits():
+        if commit is None:
+            runner = runner.restart()
+            continue
+        number += 1
+        mine = tuple(event for event in commit.events if event.stream in names)
+        panes, turned_away = runner.commit(replace(commit, events=mine))
+        fired += [Fired(number, pane) for pane in panes]
+        refused += turned_away
+    return Result(view, tuple(fired), tuple(runner.table()), tuple(refused))
+
+
+def show(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as a table of text; times of the test's day without their date."""
+    if not rows:
+        return "no rows"
+    names = list(rows[0])
+    cells = [[text_of(row[name]) for name in names] for row in rows]
+    numeric = [all(_is_number(row[name]) for row in rows) for name in names]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    lines = [names, *cells]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if right and line is not names else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def text_of(value: object) -> str:
+    """A value as the tests write it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        text = value.isoformat().removesuffix("+00:00")
+        return text.removeprefix("2000-01-01T")
+    return str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _bound(at: Instant) -> datetime | None:
+    return None if at in (BEGINNING, END) else to_datetime(at)
+
+
+def _shown(value: Any, kind: str) -> object:
+    """A value of the model as a user expects it: timestamps as datetimes, dates as dates."""
+    if value is None:
+        return None
+    if kind == "timestamp":
+        return to_datetime(value)
+    if kind == "date":
+        return date(1970, 1, 1) + timedelta(days=value)
+    if kind.startswith("array<"):
+        return [_shown(part, kind[6:-1]) for part in value]
+    return value
+
+
+def _row(stream: Stream, given: Given, partition: int) -> tuple[int, Mapping[str, object]]:
+    names = stream.schema.names
+    if isinstance(given, Mapping):
+        row = {str(name): value for name, value in given.items()}
+        if "partition" in row and "partition" not in stream.schema:
+            partition = int(str(row.pop("partition")))
+    else:
+        if isinstance(given, str) or len(given) > len(names):
+            raise DefinitionError(f"not a row of «{stream.name}»: {given!r}", detail=f"its columns are {', '.join(names)}")
+        row = dict(zip(names, given, strict=False))
+    values = {stream.schema.find(name): value for name, value in row.items()}
+    return partition, {name: _value(values.get(name), kind, name) for name, kind in stream.schema}
+
+
+def _value(value: object, kind: str, column: str) -> object:
+    """A value as the model keeps it, or an error that names the column."""
+    if value is None:
+        return None
+    if kind == "timestamp" and isinstance(value, (str, datetime, int)):
+        return instant(value, day=DAY)
+    if kind == "date" and isinstance(value, (str, date)):
+        day = date.fromisoformat(value) if isinstance(value, str) else value
+        return (day - date(1970, 1, 1)).days
+    if kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    expected: dict[str, type] = {"string": str, "boolean": bool, "binary": bytes}
+    fits = {
+        "tinyint": int, "smallint": int, "int": int, "bigint": int, **expected,
+    }.get(kind)  # fmt: skip
+    if fits is not None and (not isinstance(value, fits) or (fits is int and isinstance(value, bool))):
+        raise DefinitionError(f"{value!r} is no {kind}, which the column «{column}» is")
+    return value

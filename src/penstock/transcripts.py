@@ -1,0 +1,395 @@
+"""Transcripts: what goes into a view and exactly what must come out of it, commit by commit, as YAML that reads well.
+
+>>> text = '''
+... streams:
+...   s: ps.stream("s", schema="k string, at timestamp", event_time="at", watermark=ps.bounded("1 day"))
+... transcripts:
+...   - name: a window fires at its end
+...     view: s.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count())
+...     script:
+...       - add: [a 12:00:10, a 12:00:20]
+...       - watermark: 12:01
+...         panes: [insert a 12:00..12:01 n=3 on time 0 final]
+... '''
+>>> [transcript] = parse(text)
+>>> transcript.run("kernel")
+Traceback (most recent call last):
+penstock.errors.TestFailure: «a window fires at its end»: step 2 (watermark 12:01) fired other panes
+  expected  insert a 12:00..12:01 n=3 on time 0 final
+  got       insert a 12:00..12:01 n=2 on time 0 final
+
+A file is code: its streams and views are Python expressions. Whatever a commit fires or refuses must be written down.
+A transcript with `order_free: true` gives the same panes with the rows of each `add` in any order, and the same table
+with the rows of neighbouring `add`s in any order and cut into any epochs. One with `fails: <text>` must fail so.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from difflib import SequenceMatcher
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import penstock as ps
+from penstock.errors import DefinitionError, PenstockError, TestFailure, unknown
+from penstock.model.commits import Pane, Refused, TableRow
+from penstock.model.time import Instant, instant
+from penstock.model.types import is_integer
+from penstock.model.view import View
+from penstock.testing import DAY, Engine, Fired, Result, Step, TestStream, start, text_of
+
+#: How the rows of an order-free transcript may be rearranged, besides «as written».
+ORDERS = ("reversed", "shuffled", "shuffled again", "epochs of one", "epochs of two")
+#: The rows that a commit refuses, under the names of `Result`.
+REFUSED = ("late", "duplicates", "dead")
+
+_FILE = ("streams", "view", "clock", "transcripts")
+_TRANSCRIPT = ("name", "streams", "view", "clock", "script", "table", "order_free", "fails")
+_EXPECTED = ("panes", *REFUSED)
+_STEPS: Mapping[str, tuple[str, ...]] = {
+    "add": ("to", "partition", *_EXPECTED),
+    "watermark": ("of", *_EXPECTED),
+    "clock": _EXPECTED,
+    "restart": (),
+    "backlog": (),
+    "caught up": (),
+}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one step, or several together, must bring. `panes` is None where they are not compared."""
+
+    panes: tuple[str, ...] | None = ()
+    late: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    dead: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """Steps of a script that are judged together: mostly one."""
+
+    said: str
+    steps: tuple[Step, ...]
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One story: a view, a script, and everything that must come out."""
+
+    name: str
+    view: View
+    clock: Instant
+    lines: tuple[Line, ...]
+    table: tuple[str, ...] | None
+    order_free: bool = False
+    fails: str | None = None
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The orders of rows in which this transcript holds."""
+        return ("as written", *ORDERS) if self.order_free else ("as written",)
+
+    def run(self, engine: str | Callable[[View], Engine] = "reference", order: str = "as written") -> None:
+        """Plays the script on an engine (its name, or what makes one) and raises `TestFailure` where it differs."""
+        runner = start(self.view, engine) if isinstance(engine, str) else engine(self.view)
+        try:
+            self._play(runner, _rearranged(self.lines, order))
+        except TestFailure as failure:
+            if self.fails is None or self.fails not in str(failure):
+                raise
+        else:
+            if self.fails is not None:
+                raise TestFailure(f"«{self.name}» holds, and should fail with «{self.fails}»")
+
+    def _play(self, runner: Engine, lines: tuple[Line, ...]) -> None:
+        steps = tuple(step for line in lines for step in line.steps)
+        commits = TestStream(*self.view.input.sources, clock=self.clock, steps=steps).commits()
+        for number, line in enumerate(lines, 1):
+            panes: list[Pane] = []
+            refused: list[Refused] = []
+            for step in line.steps:
+                if step.kind in ("backlog", "caught up"):
+                    continue
+                commit = next(commits)
+                if commit is None:
+                    runner = runner.restart()
+                else:
+                    fired, turned_away = runner.commit(commit)
+                    panes += fired
+                    refused += turned_away
+            self._judge(f"step {number} ({line.said})", line.expected, panes, refused)
+        if self.table is not None:
+            self._same("the table is another one", self.table, _table(self.view, runner.table()))
+
+    def _judge(self, step: str, expected: Expected, panes: list[Pane], refused: list[Refused]) -> None:
+        result = Result(self.view, tuple(Fired(0, pane) for pane in panes), (), tuple(refused))
+        if expected.panes is not None:
+            self._same(f"{step} fired other panes", expected.panes, [_pane(self.view, pane) for pane in result.panes])
+        for kind in REFUSED:
+            want, got = _unmatched(getattr(expected, kind), [_refused(row) for row in getattr(result, kind)])
+            self._same(f"{step} refused other rows as {kind}", want, got)
+
+    def _same(self, what: str, expected: Sequence[str], got: Sequence[str]) -> None:
+        if list(expected) != list(got):
+            raise TestFailure("\n".join([f"«{self.name}»: {what}", *_difference(expected, got)]))
+
+
+def load(path: str | Path) -> list[Transcript]:
+    """The transcripts of a YAML file."""
+    file = Path(path)
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except DefinitionError as error:
+        raise DefinitionError(f"{file.name}: {error.message}", detail=error.detail, hint=error.hint) from error
+
+
+def parse(text: str) -> list[Transcript]:
+    """The transcripts of YAML text. `streams`, `view` and `clock` at its top hold for all of them."""
+    document = _only(_yaml(text), _FILE, "the file")
+    shared: dict[str, Any] = {name: document[name] for name in document if name in ("view", "clock")}
+    streams = document.get("streams") or {}
+    return [_transcript({**shared, **given}, streams) for given in document.get("transcripts") or []]
+
+
+# From YAML to steps
+
+
+def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcript:
+    name = str(given.get("name", "a transcript without a name"))
+    try:
+        _only(given, _TRANSCRIPT, "a transcript")
+        scope: dict[str, object] = {"ps": ps, "timedelta": timedelta, "datetime": datetime, "UTC": UTC}
+        for stream, text in {**shared, **(given.get("streams") or {})}.items():
+            scope[stream] = eval(f"({text})", scope)
+        view = eval(f"({given['view']})", scope)
+        if not isinstance(view, View):
+            raise DefinitionError(f"the view is a {type(view).__name__}", hint="end it with .agg(…)")
+        clock = instant(given.get("clock", DAY), day=DAY)
+        table = given.get("table", ...)
+        return Transcript(
+            name,
+            view,
+            clock,
+            tuple(_lines(TestStream(*view.input.sources, clock=clock), given["script"])),
+            None if table is ... else _texts(table),
+            bool(given.get("order_free", False)),
+            given.get("fails"),
+        )
+    except KeyError as missing:
+        raise DefinitionError(f"«{name}» has no {missing}") from None
+    except PenstockError as error:
+        raise DefinitionError(f"«{name}»: {error.message}", detail=error.detail, hint=error.hint) from error
+
+
+def _lines(script: TestStream, given: Sequence[object]) -> Iterator[Line]:
+    for entry in given:
+        step: dict[str, Any] = {entry: None} if isinstance(entry, str) else dict(entry)  # type: ignore[call-overload]
+        kind = next((word for word in _STEPS if word in step), None)
+        if kind is None:
+            raise unknown("step", str(next(iter(step), "")), _STEPS)
+        _only(step, (kind, *_STEPS[kind]), f"a step «{kind}»")
+        script = _then(script, kind, step)
+        said = kind if step[kind] is None else f"{kind} {_said(step[kind])}"
+        panes, *refused = (_texts(step.get(word)) for word in _EXPECTED)
+        yield Line(said, (script.steps[-1],), Expected(panes, *refused))
+
+
+def _then(script: TestStream, kind: str, step: Mapping[str, Any]) -> TestStream:
+    if kind == "add":
+        by_partition = step[kind] if isinstance(step[kind], dict) else {step.get("partition", 0): step[kind]}
+        parts = [
+            script.add(*(_row(script, step.get("to"), row) for row in rows), to=step.get("to"), partition=partition)
+            for partition, rows in by_partition.items()
+        ]
+        together = replace(parts[0].steps[-1], rows=tuple(row for part in parts for row in part.steps[-1].rows))
+        return TestStream(*script.streams, clock=script.start, steps=(*script.steps, together))
+    if kind == "watermark":
+        return script.watermark(step[kind], step.get("of"))
+    if kind == "clock":
+        return script.clock(step[kind])
+    simple: dict[str, Callable[[], TestStream]] = {"restart": script.restart, "backlog": script.backlog}
+    return simple.get(kind, script.caught_up)()
+
+
+def _row(script: TestStream, to: str | None, given: object) -> Sequence[object]:
+    """A row's values: a list, or text with a word for each column."""
+    if not isinstance(given, (str, int, float)):
+        return given  # type: ignore[return-value]
+    schema = next((stream for stream in script.streams if to in (None, stream.name)), script.streams[0]).schema
+    words = str(given).split()
+    if len(words) > len(schema.names):
+        raise DefinitionError(
+            f"the row «{given}» has {len(words)} words for {len(schema.names)} columns",
+            hint="write a value that has spaces as part of a list: [a, two words]",
+        )
+    return [_value(word, kind) for word, (_, kind) in zip(words, schema, strict=False)]
+
+
+def _value(word: str, kind: str) -> object:
+    if word == "null":
+        return None
+    if is_integer(kind):
+        return int(word)
+    if kind in ("float", "double"):
+        return float(word)
+    if kind == "boolean":
+        return word == "true"
+    return Decimal(word) if kind.startswith("decimal") else word
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    lines = [given] if isinstance(given, str) else given or []
+    return tuple(_plain(" ".join(map(text_of, line)) if isinstance(line, list) else str(line)) for line in lines)  # type: ignore[attr-defined]
+
+
+def _said(value: object) -> str:
+    text = ", ".join(_texts(value)) if isinstance(value, list) else _plain(str(value))
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _only(given: object, known: Sequence[str], where: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise DefinitionError(f"{where} is no mapping: {given!r}")
+    for name in given:
+        if name not in known:
+            raise unknown(f"entry of {where}", str(name), known)
+    return given
+
+
+# From results to text
+
+
+def _plain(text: str) -> str:
+    """The text with single spaces, and times without «:00» seconds: both sides are compared so."""
+    return re.sub(r"(?<![\d:])(\d\d:\d\d):00(?!\.?\d|:)", r"\1", " ".join(text.split()))
+
+
+def _pane(view: View, pane: Mapping[str, object]) -> str:
+    final = ["final"] if pane["final"] else []
+    return _plain(" ".join([str(pane["kind"]), _shown(view, pane), str(pane["timing"]), str(pane["index"]), *final]))
+
+
+def _table(view: View, rows: list[TableRow]) -> list[str]:
+    shown = Result(view, (), tuple(rows), ()).table
+    return [_plain(" ".join([_shown(view, row), *(["final"] if row["final"] else [])])) for row in shown]
+
+
+def _shown(view: View, row: Mapping[str, object]) -> str:
+    first, last = row["window_start"], row["window_end"]
+    return " ".join(
+        [
+            *(text_of(row[key]) for key, _ in view.keys),
+            "all time" if first is None else f"{text_of(first)}..{text_of(last)}",
+            *(f"{name}={text_of(row[name])}" for name, _ in view.aggregates),
+        ]
+    )
+
+
+def _refused(row: Mapping[str, object]) -> str:
+    values = [text_of(value) for column, value in row.items() if column != "reason"]
+    return f"{_plain(' '.join(values))} because {row['reason']}"
+
+
+def _unmatched(expected: Sequence[str], got: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is left when each expected row has found its own. A reason may be left out, or be a part of the whole."""
+    missing, rest = [], list(got)
+    for text in expected:
+        row, _, reason = text.partition(" because ")
+        found = [other for other in rest if other.startswith(f"{row} because ") and reason in other]
+        if found:
+            rest.remove(found[0])
+        else:
+            missing.append(text)
+    return missing, rest
+
+
+def _difference(expected: Sequence[str], got: Sequence[str]) -> Iterator[str]:
+    for _, a, b, c, d in SequenceMatcher(a=expected, b=got, autojunk=False).get_opcodes():
+        if list(expected[a:b]) == list(got[c:d]):
+            yield from (f"  both      {line}" for line in expected[a:b])
+        else:
+            yield from (f"  expected  {line}" for line in expected[a:b])
+            yield from (f"  got       {line}" for line in got[c:d])
+
+
+# The same rows in another order
+
+_Mix: TypeAlias = Callable[[list[Any]], list[Any]]
+
+
+def _rearranged(lines: tuple[Line, ...], order: str) -> tuple[Line, ...]:
+    if order == "as written":
+        return lines
+    if order.startswith("epochs of"):
+        return tuple(_recut(lines, 1 if order.endswith("one") else 2))
+    mix: _Mix = (lambda rows: rows[::-1]) if order == "reversed" else _shuffle(order)
+    return tuple(
+        replace(line, steps=tuple(replace(step, rows=tuple(mix(list(step.rows)))) for step in line.steps))
+        for line in lines
+    )
+
+
+def _recut(lines: tuple[Line, ...], size: int) -> Iterator[Line]:
+    """Neighbouring epochs as one run of rows, shuffled and cut anew. Panes are compared only if no epoch fires any."""
+    quiet = all(not line.expected.panes for line in lines if line.steps[0].kind == "add")
+    for adds, run in groupby(lines, lambda line: line.steps[0].kind == "add"):
+        several = list(run)
+        if not adds:
+            for line in several:
+                yield line if quiet else replace(line, expected=replace(line.expected, panes=None))
+            continue
+        rows = _shuffle("again")([(line.steps[0].stream, row) for line in several for row in line.steps[0].rows])
+        steps = [
+            Step("add", stream, tuple(row for _, row in mine[i : i + size]))
+            for stream, same in groupby(rows, lambda pair: pair[0])
+            for mine in [list(same)]
+            for i in range(0, len(mine), size)
+        ]
+        refused = [tuple(text for line in several for text in getattr(line.expected, kind)) for kind in REFUSED]
+        said = ", ".join(line.said for line in several)
+        yield Line(f"{said}, in epochs of {size}", tuple(steps), Expected(() if quiet else None, *refused))
+
+
+def _shuffle(seed: str) -> _Mix:
+    return lambda rows: random.Random(seed).sample(rows, len(rows))
+
+
+# YAML
+
+
+def _yaml(text: str) -> object:
+    """The document, by YAML 1.2's rules: 12:00:10 is text, and so are dates, yes and no."""
+    try:
+        import yaml
+    except ImportError:
+        raise PenstockError("transcripts are YAML, and PyYAML is missing", hint="pip install PyYAML") from None
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            names = [key.value for key, _ in node.value]
+            for name in names:
+                if names.count(name) > 1:
+                    raise DefinitionError(f"«{name}» stands twice in one entry{node.start_mark}")
+            return super().construct_mapping(node, deep=deep)
+
+    Loader.yaml_implicit_resolvers = {}
+    for kind, pattern in (
+        ("null", r"~|null|"),
+        ("bool", r"true|false"),
+        ("int", r"[-+]?\d+"),
+        ("float", r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan"),
+    ):
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), None)
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise DefinitionError("not YAML", detail=str(error)) from None

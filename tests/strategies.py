@@ -1,0 +1,215 @@
+"""Random views, random streams and random cuts of them, small enough that windows, keys and times collide."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.testing import DAY, TestStream
+
+SECOND = 1_000_000
+DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
+SCHEMA = "k string, f double, v int, at timestamp, id bigint, mark timestamp, sign int"
+
+
+def cases(default: int, deep: int = 20) -> settings:
+    """How many examples: few by default, many in the deep run. Never a deadline: these machines are shared."""
+    return settings(
+        max_examples=default * (deep if DEEP else 1),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+
+
+def seconds(low: int, high: int) -> st.SearchStrategy[str]:
+    return st.integers(low, high).map(lambda n: f"{n} seconds")
+
+
+def around(at: datetime.datetime, v: int | None) -> list[tuple[datetime.datetime, datetime.datetime]]:
+    """A custom window: as long as the row says, none for some rows."""
+    length = datetime.timedelta(seconds=(v or 0) % 7)
+    return [(at - length, at + datetime.timedelta(seconds=3))] if length else []
+
+
+def own_gap(at: datetime.datetime, v: int | None) -> tuple[datetime.datetime, datetime.datetime]:
+    """A session whose gap each row brings along."""
+    return at, at + datetime.timedelta(seconds=1 + (v or 0) % 9)
+
+
+def pairs(windows: list[tuple[datetime.datetime, datetime.datetime]]) -> list[list[int]]:
+    """Merges windows that start in the same ten seconds."""
+    groups: dict[int, list[int]] = {}
+    for number, (start, _) in enumerate(windows):
+        groups.setdefault(int(start.timestamp()) // 10, []).append(number)
+    return list(groups.values())
+
+
+def aligned_windows() -> st.SearchStrategy[ps.model.windows.Window]:
+    return st.one_of(
+        st.builds(lambda s, o: ps.fixed(s, offset=o), seconds(1, 20), seconds(0, 7)),
+        st.builds(lambda s, e, o: ps.sliding(s, every=e, offset=o), seconds(2, 20), seconds(1, 9), seconds(0, 5)),
+        st.builds(
+            lambda step, times, o: ps.cumulating(f"{step * times} seconds", step=f"{step} seconds", offset=o),
+            st.integers(1, 6), st.integers(1, 4), seconds(0, 5),
+        ),
+        st.sampled_from([ps.calendar("day"), ps.calendar("month", zone="Europe/Berlin")]),
+    )  # fmt: skip
+
+
+def windows() -> st.SearchStrategy[ps.model.windows.Window]:
+    return st.one_of(
+        aligned_windows(),
+        seconds(1, 15).map(ps.session),
+        seconds(1, 15).map(ps.session),
+        st.builds(lambda n, e: ps.count_window(n, every=e), st.integers(1, 5), st.integers(1, 6)),
+        st.just(ps.global_window()),
+        st.just(ps.custom(around, "v")),
+        st.sampled_from([ps.custom_merging(own_gap, "v"), ps.custom_merging(own_gap, "v", merge=pairs)]),
+    )
+
+
+def triggers(window: ps.model.windows.Window, percentile: bool, depth: int = 2) -> st.SearchStrategy[ps.model.triggers.Trigger]:
+    leaves = [
+        st.integers(1, 4).map(ps.after_count),
+        seconds(1, 12).map(ps.every),
+        seconds(0, 12).map(ps.after_delay),
+        st.just(ps.each()),
+    ]
+    if window.ends:
+        leaves.append(st.just(ps.on_close()))
+    if window.ends_in_event_time and percentile:
+        leaves.append(st.sampled_from([30.0, 80.0, 99.0]).map(ps.after_completeness))
+    leaf = st.one_of(leaves)
+    if depth == 0:
+        return leaf
+    inner = triggers(window, percentile, depth - 1)
+    composed = [
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: ps.any_of(*parts)),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: ps.all_of(*parts)),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: ps.in_turn(*parts)),
+        inner.map(ps.repeatedly),
+        st.builds(lambda a, b: a.or_finally(b), inner, inner),
+    ]
+    if window.ends:
+        child = st.one_of(st.none(), inner, st.just(ps.never()))
+        composed += [
+            st.builds(lambda e, l, u: ps.on_time(early=e, late=l, unchanged=u), child, child, st.sampled_from(["fire", "skip"]))
+        ] * 3
+    return st.one_of(leaf, *composed)
+
+
+def aggregates(signed: bool) -> st.SearchStrategy[ps.model.aggregates.Aggregate]:
+    where = st.sampled_from([None, "v > 2", "k = 'a'", "v % 2 = 0"])
+    common = [
+        st.builds(lambda w: ps.count(where=w), where),
+        st.builds(lambda w: ps.count("v", where=w), where),
+        st.builds(lambda w: ps.sum("v", where=w), where),
+        st.builds(lambda w: ps.avg("v", where=w), where),
+        st.builds(lambda w: ps.min("v", where=w), where),
+        st.builds(lambda w: ps.max("f", where=w), where),
+        st.just(ps.variance("v")),
+        st.just(ps.first("v")),
+        st.just(ps.last("k")),
+        st.just(ps.max_by("k", "v")),
+        st.just(ps.min_by("v", "f")),
+        st.just(ps.top(2, "v", value="k")),
+        st.just(ps.collect_list("v")),
+        st.just(ps.collect_set("k")),
+        st.just(ps.count_distinct("v")),
+        st.just(ps.second_moment("v")),
+        st.just(ps.sum("10 / v", where="v <> 0")),
+    ]
+    if not signed:
+        common += [st.just(ps.approx_distinct("v")), st.just(ps.sum("10 / v"))]
+    return st.one_of(common)
+
+
+@st.composite
+def streams(draw: st.DrawFn, name: str = "s", percentile: bool | None = None, signed: bool = False) -> ps.Stream:
+    idle = draw(st.one_of(st.none(), seconds(5, 20)))
+    use_percentile = draw(st.booleans()) if percentile is None else percentile
+    if use_percentile:
+        watermark = ps.percentile(draw(st.sampled_from([50.0, 90.0, 100.0])), idle=idle)
+    else:
+        watermark = draw(
+            st.one_of(
+                st.builds(lambda d: ps.bounded(d, idle=idle), seconds(0, 15)),
+                st.just(ps.punctuated("mark", idle=idle)),
+            )
+        )
+    return ps.stream(
+        name, schema=SCHEMA, event_time="at", watermark=watermark, sign="sign" if signed else None,
+        id=draw(st.sampled_from([None, None, "id"])), id_horizon=draw(seconds(5, 60)), max_ahead=draw(st.sampled_from(["1 day", "12 hours 1 minute"])),
+    )  # fmt: skip
+
+
+@st.composite
+def views(draw: st.DrawFn, window: st.SearchStrategy[ps.model.windows.Window] | None = None) -> ps.View:
+    signed = draw(st.sampled_from([False, False, False, True]))
+    percentile = draw(st.booleans())
+    flow: ps.model.stream.Flow = draw(streams(percentile=percentile, signed=signed))
+    if draw(st.integers(0, 3)) == 0:
+        flow = flow.union(draw(streams("other", percentile=percentile, signed=signed)))
+    for step in draw(st.lists(st.sampled_from(["where", "select", "with_time"]), max_size=2)):
+        if step == "where":
+            flow = flow.where(draw(st.sampled_from(["v IS NOT NULL", "v <> 3", "k > 'a' OR v > 1"])))
+        elif step == "select":
+            flow = flow.select("k", "f", "at", "sign", v=draw(st.sampled_from(["v + 1", "v", "coalesce(v, 0)"])))
+        else:
+            flow = flow.with_time("at + INTERVAL 1 SECOND")
+    chosen = draw(windows() if window is None else window)
+    keys = draw(st.sampled_from([(), ("k",), ("k",), ("f",), ("k", "f")]))
+    named = draw(st.dictionaries(st.sampled_from("mnopq"), aggregates(signed), min_size=1, max_size=3))
+    view = flow.group_by(*keys).window(chosen).agg(**named)
+    if draw(st.integers(0, 3)):
+        view = view.trigger(draw(triggers(chosen, percentile)))
+    how = draw(st.sampled_from(["accumulating", "retracting"] if signed else ["discarding", "accumulating", "retracting"]))
+    view = getattr(view, how)()
+    if chosen.ends_in_event_time:
+        view = view.allow_late(draw(st.sampled_from(["0 seconds", "0 seconds", "5 seconds", "20 seconds", "1 hour"])))
+    return view
+
+
+@st.composite
+def rows(draw: st.DrawFn, clock: int) -> dict[str, object]:
+    base = DAY + 12 * 3600 * SECOND
+    at = draw(st.one_of(st.integers(0, 90), st.integers(max(0, clock - 10), clock + 10)))
+    far = draw(st.integers(0, 40)) == 0
+    return {
+        "k": draw(st.sampled_from(["a", "a", "b", None])),
+        "f": draw(st.sampled_from([0.0, -0.0, 1.5, float("nan"), None])),
+        "v": draw(st.one_of(st.integers(0, 6), st.none())),
+        "at": None if draw(st.integers(0, 40)) == 0 else base + (at + 86_400 * far) * SECOND,
+        "id": draw(st.one_of(st.integers(0, 12), st.none(), st.integers(13, 500))),
+        "mark": draw(st.sampled_from([None, None, None, base + max(0, at - 10) * SECOND])),
+        "sign": draw(st.sampled_from([1, 1, 1, -1])),
+        "partition": draw(st.integers(0, 2)),
+    }
+
+
+@st.composite
+def scripts(draw: st.DrawFn, view: ps.View, longest: int = 9) -> TestStream:
+    script = TestStream(*view.input.sources, clock=DAY + 12 * 3600 * SECOND)
+    clock = 0
+    for _ in range(draw(st.integers(1, longest))):
+        match draw(st.sampled_from(["add", "add", "add", "add", "watermark", "clock", "restart", "backlog", "caught up"])):
+            case "add":
+                to = draw(st.sampled_from(view.input.sources)).name
+                script = script.add(*draw(st.lists(rows(clock), min_size=1, max_size=8)), to=to)
+            case "watermark":
+                script = script.watermark(DAY + (12 * 3600 + draw(st.integers(0, 120))) * SECOND)
+            case "clock":
+                step = draw(st.integers(1, 30))
+                clock += step
+                script = script.clock(f"+{step} seconds")
+            case "restart":
+                script = script.restart()
+            case "backlog":
+                script = script.backlog()
+            case "caught up":
+                script = script.caught_up()
+    return script

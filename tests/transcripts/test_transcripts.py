@@ -1,0 +1,101 @@
+"""Every transcript on the reference and on the kernel: rows in other orders, epochs cut into batches in other ways."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from penstock.errors import DefinitionError, TestFailure
+from penstock.kernel.local import Cut, LocalKernel
+from penstock.model.reference import Reference
+from penstock.model.view import View
+from penstock.testing import Engine
+from penstock.transcripts import Transcript, load, parse
+
+FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+TRANSCRIPTS = {path.stem: load(path) for path in FILES}
+
+
+def kernel(cut: Cut) -> Callable[[View], Engine]:
+    return lambda view: LocalKernel(view, cut=cut)
+
+
+def in_pieces(size: int) -> Cut:
+    return lambda rows: [rows[i : i + size] for i in range(0, rows.height, size)]
+
+
+def by_partition(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    return rows.partition_by("__partition", maintain_order=True)[::-1]
+
+
+ENGINES: dict[str, Callable[[View], Engine]] = {"reference": Reference, "kernel": LocalKernel}
+CUTS: dict[str, Callable[[View], Engine]] = {
+    "kernel, batches of one": kernel(in_pieces(1)),
+    "kernel, batches of two": kernel(in_pieces(2)),
+    "kernel, batches by partition": kernel(by_partition),
+}
+
+
+def cases() -> Iterator[Any]:
+    for topic, transcripts in TRANSCRIPTS.items():
+        for transcript in transcripts:
+            for name, engine in (ENGINES | CUTS).items():
+                for order in transcript.orders if name in ENGINES else transcript.orders[:1]:
+                    yield pytest.param(transcript, engine, order, id=f"{topic}: {transcript.name} [{name}, {order}]")
+
+
+@pytest.mark.parametrize(("transcript", "engine", "order"), list(cases()))
+def test_transcript(transcript: Transcript, engine: Callable[[View], Engine], order: str) -> None:
+    transcript.run(engine, order)
+
+
+def test_names_are_unique_and_say_something() -> None:
+    names = Counter(transcript.name for several in TRANSCRIPTS.values() for transcript in several)
+    assert [name for name, times in names.items() if times > 1] == []
+    assert all(len(name.split()) > 3 for name in names)
+
+
+def test_there_are_transcripts_that_must_fail() -> None:
+    assert sum(transcript.fails is not None for transcript in TRANSCRIPTS["harness"]) >= 8
+
+
+GOOD = """
+streams:
+  s: ps.stream("s", schema="k string, at timestamp", event_time="at", watermark=ps.bounded("1 day"))
+transcripts:
+  - name: good
+    view: s.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count())
+    script:
+      - add: [a 12:00:10]
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "message"),
+    [
+        ("  script", "  skript", "unknown entry of a transcript «skript»"),
+        ("- add", "- ad", "unknown step «ad»"),
+        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        pane: [x]", "unknown entry of a step «add» «pane»"),
+        ("a 12:00:10", "a 12:00:10 7", "3 words for 2 columns"),
+        ("12:00:10", "noon", "not an instant"),
+        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "«add» stands twice"),
+        (".agg(n=ps.count())", "", "the view is a Grouped"),
+        ("ps.count()", "ps.sum('x')", "unknown column «x»"),
+        ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step «restart» «panes»"),
+        ("name: good", "name: good\n    fails: never", "«good» holds, and should fail with «never»"),
+    ],
+)
+def test_a_wrong_transcript_says_what_is_wrong(wrong: str, right: str, message: str) -> None:
+    def run(text: str) -> None:
+        for transcript in parse(text):
+            transcript.run("reference")
+
+    run(GOOD)
+    with pytest.raises((DefinitionError, TestFailure)) as error:
+        run(GOOD.replace(wrong, right))
+    assert message in str(error.value)
