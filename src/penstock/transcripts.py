@@ -19,8 +19,9 @@ penstock.errors.TestFailure: «a window fires at its end»: step 2 (watermark 12
   got       insert a 12:00..12:01 n=2 on time 0 final
 
 A file is code: its streams and views are Python expressions. Whatever a commit fires or refuses must be written down.
-A transcript with `order_free: true` gives the same panes with the rows of each `add` in any order, and the same table
-with the rows of neighbouring `add`s in any order and cut into any epochs. One with `fails: <text>` must fail so.
+A transcript with `order_free: in epochs` brings the same with the rows of each `add` in any order; one with
+`order_free: true` gives the same table also with the rows of neighbouring `add`s in any order and cut into any epochs.
+One with `fails: <text>` must fail so.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ from penstock.model.types import is_integer
 from penstock.model.view import View
 from penstock.testing import DAY, Engine, Fired, Result, Step, TestStream, start, text_of
 
-#: How the rows of an order-free transcript may be rearranged, besides «as written».
-ORDERS = ("reversed", "shuffled", "shuffled again", "epochs of one", "epochs of two")
+#: How the rows of an order-free transcript are rearranged: within each epoch, and across neighbouring ones.
+WITHIN = ("reversed", "shuffled", "shuffled again")
+ACROSS = ("epochs of one", "epochs of two")
 #: The rows that a commit refuses, under the names of `Result`.
 REFUSED = ("late", "duplicates", "dead")
 
@@ -90,13 +92,14 @@ class Transcript:
     clock: Instant
     lines: tuple[Line, ...]
     table: tuple[str, ...] | None
-    order_free: bool = False
+    order_free: bool | str = False
     fails: str | None = None
 
     @property
     def orders(self) -> tuple[str, ...]:
         """The orders of rows in which this transcript holds."""
-        return ("as written", *ORDERS) if self.order_free else ("as written",)
+        within = WITHIN if self.order_free else ()
+        return ("as written", *within, *(ACROSS if self.order_free is True else ()))
 
     def run(self, engine: str | Callable[[View], Engine] = "reference", order: str = "as written") -> None:
         """Plays the script on an engine (its name, or what makes one) and raises `TestFailure` where it differs."""
@@ -169,8 +172,8 @@ def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcri
         _only(given, _TRANSCRIPT, "a transcript")
         scope: dict[str, object] = {"ps": ps, "timedelta": timedelta, "datetime": datetime, "UTC": UTC}
         for stream, text in {**shared, **(given.get("streams") or {})}.items():
-            scope[stream] = eval(f"({text})", scope)
-        view = eval(f"({given['view']})", scope)
+            scope[stream] = _evaluated(text, scope)
+        view = _evaluated(given["view"], scope)
         if not isinstance(view, View):
             raise DefinitionError(f"the view is a {type(view).__name__}", hint="end it with .agg(…)")
         clock = instant(given.get("clock", DAY), day=DAY)
@@ -181,13 +184,28 @@ def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcri
             clock,
             tuple(_lines(TestStream(*view.input.sources, clock=clock), given["script"])),
             None if table is ... else _texts(table),
-            bool(given.get("order_free", False)),
+            _order_free(given.get("order_free", False)),
             given.get("fails"),
         )
     except KeyError as missing:
         raise DefinitionError(f"«{name}» has no {missing}") from None
     except PenstockError as error:
         raise DefinitionError(f"«{name}»: {error.message}", detail=error.detail, hint=error.hint) from error
+
+
+def _evaluated(text: str, scope: dict[str, object]) -> object:
+    try:
+        return eval(f"({text})", scope)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise DefinitionError(f"Python does not take «{text.strip()}»", detail=f"{type(error).__name__}: {error}") from error
+
+
+def _order_free(given: object) -> bool | str:
+    if given is not True and given is not False and given != "in epochs":
+        raise DefinitionError(f"order_free: {given}", hint="write true or «in epochs», or leave it out")
+    return given
 
 
 def _lines(script: TestStream, given: Sequence[object]) -> Iterator[Line]:

@@ -104,7 +104,7 @@ _SHAPES: dict[str, str] = {
     "tinyint": "({tinyint} + {tinyint}); (- {tinyint}); cast({int} as tinyint); abs({tinyint}); pmod({tinyint}, {tinyint})",
     "smallint": "({smallint} * {tinyint}); cast({string} as smallint); ({smallint} % {smallint})",
     "int": "({int} + {int}); ({int} - {int}); ({int} * {smallint}); ({int} + 1); (7 - {int}); ({int} % {int}); pmod({int}, 7);"
-    " length({string}); locate({string}, {string}); year({date}); dayofweek({date}); hour({timestamp}); second({timestamp});"
+    " length({string}); locate('a', {string}); year({date}); dayofweek({date}); hour({timestamp}); second({timestamp});"
     " cast({double} as int); try_cast({string} as int); datediff({date}, {date}); try_add({int}, {int}); (- {int})",
     "bigint": "({bigint} + {int}); ({bigint} - {bigint}); ({bigint} * {bigint}); ({int} div {int}); ({bigint} % 10);"
     " cast({timestamp} as bigint); unix_millis({timestamp}); ceil({double}); floor({float}); cast({string} as bigint);"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates import Aggregate, Origin, Partial
 from penstock.model.order import canonical, key, value_of
 
+Types: TypeAlias = tuple[str, ...]
 nan, inf = math.nan, math.inf
 
 #: Values of each type: few, so that ties and repetitions are common; among them the edges.
@@ -71,6 +73,8 @@ def _cases() -> list[tuple[Aggregate, tuple[str, ...]]]:
 
 CASES = _cases()
 IDS = [f"{aggregate!r} of {', '.join(types)}" for aggregate, types in CASES]
+#: A hundred times more with PENSTOCK_DEEP=1.
+RANDOM = settings(max_examples=800 if os.environ.get("PENSTOCK_DEEP") == "1" else 8, deadline=None)
 EVERY = pytest.mark.parametrize(("aggregate", "types"), CASES, ids=IDS)
 
 
@@ -78,7 +82,7 @@ def values_of(kind: str) -> st.SearchStrategy[Any]:
     return st.sampled_from([None, *VALUES[kind]])
 
 
-def rows_of(types: tuple[str, ...]) -> st.SearchStrategy[tuple[tuple[Any, ...], Origin]]:
+def rows_of(types: Types) -> st.SearchStrategy[tuple[tuple[Any, ...], Origin]]:
     origin = st.builds(Origin, st.integers(0, 3), st.integers(0, 1), st.integers(0, 3))
     return st.tuples(st.tuples(*map(values_of, types)), origin)
 
@@ -109,15 +113,13 @@ def total(aggregate: Aggregate, partials: list[Partial]) -> Partial:
 
 
 @EVERY
-@settings(max_examples=15, deadline=None)
+@RANDOM
 @given(st.data())
-def test_every_aggregate_is_a_commutative_monoid(
-    aggregate: Aggregate, types: tuple[str, ...], data: st.DataObject
-) -> None:
+def test_every_aggregate_is_a_commutative_monoid(aggregate: Aggregate, types: Types, data: st.DataObject) -> None:
     _check_laws(aggregate, types, data)
 
 
-def _check_laws(aggregate: Aggregate, types: tuple[str, ...], data: st.DataObject) -> None:
+def _check_laws(aggregate: Aggregate, types: Types, data: st.DataObject) -> None:
     def draw() -> Partial:
         return total(aggregate, [aggregate.lift(*row) for row in data.draw(st.lists(rows_of(types), max_size=4))])
 
@@ -143,11 +145,9 @@ SIGNED = [case for case in CASES if retractable(case[0])]
 
 
 @pytest.mark.parametrize(("aggregate", "types"), SIGNED, ids=[IDS[CASES.index(case)] for case in SIGNED])
-@settings(max_examples=15, deadline=None)
+@RANDOM
 @given(st.data())
-def test_the_retractable_form_is_a_commutative_group(
-    aggregate: Aggregate, types: tuple[str, ...], data: st.DataObject
-) -> None:
+def test_the_retractable_form_is_a_commutative_group(aggregate: Aggregate, types: Types, data: st.DataObject) -> None:
     signed = aggregate.retractable()
     assert signed.retractable() == signed
     _check_laws(signed, types, data)

@@ -86,6 +86,7 @@ transcripts:
         ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "«add» stands twice"),
         (".agg(n=ps.count())", "", "the view is a Grouped"),
         ("ps.count()", "ps.sum('x')", "unknown column «x»"),
+        ("ps.count()", "ps.counts()", "Python does not take «s.group_by"),
         ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step «restart» «panes»"),
         ("name: good", "name: good\n    fails: never", "«good» holds, and should fail with «never»"),
     ],

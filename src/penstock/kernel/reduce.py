@@ -215,8 +215,9 @@ def _aggregate(plan: Plan, rows: pl.LazyFrame, by: list[str], more: list[pl.Expr
     sums = [pl.len().cast(pl.Int64).alias("__n")]
     if plan.view.signed:
         sums.append(pl.col("__sign").cast(pl.Int64).sum().alias("__rows"))
-    groups: list[str | pl.Expr] = [*by] or [pl.lit(0).alias("__all")]
-    return settle(rows.group_by(groups).agg(*(more or []), *sums, *parts).collect(), plan.columns)
+    if not by:  # a column, not a literal: of no rows there is no group
+        rows, by = rows.with_columns(pl.lit(0).alias("__all")), ["__all"]
+    return settle(rows.group_by(by).agg(*(more or []), *sums, *parts).collect(), plan.columns)
 
 
 def _as_deltas(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:

@@ -66,7 +66,7 @@ def _text_to_date(trimmed: pl.Expr, reason: str) -> Outcome:
     """Years beyond four digits are looked up 400-year cycles away."""
     parts = trimmed.str.extract_groups(_DATE).struct
     size = parts.field("2").cast(pl.Int64)
-    of_year = pl.when(parts.field("1") == "-").then(0 - size).otherwise(size)
+    of_year = pl.when(parts.field("1") == "-").then(size * -1).otherwise(size)
     month, day = (parts.field(name).fill_null("1").cast(pl.Int8) for name in ("3", "4"))
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     close = pl.date(1970 + (of_year - 1970) % 400, pl.when(valid).then(month).otherwise(1), 1)
@@ -164,7 +164,7 @@ def _to_decimal(value: pl.Expr, source: str, target: str) -> Outcome | pl.Expr:
         unit = pl.lit(10 ** (had - scale), dtype=pl.Int128)
         half = pl.lit(10 ** (had - scale) // 2, dtype=pl.Int128)
         size = (unscaled.abs() // unit) + ((unscaled.abs() % unit) >= half).cast(pl.Int128)
-        moved = pl.when(unscaled < 0).then(0 - size).otherwise(size)
+        moved = pl.when(unscaled < 0).then(size * -1).otherwise(size)
         fails = size >= pl.lit(10**precision, dtype=pl.Int128)
     fitting = pl.when(~fails).then(moved).otherwise(None)
     return Outcome(fitting.reinterpret(dtype=dtype(target)), fails, f"cast of {source} to {target} overflows")

@@ -25,7 +25,7 @@ from penstock.kernel.expressions.text import TEXT
 from penstock.kernel.expressions.time import TIME
 from penstock.model.expressions import Bound
 from penstock.model.expressions.order import order
-from penstock.model.expressions.tree import Call, Column, Literal, Node
+from penstock.model.expressions.tree import Call, Column, Literal, Node, is_constant
 
 _RULES: dict[str, Rule] = {**LOGIC, **NUMBERS, **TEXT, **TIME, "cast": cast}
 _FINE = pl.lit(None, dtype=pl.String)
@@ -43,7 +43,18 @@ def compile(bound: Bound) -> Compiled:
     """The expression as Polars evaluates it; one that is outside the kernel is refused."""
     if bound.tree is None:
         raise DefinitionError(f"«{bound.text}» is Spark's to evaluate", detail=bound.outside)
-    return _node(bound.tree)
+    compiled = _node(bound.tree)
+    if not bound.columns or not _has_constant_call(bound.tree):
+        return compiled
+    # Such a call fails, or it would have been computed by `bind`. As a condition it is a scalar, and would leave its
+    # length to the result; a column says how many rows there are.
+    rows = pl.col(min(bound.columns)).is_null()
+    error = None if compiled.error is None else pl.when(rows).then(compiled.error).otherwise(compiled.error)
+    return Compiled(pl.when(rows).then(compiled.value).otherwise(compiled.value), error)
+
+
+def _has_constant_call(node: Node) -> bool:
+    return isinstance(node, Call) and (is_constant(node) or any(_has_constant_call(arg) for arg in node.args))
 
 
 def _node(node: Node) -> Compiled:
@@ -71,7 +82,7 @@ def _node(node: Node) -> Compiled:
 def _call(call: Call) -> Compiled:
     args = [_node(arg) for arg in call.args]
     how = order(call.name)
-    own = outcome(_RULES[call.name](call, *(arg.value for arg in args)))
+    own = outcome(_RULES[call.name](call, *_aligned(call, [arg.value for arg in args])))
     error = _in_turn(args[::-1] if how == "reversed" else args, stop_at_null=how != "eager")
     if own.fails is None:
         return Compiled(own.value, error)
@@ -79,6 +90,18 @@ def _call(call: Call) -> Compiled:
         return Compiled(pl.when(own.fails).then(None).otherwise(own.value), error)
     failure = pl.when(own.fails).then(pl.lit(own.reason) if isinstance(own.reason, str) else own.reason).otherwise(_FINE)
     return Compiled(own.value, failure if error is None else pl.coalesce(error, failure))
+
+
+def _aligned(call: Call, values: list[pl.Expr]) -> list[pl.Expr]:
+    """The arguments, with a constant on the left made as long as what stands on the right.
+
+    Where all rows of a `when` take one constant, Polars 2.1 keeps it as a scalar; after a constant on the left it then
+    forgets the number of rows.
+    """
+    if len(values) == 2 and isinstance(call.args[0], Literal) and isinstance(call.args[1], Call):
+        constant, other = values
+        return [pl.when(other.is_null()).then(constant).otherwise(constant), other]
+    return values
 
 
 def _in_turn(args: Sequence[Compiled], *, stop_at_null: bool) -> pl.Expr | None:
@@ -127,8 +150,9 @@ def _all_null(call: Call) -> bool:
 
 
 def _coalesce(call: Call) -> Compiled:
-    needed = [*takewhile(lambda arg: not isinstance(arg, Literal), call.args)]
-    needed += call.args[len(needed) : len(needed) + 1]  # nothing is looked at after a constant, which is no null
+    present = [arg for arg in call.args if not isinstance(arg, Literal) or arg.value is not None]
+    needed = [*takewhile(lambda arg: not isinstance(arg, Literal), present)]
+    needed += present[len(needed) : len(needed) + 1]  # nothing is looked at after a constant
     args = [_node(arg) for arg in needed]
     error: pl.Expr | None = None
     for arg in reversed(args):
@@ -140,7 +164,7 @@ def _in(call: Call) -> Compiled:
     value, *others = (_node(arg) for arg in call.args)
     if all(isinstance(arg, Literal) for arg in call.args[1:]):
         return Compiled(_among(value.value, [arg for arg in call.args[1:] if isinstance(arg, Literal)]), value.error)
-    hits = [value.value == other.value for other in others]
+    hits = [other.value == value.value for other in others]
     error: pl.Expr | None = None
     for hit, other in zip(reversed(hits), reversed(others), strict=True):
         error = _first(other.error, _only_if(~hit.fill_null(False), error))

@@ -153,7 +153,7 @@ def _round(call: Call, value: pl.Expr, _: pl.Expr) -> pl.Expr:
     below = (value.abs() * scale).floor()
     up = value.abs() >= exact_divide(below + 0.5, scale)
     rounded = exact_divide(below + up.cast(pl.Float64), scale)
-    signed = pl.when(value < 0).then(0.0 - rounded).otherwise(rounded)
+    signed = pl.when(value < 0).then(-rounded + 0.0).otherwise(rounded)
     return pl.when(value.abs() * scale < 2.0**52).then(signed).otherwise(value)
 
 

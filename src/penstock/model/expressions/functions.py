@@ -15,7 +15,7 @@ from penstock.model.expressions.arithmetic import unary
 from penstock.model.expressions.calendar import ALIASES, UNITS
 from penstock.model.expressions.coerce import Outside, cast, common_of, comparable, is_decimal
 from penstock.model.expressions.patterns import like, rlike
-from penstock.model.expressions.tree import VOID, Call, Literal, Node
+from penstock.model.expressions.tree import VOID, Call, Literal, Node, is_constant
 from penstock.model.types import INTEGERS, is_float, is_integer, is_numeric
 
 Rule = Callable[..., Node]
@@ -219,6 +219,8 @@ def _locate(part: Node, text: Node, start: Node = Literal(1, "int")) -> Node:
     """A null start gives 0 in Spark, which no other null does: a start must be a constant."""
     if not isinstance(start, Literal) or start.value is None:
         raise Outside("locate from a start that is no constant is outside the kernel")
+    if is_constant(text) and not is_constant(part):
+        raise Outside("locate within a constant is outside the kernel")
     return _fixed("locate", "int", "string", "string", "int")(part, text, start)
 
 

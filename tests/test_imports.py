@@ -1,0 +1,71 @@
+"""Imports point one way: faces → kernel → model → errors, and the model knows neither Polars nor Spark nor a database."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "penstock"
+
+#: What each part may import of Penstock, besides itself and the errors.
+ALLOWED = {
+    "errors": set(),
+    "model": set(),
+    "kernel": {"model"},
+    "testing": {"model", "kernel"},
+    "transcripts": {"model", "kernel", "testing", ""},
+    "": {"model"},
+}
+#: Libraries that a part must do without.
+FORBIDDEN = {
+    "model": {"polars", "pyarrow", "pyspark", "numpy", "duckdb", "sqlite3", "adbc_driver_sqlite"},
+    "kernel": {"pyspark", "duckdb", "sqlite3", "adbc_driver_sqlite"},
+}
+
+
+def part_of(module: str) -> str:
+    """
+    >>> part_of("penstock.model.time"), part_of("penstock")
+    ('model', '')
+    """
+    return module.removeprefix("penstock").lstrip(".").split(".")[0]
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are absolute"
+            found.add(node.module or "")
+    return found
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_what_lies_below_it(path: Path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    part = "" if parts[0] == "__init__" else parts[0]
+    assert part in ALLOWED, f"say in ALLOWED what {part} may import"
+    for module in imports(path):
+        if module.split(".")[0] == "penstock":
+            target = part_of(module)
+            assert target in {part, "errors"} | ALLOWED[part], f"{part} must not import {module}"
+        assert module.split(".")[0] not in FORBIDDEN.get(part, set()), f"{part} must do without {module}"
+
+
+def test_the_model_loads_without_polars():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; sys.modules['polars'] = sys.modules['pyspark'] = sys.modules['pyarrow'] = None; "
+        "import penstock as ps; from penstock.model.reference import Reference; "
+        "Reference(ps.stream('s', schema='k string').group_by('k').agg(n=ps.count()))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
