@@ -97,9 +97,10 @@ class Transcript:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The orders of rows in which this transcript holds."""
-        within = WITHIN if self.order_free else ()
-        return ("as written", *within, *(ACROSS if self.order_free is True else ()))
+        """The orders of rows in which this transcript holds, as far as they change anything."""
+        others = (*(WITHIN if self.order_free else ()), *(ACROSS if self.order_free is True else ()))
+        written = _steps(self.lines)
+        return ("as written", *(order for order in others if _steps(_rearranged(self.lines, order)) != written))
 
     def run(self, engine: str | Callable[[View], Engine] = "reference", order: str = "as written") -> None:
         """Plays the script on an engine (its name, or what makes one) and raises `TestFailure` where it differs."""
@@ -114,8 +115,7 @@ class Transcript:
                 raise TestFailure(f"«{self.name}» holds, and should fail with «{self.fails}»")
 
     def _play(self, runner: Engine, lines: tuple[Line, ...]) -> None:
-        steps = tuple(step for line in lines for step in line.steps)
-        commits = TestStream(*self.view.input.sources, clock=self.clock, steps=steps).commits()
+        commits = TestStream(*self.view.input.sources, clock=self.clock, steps=_steps(lines)).commits()
         for number, line in enumerate(lines, 1):
             panes: list[Pane] = []
             refused: list[Refused] = []
@@ -199,7 +199,8 @@ def _evaluated(text: str, scope: dict[str, object]) -> object:
     except PenstockError:
         raise
     except Exception as error:
-        raise DefinitionError(f"Python does not take «{text.strip()}»", detail=f"{type(error).__name__}: {error}") from error
+        why = f"{type(error).__name__}: {error}"
+        raise DefinitionError(f"Python does not take «{text.strip()}»", detail=why) from error
 
 
 def _order_free(given: object) -> bool | str:
@@ -307,9 +308,14 @@ def _shown(view: View, row: Mapping[str, object]) -> str:
         [
             *(text_of(row[key]) for key, _ in view.keys),
             "all time" if first is None else f"{text_of(first)}..{text_of(last)}",
-            *(f"{name}={text_of(row[name])}" for name, _ in view.aggregates),
+            *(f"{name}={_number(row[name])}" for name, _ in view.aggregates),
         ]
     )
+
+
+def _number(value: object) -> str:
+    """A value of an aggregate; floating-point numbers to 12 digits, since their last ones depend on the order."""
+    return text_of(float(f"{value:.12g}") if isinstance(value, float) else value)
 
 
 def _refused(row: Mapping[str, object]) -> str:
@@ -342,6 +348,10 @@ def _difference(expected: Sequence[str], got: Sequence[str]) -> Iterator[str]:
 # The same rows in another order
 
 _Mix: TypeAlias = Callable[[list[Any]], list[Any]]
+
+
+def _steps(lines: tuple[Line, ...]) -> tuple[Step, ...]:
+    return tuple(step for line in lines for step in line.steps)
 
 
 def _rearranged(lines: tuple[Line, ...], order: str) -> tuple[Line, ...]:

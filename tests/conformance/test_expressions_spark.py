@@ -74,7 +74,7 @@ try_add(i, ii);  try_add(l, ll);  try_subtract(i, ii);  try_multiply(l, ll);  tr
 try_add(i, ii div i);  try_multiply(s, ss);  try_divide(d, dd);  try_subtract(y, yy)
 -- arithmetic of floats
 f + ff;  f - ff;  f * ff;  f / ff;  d + dd;  d - dd;  d * dd;  d / dd;  f + d;  i + d;  l + d;  l * f;  i - f;  d * 2;  d + 1.5;  f * 2
--d;  -f;  abs(d);  abs(f);  d / 0;  d / 2;  d / 3;  d / 10;  d / (1 + 2);  d / if(o, 3, 7);  d / nvl(dd, 49);  1 / d;  d + e;  e / d;  f + 0.1;  d * 1.1;  i / 2.0D
+-d;  -f;  abs(d);  abs(f);  d + 0;  0 + d;  d - 0;  0 - d;  f + 0F;  d * 0;  0 / d;  d / 0;  d / 2;  d / 3;  d / 10;  d / (1 + 2);  d / if(o, 3, 7);  d / nvl(dd, 49);  1 / d;  d + e;  e / d;  f + 0.1;  d * 1.1;  i / 2.0D
 ceil(d);  floor(d);  ceil(f);  floor(f);  ceil(i);  floor(l);  ceiling(y);  round(d);  round(d, 1);  round(d, 2);  round(d, 3)
 round(i);  round(l, 2);  sqrt(d);  sqrt(i);  exp(d);  ln(d);  log(d);  log(2, d);  log(d, dd);  log10(d);  log2(d);  pow(d, dd)
 power(i, 2);  pow(d, 0.5);  sign(d);  signum(i);  sign(f);  isnan(d);  isnan(f);  isnan(i);  nanvl(d, dd);  nanvl(d, 1);  nanvl(i, d)

@@ -21,6 +21,18 @@ FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 TRANSCRIPTS = {path.stem: load(path) for path in FILES}
 
 
+#: Transcripts that say what should be, and do not hold yet: the mark turns red when the gap closes.
+GAPS: dict[str, type[Exception]] = {
+    "a stream that was left out and comes back does not move the view's watermark back": TestFailure,
+    "a restart does not move the watermark of a view back whose silent stream was left out": TestFailure,
+    "a backlog does not move the watermark of a view back whose silent stream was left out": TestFailure,
+    "a stream without events that was told a watermark keeps it while it is silent": TestFailure,
+    "a row on which the window function itself fails is a dead letter": ZeroDivisionError,
+    "a row on which a monoid of one's own fails is a dead letter": ZeroDivisionError,
+    "an event time at the end of the calendar is a dead letter": OverflowError,
+}
+
+
 def kernel(cut: Cut) -> Callable[[View], Engine]:
     return lambda view: LocalKernel(view, cut=cut)
 
@@ -41,12 +53,23 @@ CUTS: dict[str, Callable[[View], Engine]] = {
 }
 
 
+def cuts(transcript: Transcript) -> list[str]:
+    """The ways of cutting epochs that change anything for this transcript."""
+    epochs = [step.rows for line in transcript.lines for step in line.steps]
+    most, partitions = max(map(len, epochs)), max(len({partition for partition, _ in rows}) for rows in epochs)
+    return [name for name, changes in zip(CUTS, (most > 1, most > 2, partitions > 1), strict=True) if changes]
+
+
 def cases() -> Iterator[Any]:
     for topic, transcripts in TRANSCRIPTS.items():
         for transcript in transcripts:
-            for name, engine in (ENGINES | CUTS).items():
-                for order in transcript.orders if name in ENGINES else transcript.orders[:1]:
-                    yield pytest.param(transcript, engine, order, id=f"{topic}: {transcript.name} [{name}, {order}]")
+            gap = GAPS.get(transcript.name)
+            marks = [] if gap is None else [pytest.mark.xfail(raises=gap)]
+            ways = [(name, order) for name in ENGINES for order in transcript.orders]
+            ways += [(name, "as written") for name in cuts(transcript)]
+            for name, order in ways:
+                case = f"{topic}: {transcript.name} [{name}, {order}]"
+                yield pytest.param(transcript, (ENGINES | CUTS)[name], order, id=case, marks=marks)
 
 
 @pytest.mark.parametrize(("transcript", "engine", "order"), list(cases()))

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from penstock.kernel.elements import dead_schema
-from penstock.kernel.expressions import compile
-from penstock.kernel.plan import POSITION
-from penstock.model.expressions import bind
+from penstock.kernel.elements import compiled, dead_schema
+from penstock.kernel.plan import POSITION, nothing
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
 from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
@@ -45,12 +43,12 @@ def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = B
     """Gives rows their event time. `newest` is the newest event time of earlier commits."""
     if stream.event_time is None:
         rows = frame.with_columns(pl.lit(0, pl.Int64).alias("__at"))
-        return Admitted(rows, pl.DataFrame(schema=dead_schema()), Observation())
-    time = compile(bind(stream.event_time, stream.schema))
+        return Admitted(rows, nothing(dead_schema()), Observation())
+    time = compiled(stream.event_time, stream.schema)
     errors = [time.error]
     columns = [time.value.to_physical().alias("__at")]
     if isinstance(stream.watermark, Punctuated):
-        mark = compile(bind(stream.watermark.mark, stream.schema))
+        mark = compiled(stream.watermark.mark, stream.schema)
         errors.append(mark.error)
         columns.append(mark.value.to_physical().alias("__mark"))
     at = pl.col("__at")
@@ -90,10 +88,10 @@ def distinct(stream: Stream, rows: pl.DataFrame, known: pl.DataFrame, watermark:
     positions = list(POSITION)
     nothing = rows.select(positions).clear()
     if stream.id is None:
-        return Distinct(rows, nothing, nothing, pl.DataFrame(schema=dead_schema()), known)
-    identity = compile(bind(stream.id, stream.schema))
+        return Distinct(rows, nothing, nothing, nothing(dead_schema()), known)
+    identity = compiled(stream.id, stream.schema)
     told = rows.with_columns(identity.value.alias("__id")).sort(positions)
-    dead = pl.DataFrame(schema=dead_schema())
+    dead = nothing(dead_schema())
     if identity.error is not None:
         told = told.with_columns(identity.error.alias("__reason"))
         dead = told.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))

@@ -6,11 +6,12 @@ Rows on which an expression fails are told apart only where an expression can fa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import polars as pl
 
 from penstock.kernel.expressions import Compiled, compile
-from penstock.kernel.plan import POSITION, Plan, normalised
+from penstock.kernel.plan import POSITION, Plan, normalised, nothing
 from penstock.model.expressions import bind
 from penstock.model.stream import Branch, Select, Where, WithTime
 from penstock.model.types import Schema
@@ -31,6 +32,12 @@ def dead_schema() -> dict[str, pl.DataType]:
     return {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64(), "__reason": pl.String()}
 
 
+@lru_cache(maxsize=4096)
+def compiled(text: str, schema: Schema) -> Compiled:
+    """An expression on columns, made once."""
+    return compile(bind(text, schema))
+
+
 class _Walk:
     """The lazy query as it grows, step by step."""
 
@@ -40,7 +47,7 @@ class _Walk:
         self.fallible = False
 
     def compile(self, text: str) -> Compiled:
-        return compile(bind(text, self.schema))
+        return compiled(text, self.schema)
 
     def fail(self, *errors: pl.Expr | None) -> None:
         """Notes the first error of a row; it is not asked again."""
@@ -112,7 +119,7 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
             errors.append(error)
     walk.fail(*errors)
     frame = walk.frame
-    dead = pl.DataFrame(schema=dead_schema())
+    dead = nothing(dead_schema())
     if walk.fallible:
         collected = frame.collect()
         failed = collected.filter(ERROR.is_not_null())

@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.kernel.aggregates import Columns
 from penstock.kernel.merge import is_closed, is_complete
-from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, shown
+from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing, shown
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import Instant
 from penstock.model.triggers import Completeness, Never, Trigger
@@ -73,7 +73,7 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
     """Judges each window once. `ghosts` are those of the rows' keys."""
     if plan.view.firing == Never():
         gone = is_closed(plan, time.after)
-        return Fired(rows.filter(~gone), rows.filter(gone), pl.DataFrame(schema=pane_schema(plan)), ghosts)
+        return Fired(rows.filter(~gone), rows.filter(gone), nothing(pane_schema(plan)), ghosts)
     complete = is_complete(plan, time.after)
     before = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, time.before)
     rows = rows.with_columns(
@@ -97,7 +97,7 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
     )
     firing = rows.filter(pl.col("__fires"))
     if not firing.height:
-        return _sorted_out(plan, rows, pl.DataFrame(schema=pane_schema(plan)), ghosts)
+        return _sorted_out(plan, rows, nothing(pane_schema(plan)), ghosts)
     panes, firing, ghosts = _panes(plan, firing, ghosts)
     rest_of = rows.filter(~pl.col("__fires"))
     return _sorted_out(plan, pl.concat([rest_of, firing.select(rest_of.columns)]), panes, ghosts)

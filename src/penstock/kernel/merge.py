@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from penstock.kernel.assign import spread, spread_count
-from penstock.kernel.plan import END, OWNER_END, OWNER_START, POSITION, START, Plan, settle, shown
+from penstock.kernel.plan import END, OWNER_END, OWNER_START, POSITION, START, Plan, nothing, settle, shown
 from penstock.kernel.reduce import closing_bound, combine_by, late_schema
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import Instant
@@ -71,7 +71,7 @@ def merge(
     plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame, ghosts: pl.DataFrame, before: Instant, now: Instant
 ) -> Merged:
     """The touched windows with the deltas in them. Merging windows: `touched` and `ghosts` hold all of the deltas' keys."""
-    late = pl.DataFrame(schema=late_schema())
+    late = nothing(late_schema())
     if plan.merging:
         deltas, touched, ghosts, late = _absorb(plan, deltas, touched, ghosts, before)
     stacked = _stack(plan, deltas, touched)
@@ -171,7 +171,7 @@ def _absorb(
     joined = wholes.group_by([*plan.keys, WHOLE_START, WHOLE_END]).agg(pl.col("__stored").any().alias("__open"))
     wholes = wholes.join(joined, on=[*plan.keys, WHOLE_START, WHOLE_END], how="left", nulls_equal=True)
     placed = deltas.join(wholes.drop("__stored"), on=by, how="left", nulls_equal=True)
-    late = pl.DataFrame(schema=late_schema())
+    late = nothing(late_schema())
     bound = closing_bound(plan, before)
     if bound is not None:
         is_late = ~pl.col("__open") & (pl.col(WHOLE_END) <= bound)

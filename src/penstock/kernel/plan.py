@@ -11,9 +11,9 @@ The frames that the kernel passes on have these columns, besides the keys under 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import polars as pl
 
@@ -172,6 +172,16 @@ class Plan:
     @cached_property
     def state_schema(self) -> dict[str, pl.DataType]:
         return self.value_schema | self.firing_schema
+
+
+def nothing(schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """A frame without rows. Made once for each schema: building one costs more than most steps on few rows."""
+    return _nothing(tuple(schema.items()))
+
+
+@lru_cache(maxsize=512)
+def _nothing(schema: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(schema))
 
 
 def pending(name: str) -> str:

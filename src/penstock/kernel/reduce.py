@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from penstock.errors import RowError
-from penstock.kernel.assign import calendar_ends, reach, slice_start
+from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, dead_schema, elements
-from penstock.kernel.plan import END, POSITION, START, Plan, settle
+from penstock.kernel.plan import END, POSITION, START, Plan, nothing, settle
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import (
     Aligned,
@@ -36,8 +36,8 @@ class Reduced:
     """What a batch leaves: deltas, and the positions of rows that were late or on which an expression failed."""
 
     deltas: pl.DataFrame
-    late: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=late_schema()))
-    dead: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dead_schema()))
+    late: pl.DataFrame = field(default_factory=lambda: nothing(late_schema()))
+    dead: pl.DataFrame = field(default_factory=lambda: nothing(dead_schema()))
 
 
 def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
@@ -108,15 +108,34 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) 
     else:
         rows = rows.with_columns(slice_start(kind, pl.col("__at")).alias(START))
     bound = closing_bound(plan, watermark)
-    late = pl.DataFrame(schema=late_schema())
+    late = nothing(late_schema())
     if bound is not None:
         oldest = rows.select(pl.col("__at").min()).collect().item()
         if oldest is not None and oldest < bound:  # a window ends after each of its instants
             spans = reach(kind, pl.col(START), ends)
-            counted = rows.with_columns(spans.missed(bound).alias("__missed"), spans.windows().alias("__windows"))
-            late = counted.filter(pl.col("__missed") > 0).select(list(late_schema())).collect()
+            late = _late(spans, rows, bound)
             rows = rows.filter(spans.last > bound)
     return Reduced(_as_deltas(plan, _aggregate(plan, rows, [*plan.keys, START])), late)
+
+
+def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
+    """The positions of the rows that are late for some of their windows; of windows that are slices of time."""
+    bound = closing_bound(plan, watermark)
+    kind = plan.view.windows
+    assert isinstance(kind, Aligned)
+    found = [nothing(late_schema())]
+    if bound is not None:
+        for branch in plan.branches:
+            if branch.source.name == source:
+                rows = elements(plan, branch, frame).good
+                rows = rows.with_columns(slice_start(kind, pl.col("__at")).alias(START))
+                found.append(_late(reach(kind, pl.col(START)), rows, bound))
+    return pl.concat(found)
+
+
+def _late(spans: Reach, rows: pl.LazyFrame, bound: Instant) -> pl.DataFrame:
+    counted = rows.with_columns(spans.missed(bound).alias("__missed"), spans.windows().alias("__windows"))
+    return counted.filter(pl.col("__missed") > 0).select(list(late_schema())).collect()
 
 
 def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
@@ -152,7 +171,7 @@ def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant
 
     placed, dead = _call(plan, rows.collect().with_row_index("__element"), assign)
     bound = closing_bound(plan, watermark)
-    late = pl.DataFrame(schema=late_schema())
+    late = nothing(late_schema())
     if bound is not None:
         closed = placed.filter(pl.col(END) <= bound)
         if closed.height:
@@ -222,5 +241,7 @@ def _aggregate(plan: Plan, rows: pl.LazyFrame, by: list[str], more: list[pl.Expr
 
 def _as_deltas(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
     """The columns of a delta, in order; positions are null where a delta stands for many elements."""
+    if frame.columns == list(plan.delta_schema):
+        return frame
     missing = [pl.lit(None, kind).alias(name) for name, kind in plan.delta_schema.items() if name not in frame.columns]
     return frame.with_columns(missing).select(*plan.delta_schema)

@@ -33,12 +33,13 @@ def put_back(frame: pl.DataFrame, found: pl.DataFrame, fill: dict[str, pl.Expr])
     return joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items())
 
 
-def gather(frame: pl.DataFrame, name: str, found: pl.DataFrame) -> pl.DataFrame:
-    """The frame with the list column `name` made of the rows of `found`, as structs, in their order."""
+def gather(frame: pl.DataFrame, name: str, found: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
+    """The frame with the list column `name` made of the rows of `found`, as structs; at most `limit` of them."""
     parts = [column for column in found.columns if column != ROW]
     structs = found.select(ROW, pl.struct(parts).alias(name))
     empty = pl.lit([], dtype=pl.List(structs.schema[name]))
-    return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(name), {name: empty})
+    lists = pl.col(name) if limit is None else pl.col(name).head(limit)
+    return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(lists), {name: empty})
 
 
 def tally(frame: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
@@ -54,8 +55,8 @@ def total(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def exploded(name: str) -> pl.Expr:
-    """The elements of all lists of a group. Inside `group_by(…).agg(…)`."""
-    return pl.col(name).explode(empty_as_null=False, keep_nulls=False)
+    """The elements of all lists of a group, as one list. Inside `group_by(…).agg(…)`."""
+    return pl.col(name).explode(empty_as_null=False, keep_nulls=False).alias(name)
 
 
 def field_of(name: str, part: str) -> pl.Expr:

@@ -41,7 +41,7 @@ class Bag(Columns):
         return inputs[1:] if isinstance(self.of, (MinBy, MaxBy)) else inputs[:1]
 
     def combine(self) -> list[pl.Expr]:
-        return [exploded(self.name).alias(self.name)]
+        return [exploded(self.name)]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         return tally(frame, self.name, ["at", *(f"v{i}" for i in range(len(self.types)))])
@@ -69,7 +69,9 @@ class CountedColumns(Bag):
             pl.col("at").alias("__at"), pl.lit(0, dtype=pl.Int32).alias("__partition")
         )
         inputs = tuple(pl.col(f"v{i}") for i in range(len(self.types)))
-        partials = self.plain.settle(rows.group_by(ROW).agg(self.plain.reduce(inputs, None)))
+        # The group has a name of its own, since settling numbers rows too.
+        groups = rows.group_by(pl.col(ROW).alias("__group")).agg(self.plain.reduce(inputs, None))
+        partials = self.plain.settle(groups).rename({"__group": ROW})
         zeros = {
             field: pl.lit(value, dtype=self.plain.fields[field])
             for field, value in self.plain.zero().items()

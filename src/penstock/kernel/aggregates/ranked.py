@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from penstock.kernel.aggregates.base import AT, OFFSET, PARTITION, Expressive, canonical, only
-from penstock.kernel.aggregates.lists import exploded, field_of
+from penstock.kernel.aggregates.lists import ROW, elements, exploded, field_of, gather
 from penstock.kernel.aggregates.types import dtype
 from penstock.model.aggregates import CollectList, Top
 
@@ -13,24 +13,20 @@ _PARTS = ("rank", "partition", "offset", "value")
 
 
 class RankedColumns(Expressive):
-    """`name`: a list of structs (rank, partition, offset, value), in order."""
+    """`name`: a list of structs (rank, partition, offset, value), in order. The rank is `by`, or the event time."""
 
-    #: Whether the largest rank comes first.
-    descending: bool
-
-    def __init__(self, aggregate: Top | CollectList, name: str, types: tuple[str, ...]) -> None:
-        self.limit = aggregate.k if isinstance(aggregate, Top) else None
-        self.descending = isinstance(aggregate, Top)
-        super().__init__(aggregate, name, types)
+    needs_settle = True
+    aggregate: Top | CollectList
 
     def partial(self) -> dict[str, pl.DataType]:
-        rank = dtype(self.types[0]) if self.descending else pl.Int64()
+        rank = dtype(self.types[0]) if isinstance(self.aggregate, Top) else pl.Int64()
         kinds = (rank, pl.Int32(), pl.Int64(), dtype(self.types[-1]))
         return {self.name: pl.List(pl.Struct(dict(zip(_PARTS, kinds, strict=True))))}
 
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
-        rank = self._rank(inputs[0])
-        return [self._ordered(*(only(part, where, inputs[0]) for part in (rank, PARTITION, OFFSET, inputs[-1])))]
+        parts = (self._rank(inputs[0]), PARTITION, OFFSET, inputs[-1])
+        row = pl.struct(part.alias(name) for part, name in zip(parts, _PARTS, strict=True))
+        return [only(row, where, inputs[0]).alias(self.name)]
 
     def _rank(self, by: pl.Expr) -> pl.Expr:
         if isinstance(self.aggregate, CollectList):
@@ -38,14 +34,14 @@ class RankedColumns(Expressive):
         return canonical(by, self.types[0])
 
     def combine(self) -> list[pl.Expr]:
-        rows = exploded(self.name)
-        return [self._ordered(*(rows.struct.field(part) for part in _PARTS))]
+        return [exploded(self.name)]
 
-    def _ordered(self, *parts: pl.Expr) -> pl.Expr:
-        row = pl.struct(part.alias(name) for part, name in zip(parts, _PARTS, strict=True))
-        keys = 3 if dtype(self.types[-1]).is_nested() else 4
-        rows = row.sort_by(parts[:keys], descending=[self.descending, *[False] * (keys - 1)])
-        return (rows if self.limit is None else rows.head(self.limit)).alias(self.name)
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Sorts and cuts here: in Polars 2.1, explode, sort_by and head inside one `agg` read beyond their memory."""
+        keys = [ROW, *(_PARTS[:3] if dtype(self.types[-1]).is_nested() else _PARTS)]
+        best_first = isinstance(self.aggregate, Top)
+        rows = elements(frame, self.name).sort(keys, descending=[best_first and key == "rank" for key in keys])
+        return gather(frame, self.name, rows, self.aggregate.k if isinstance(self.aggregate, Top) else None)
 
     def present_expr(self) -> pl.Expr:
         return field_of(self.name, "value")

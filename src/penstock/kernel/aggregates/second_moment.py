@@ -34,7 +34,7 @@ class SecondMomentColumns(Columns):
         return [only(pl.struct(value.alias("value"), sign.alias("times")), where, inputs[0]).alias(self._rows)]
 
     def combine(self) -> list[pl.Expr]:
-        return [exploded(self.name).alias(self.name)]
+        return [exploded(self.name)]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         if self._rows not in frame.columns:

@@ -142,7 +142,7 @@ class WideTotal(WholeTotal):
 
     def total(self) -> pl.Expr:
         high, low = self._pair()
-        inside = high.abs() <= 10**38 >> 64  # beyond, the sum has more than 38 digits
+        inside = high.is_between(-(10**38) >> 64, 10**38 >> 64)  # beyond, the sum has more than 38 digits
         return pl.when(inside).then(high * _WORD + low)
 
 

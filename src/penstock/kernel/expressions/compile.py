@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import takewhile
 
 import polars as pl
 
@@ -150,10 +149,7 @@ def _all_null(call: Call) -> bool:
 
 
 def _coalesce(call: Call) -> Compiled:
-    present = [arg for arg in call.args if not isinstance(arg, Literal) or arg.value is not None]
-    needed = [*takewhile(lambda arg: not isinstance(arg, Literal), present)]
-    needed += present[len(needed) : len(needed) + 1]  # nothing is looked at after a constant
-    args = [_node(arg) for arg in needed]
+    args = [_node(arg) for arg in call.args]
     error: pl.Expr | None = None
     for arg in reversed(args):
         error = _first(arg.error, _only_if(arg.value.is_null(), error))

@@ -44,7 +44,8 @@ def _add(call: Call, left: pl.Expr, right: pl.Expr) -> Outcome | pl.Expr:
     if is_decimal(call.type):
         return (left.cast(dtype(call.type)) + right.cast(dtype(call.type))).cast(dtype(call.type))
     if is_float(call.type):
-        return left + right
+        zeros = [_is_zero(node) for node in call.args]
+        return left + right if not any(zeros) else _without_minus_zero(left if zeros[1] else right)
     for other, node in ((left, call.args[1]), (right, call.args[0])):
         if (constant := _whole(node)) is not None:
             low, high = _bounds(call.type)
@@ -56,11 +57,20 @@ def _add(call: Call, left: pl.Expr, right: pl.Expr) -> Outcome | pl.Expr:
     return _overflow(call, total, _widened(call, left) + _widened(call, right) != _widened(call, total))
 
 
+def _is_zero(node: Node) -> bool:
+    return isinstance(node, Literal) and node.value == 0 and math.copysign(1, node.value) > 0
+
+
+def _without_minus_zero(value: pl.Expr) -> pl.Expr:
+    """The value plus zero. Polars does not compute an addition of a constant zero, which makes 0.0 of -0.0."""
+    return pl.when(value == 0).then(value.abs()).otherwise(value)
+
+
 def _subtract(call: Call, left: pl.Expr, right: pl.Expr) -> Outcome | pl.Expr:
     if is_decimal(call.type):
         return (left.cast(dtype(call.type)) - right.cast(dtype(call.type))).cast(dtype(call.type))
     if is_float(call.type):
-        return left - right
+        return _without_minus_zero(-right) if _is_zero(call.args[0]) else left - right
     constant = _whole(call.args[1])
     low, high = _bounds(call.type)
     if constant is not None:
@@ -153,7 +163,7 @@ def _round(call: Call, value: pl.Expr, _: pl.Expr) -> pl.Expr:
     below = (value.abs() * scale).floor()
     up = value.abs() >= exact_divide(below + 0.5, scale)
     rounded = exact_divide(below + up.cast(pl.Float64), scale)
-    signed = pl.when(value < 0).then(-rounded + 0.0).otherwise(rounded)
+    signed = pl.when((value < 0) & (rounded != 0)).then(-rounded).otherwise(rounded)
     return pl.when(value.abs() * scale < 2.0**52).then(signed).otherwise(value)
 
 
@@ -169,7 +179,7 @@ def _log(_: Call, base: pl.Expr, value: pl.Expr) -> pl.Expr:
 def _pow(call: Call, base: pl.Expr, exponent: pl.Expr) -> pl.Expr:
     """C's pow says 1 where Java's says NaN; and Polars takes the square root for a constant 0.5."""
     if isinstance(call.args[1], Literal) and call.args[1].value == 0.5:
-        return pl.when(base == -math.inf).then(pl.lit(math.inf)).otherwise(base.sqrt() + 0.0)
+        return pl.when(base == -math.inf).then(pl.lit(math.inf)).otherwise(_without_minus_zero(base.sqrt()))
     odd = base.is_not_null() & (exponent.is_nan() | ((base.abs() == 1) & exponent.is_infinite()))
     return pl.when(odd).then(pl.lit(math.nan)).otherwise(base.pow(exponent))
 

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from penstock.model.expressions.arithmetic import ARITHMETIC, negative
 from penstock.model.expressions.coerce import Outside, cast, common_of, comparable
+from penstock.model.expressions.fold import fold
 from penstock.model.expressions.functions import FUNCTIONS
-from penstock.model.expressions.interpret import fold
 from penstock.model.expressions.intervals import interval
 from penstock.model.expressions.literals import number, text
 from penstock.model.expressions.parse import Parsed, canonical, parse

@@ -29,34 +29,6 @@ def value(node: Node, row: Row) -> object:
             return _call(node, row)
 
 
-def fold(node: Node) -> Node:
-    """The tree with its constant parts computed; those that fail are left to fail where they are reached."""
-    if not isinstance(node, Call):
-        return node
-    call = Call(node.name, tuple(fold(arg) for arg in node.args), node.type, node.safe)
-    if call.name == "case":
-        return _fold_case(call)
-    if not all(isinstance(arg, Literal) for arg in call.args):
-        return call
-    try:
-        return Literal(value(call, {}), call.type)
-    except RowError:
-        return call
-
-
-def _fold_case(call: Call) -> Node:
-    """Without the branches that are never taken."""
-    *branches, default = call.args
-    kept: list[Node] = []
-    for condition, result in zip(branches[::2], branches[1::2], strict=True):
-        if not isinstance(condition, Literal):
-            kept += condition, result
-        elif condition.value is True:
-            default = result
-            break
-    return Call("case", (*kept, default), call.type) if kept else default
-
-
 def _call(call: Call, row: Row) -> object:
     how = order(call.name)
     if how == "lazy":

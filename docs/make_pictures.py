@@ -1,0 +1,452 @@
+"""Draws the pictures of docs/model.md into docs/images/, from what the engine really does.
+
+    python docs/make_pictures.py
+
+The output is the same bytes each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+import penstock as ps
+from penstock.model.commits import Event, Pane, Refused, TableRow
+from penstock.model.reference import Reference
+from penstock.model.time import BEGINNING, Instant, duration, instant
+from penstock.testing import DAY, TestStream
+
+IMAGES = Path(__file__).parent / "images"
+MINUTE = duration("1 minute")
+COLOURS = {"early": "#9ecae9", "on time": "#88c9a1", "late": "#f6b26b"}
+EDGES = {"early": "#4a90c2", "on time": "#3b8f5c", "late": "#c77414"}
+INK, FAINT, WATERMARK, RED = "#2b2f36", "#c9ced6", "#b0306a", "#c0392b"
+
+mpl.rcParams.update(
+    {
+        "svg.hashsalt": "penstock",
+        "svg.fonttype": "path",
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": INK,
+        "axes.titlecolor": INK,
+        "axes.titlesize": 11,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "text.color": INK,
+        "figure.facecolor": "white",
+        "axes.facecolor": "white",
+    }
+)
+
+SCORES = ps.stream(
+    "scores", schema="score int, at timestamp", event_time="at", watermark=ps.bounded("30 seconds", idle=None)
+)
+
+#: When each score arrived, the score, and when it happened. The 9 comes more than two minutes late.
+ARRIVALS = [
+    ("12:00:30", 5, "12:00:20"),
+    ("12:01:10", 7, "12:00:50"),
+    ("12:02:00", 8, "12:01:40"),
+    ("12:02:40", 3, "12:02:20"),
+    ("12:03:20", 4, "12:03:00"),
+    ("12:03:50", 9, "12:01:10"),
+    ("12:04:40", 3, "12:04:20"),
+    ("12:05:30", 8, "12:05:10"),
+    ("12:06:20", 3, "12:05:50"),
+    ("12:07:10", 2, "12:07:00"),
+]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One commit: when it was, what it brought and fired, and the watermark after it."""
+
+    now: Instant
+    events: tuple[Event, ...]
+    panes: tuple[Pane, ...]
+    refused: tuple[Refused, ...]
+    watermark: Instant
+
+
+@dataclass(frozen=True)
+class Played:
+    moments: tuple[Moment, ...]
+    table: tuple[TableRow, ...]
+
+
+def play(view: ps.View, script: TestStream) -> Played:
+    """Runs a script on the reference interpreter and notes everything."""
+    engine, moments = Reference(view), []
+    for commit in script.commits():
+        if commit is None:
+            engine = engine.restart()
+            continue
+        panes, refused = engine.commit(commit)
+        moments.append(Moment(commit.now, commit.events, tuple(panes), tuple(refused), engine.intake.watermark()))
+    return Played(tuple(moments), tuple(engine.table()))
+
+
+def arrivals(until: str = "12:07:10", ticks: str | None = None) -> TestStream:
+    """The scores as they arrive, with a tick of the clock every so often in between."""
+    script = TestStream(SCORES, clock="12:00:00")
+    times = {instant(at, day=DAY): (score, happened) for at, score, happened in ARRIVALS}
+    if ticks is not None:
+        step = duration(ticks)
+        for at in range(instant("12:00:00", day=DAY), instant(until, day=DAY) + 1, step):
+            times.setdefault(at, None)  # type: ignore[arg-type]
+    for at in sorted(times):
+        if at > instant(until, day=DAY):
+            break
+        script = script.clock(_clock(at))
+        if times[at] is not None:
+            script = script.add(times[at])
+    return script
+
+
+# Drawing
+
+
+def plane(axes: Axes, first: str, last: str, top: str, *, bottom: str | None = None, processing: bool = True) -> None:
+    """Event time to the right, processing time upwards."""
+    axes.set_xlim(*(instant(at, day=DAY) for at in (first, last)))
+    axes.set_ylim(instant(bottom or first, day=DAY), instant(top, day=DAY))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MultipleLocator(MINUTE, offset=DAY % MINUTE))
+        axis.set_major_formatter(FuncFormatter(lambda at, _: _clock(int(at))[:5]))
+    axes.tick_params(length=3)
+    axes.set_axisbelow(True)
+    axes.grid(color="#eef0f3", linewidth=0.8)
+    axes.set_xlabel("event time")
+    if processing:
+        axes.set_ylabel("processing time")
+
+
+def watermark(axes: Axes, played: Played) -> None:
+    """The watermark as a staircase: it moves when a commit ends."""
+    low = axes.get_xlim()[0]
+    known = [(max(m.watermark, int(low)), m.now) for m in played.moments if m.watermark > BEGINNING]
+    xs, ys = [known[0][0]], [known[0][1]]
+    for at, now in known[1:]:
+        xs += [xs[-1], at]
+        ys += [now, now]
+    axes.plot([*xs, xs[-1]], [*ys, axes.get_ylim()[1]], color=WATERMARK, linewidth=1.8, zorder=4, label="watermark")
+
+
+def events(axes: Axes, played: Played, size: int = 210) -> None:
+    """Each event as a dot with its value; refused ones in red."""
+    for moment in played.moments:
+        refused = {id(r.event) for r in moment.refused}
+        for event in moment.events:
+            at, value = event.row["at"], event.row["score"]
+            colour = RED if id(event) in refused else INK
+            axes.scatter([at], [moment.now], s=size, color="white", edgecolor=colour, linewidth=1.2, zorder=6)
+            axes.annotate(
+                str(value), (at, moment.now), ha="center", va="center_baseline", fontsize=9, color=colour, zorder=7
+            )
+
+
+def panes(axes: Axes, played: Played, *, widths: float = 1.0) -> None:
+    """Each pane as a box over its window, from the last pane (or the first element) up to when it fires."""
+    since: dict[tuple[int, int], Instant] = {}
+    for moment in played.moments:
+        for event in moment.events:
+            at = event.row["at"]
+            assert isinstance(at, int)
+            for window in {p.window for m in played.moments for p in m.panes}:
+                if window.holds(at):
+                    since.setdefault((window.start, window.end), moment.now)
+        shown: dict[tuple[int, int], list[Pane]] = {}
+        for pane in moment.panes:
+            shown.setdefault((pane.window.start, pane.window.end), []).append(pane)
+        for bounds, several in shown.items():
+            low = since.get(bounds, moment.now - MINUTE // 3)
+            since[bounds] = moment.now
+            inserted = [pane for pane in several if pane.kind == "insert"]
+            timing = several[-1].timing
+            height = max(moment.now - low, MINUTE // 3)
+            axes.add_patch(
+                Rectangle(
+                    (bounds[0], moment.now - height),
+                    (bounds[1] - bounds[0]) * widths,
+                    height,
+                    facecolor=COLOURS[timing],
+                    edgecolor=EDGES[timing],
+                    linewidth=1.2,
+                    alpha=0.55 if inserted else 0.25,
+                    zorder=2,
+                )
+            )
+            _label(axes, bounds, moment.now, several)
+
+
+def _label(axes: Axes, bounds: tuple[int, int], now: Instant, several: list[Pane]) -> None:
+    """What the pane shows, just below its upper edge; what it takes back, struck out in red before it."""
+    middle, below = (bounds[0] + bounds[1]) / 2, now - MINUTE * 0.17
+    values = [("−" if pane.kind == "retract" else "") + _value(pane) for pane in several]
+    shift = (len(values) - 1) * MINUTE * 0.27
+    for i, (pane, text) in enumerate(zip(several, values, strict=True)):
+        axes.annotate(
+            text,
+            (middle - shift + 2 * shift * i / max(1, len(values) - 1), below),
+            ha="center",
+            va="center_baseline",
+            fontsize=11,
+            fontweight="bold",
+            color=RED if pane.kind == "retract" else INK,
+            zorder=8,
+        )
+
+
+def _value(pane: Pane | TableRow) -> str:
+    value = pane.values[0]
+    return "none" if value is None else str(value)
+
+
+def _clock(at: Instant) -> str:
+    return str(timedelta(microseconds=at - DAY)).zfill(8)
+
+
+def legend(axes: Axes, *timings: str, where: str = "lower right", line: bool = True) -> None:
+    handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[t], edgecolor=EDGES[t], alpha=0.7, label=f"{t} pane") for t in timings]
+    if line:
+        handles = [*axes.get_lines()[:1], *handles]
+    axes.legend(handles=handles, loc=where, frameon=True, framealpha=0.9, edgecolor=FAINT, fontsize=9)
+
+
+def save(figure: Figure, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.15)
+    plt.close(figure)
+
+
+# The pictures
+
+
+def two_times() -> None:
+    """Events by when they happened and when they arrived, and the watermark."""
+    view = SCORES.window(ps.fixed("2 minutes")).agg(total=ps.sum("score")).trigger(ps.never())
+    played = play(view, arrivals())
+    figure, axes = plt.subplots(figsize=(7.2, 4.8))
+    plane(axes, "12:00:00", "12:08:00", "12:08:00")
+    noon, end = axes.get_xlim()
+    axes.plot([noon, end], [noon, end], color=FAINT, linestyle=(0, (4, 3)), linewidth=1.4)
+    axes.annotate(
+        "no delay at all",
+        (instant("12:06:20", day=DAY), instant("12:06:05", day=DAY)),
+        rotation=33,
+        rotation_mode="anchor",
+        color="#8a929e",
+        fontsize=9,
+        va="top",
+    )
+    watermark(axes, played)
+    events(axes, played)
+    axes.annotate(
+        "watermark: no more\nevents to the left of it",
+        (instant("12:03:50", day=DAY), instant("12:05:10", day=DAY)),
+        (instant("12:01:40", day=DAY), instant("12:06:30", day=DAY)),
+        color=WATERMARK,
+        ha="center",
+        arrowprops={"arrowstyle": "-", "color": WATERMARK, "linewidth": 0.9},
+    )
+    axes.annotate(
+        "the 9 is behind\nthe watermark",
+        (instant("12:01:02", day=DAY), instant("12:03:54", day=DAY)),
+        (instant("12:00:42", day=DAY), instant("12:04:40", day=DAY)),
+        ha="center",
+        arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.9},
+    )
+    save(figure, "two-times")
+
+
+def kinds_of_window() -> None:
+    """The same events under four kinds of window, with the totals of the table."""
+    kinds = [
+        ("ps.fixed('2 minutes')", ps.fixed("2 minutes")),
+        ("ps.sliding('2 minutes', every='1 minute')", ps.sliding("2 minutes", every="1 minute")),
+        ("ps.cumulating('4 minutes', step='1 minute')", ps.cumulating("4 minutes", step="1 minute")),
+        ("ps.session('40 seconds')", ps.session("40 seconds")),
+    ]
+    figure, grid = plt.subplots(2, 2, figsize=(10.4, 6.2), sharex=True)
+    for axes, (name, window) in zip(grid.flat, kinds, strict=True):
+        view = SCORES.window(window).agg(total=ps.sum("score"))
+        rows = [row for row in play(view, arrivals()).table]
+        axes.set_xlim(instant("11:58:40", day=DAY), instant("12:09:00", day=DAY))
+        axes.xaxis.set_major_locator(MultipleLocator(2 * MINUTE, offset=DAY % MINUTE))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: _clock(int(at))[:5]))
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x", color="#eef0f3", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.set_title(name, loc="left", family="monospace", fontsize=10)
+        lanes = _lanes(rows)
+        deepest = max(lanes.values())
+        for row in rows:
+            low = -1.15 * (lanes[row.window.start, row.window.end] + 1)
+            axes.add_patch(
+                Rectangle(
+                    (row.window.start, low - 0.45),
+                    row.window.end - row.window.start,
+                    0.9,
+                    facecolor=COLOURS["on time"],
+                    edgecolor=EDGES["on time"],
+                    linewidth=1.1,
+                    alpha=0.6,
+                )
+            )
+            middle = (row.window.start + row.window.end) / 2
+            axes.annotate(_value(row), (middle, low), ha="center", va="center_baseline", fontweight="bold")
+        for _, score, happened in ARRIVALS:
+            at = instant(happened, day=DAY)
+            axes.scatter([at], [0.35], s=150, color="white", edgecolor=INK, linewidth=1.1, zorder=5)
+            axes.annotate(str(score), (at, 0.35), ha="center", va="center_baseline", fontsize=8.5, zorder=6)
+        axes.set_ylim(-1.15 * (deepest + 1) - 0.8, 1.1)
+    for axes in grid[1]:
+        axes.set_xlabel("event time")
+    figure.tight_layout(h_pad=2, w_pad=2)
+    save(figure, "windows")
+
+
+def _lanes(rows: list[TableRow]) -> dict[tuple[int, int], int]:
+    """The first lane in which a window does not cover another."""
+    ends: list[int] = []
+    lanes: dict[tuple[int, int], int] = {}
+    for row in sorted(rows, key=lambda r: (r.window.start, r.window.end)):
+        lane = next((i for i, end in enumerate(ends) if end <= row.window.start), len(ends))
+        ends[lane : lane + 1] = [row.window.end]
+        lanes[row.window.start, row.window.end] = lane
+    return lanes
+
+
+def early_on_time_late() -> None:
+    """Early panes by the clock, one on time, and a late one."""
+    view = (
+        SCORES.window(ps.fixed("2 minutes"))
+        .agg(total=ps.sum("score"))
+        .trigger(ps.on_time(early=ps.every("1 minute"), late=ps.each()))
+        .allow_late("1 hour")
+    )
+    played = play(view, arrivals("12:08:00", ticks="1 minute"))
+    figure, axes = plt.subplots(figsize=(7.6, 5.2))
+    plane(axes, "12:00:00", "12:08:00", "12:08:30")
+    watermark(axes, played)
+    panes(axes, played)
+    events(axes, played, 170)
+    legend(axes, "early", "on time", "late")
+    save(figure, "early-on-time-late")
+
+
+def three_accumulations() -> None:
+    """The same input and trigger, and the three ways in which panes relate."""
+    base = (
+        SCORES.window(ps.fixed("2 minutes"))
+        .agg(total=ps.sum("score"))
+        .trigger(ps.on_time(early=ps.every("1 minute"), late=ps.each()))
+        .allow_late("1 hour")
+    )
+    figure, grid = plt.subplots(1, 3, figsize=(11.4, 5), sharey=True)
+    for axes, view in zip(grid, (base.discarding(), base.accumulating(), base.retracting()), strict=True):
+        played = play(view, arrivals("12:05:40", ticks="1 minute"))
+        plane(axes, "12:00:00", "12:04:00", "12:06:00", processing=axes is grid[0])
+        watermark(axes, played)
+        panes(axes, played)
+        events(axes, played, 150)
+        axes.set_title(f".{view.accumulation}()", loc="left", family="monospace")
+    legend(grid[2], "early", "on time", "late", where="upper left")
+    figure.tight_layout(w_pad=2)
+    save(figure, "accumulation")
+
+
+def bridged_sessions() -> None:
+    """Two sessions, complete and shown, that a late event makes one."""
+    view = SCORES.window(ps.session("1 minute")).agg(total=ps.sum("score")).retracting().allow_late("1 hour")
+    before = [
+        ("12:00:40", 5, "12:00:20"),
+        ("12:01:10", 7, "12:00:50"),
+        ("12:03:10", 3, "12:02:40"),
+        ("12:03:40", 4, "12:03:10"),
+        ("12:05:10", 2, "12:05:00"),
+    ]
+    late = ("12:06:00", 9, "12:01:45")
+    figure, grid = plt.subplots(1, 2, figsize=(10.6, 4.9), sharey=True)
+    for axes, given, title in (
+        (grid[0], before, "two sessions, on time"),
+        (grid[1], [*before, late], "the 9 comes late, and they are one"),
+    ):
+        script = TestStream(SCORES, clock="12:00:00")
+        for at, score, happened in given:
+            script = script.clock(at).add((score, happened))
+        played = play(view, script)
+        plane(axes, "12:00:00", "12:06:00", "12:06:30", processing=axes is grid[0])
+        watermark(axes, played)
+        panes(axes, played)
+        events(axes, played, 170)
+        axes.set_title(title, loc="left")
+    legend(grid[1], "on time", "late")
+    figure.tight_layout(w_pad=2)
+    save(figure, "sessions")
+
+
+def idle_partition() -> None:
+    """Two partitions, one of which falls silent; then both."""
+    stream = ps.stream(
+        "scores", schema="score int, at timestamp", event_time="at", watermark=ps.bounded("30 seconds", idle="1 minute")
+    )
+    view = stream.window(ps.fixed("1 day")).agg(total=ps.sum("score"))
+    given = [
+        ("12:00:30", 0, "12:00:20"),
+        ("12:00:40", 1, "12:00:30"),
+        ("12:01:10", 0, "12:01:00"),
+        ("12:01:40", 0, "12:01:35"),
+        ("12:02:10", 0, "12:02:00"),
+        ("12:02:40", 0, "12:02:35"),
+    ]
+    script = TestStream(stream, clock="12:00:00")
+    times = {instant(at, day=DAY): (partition, happened) for at, partition, happened in given}
+    for at in sorted({*times, *range(min(times), instant("12:05:00", day=DAY), MINUTE // 6)}):
+        script = script.clock(_clock(at))
+        if at in times:
+            partition, happened = times[at]
+            script = script.add((1, happened), partition=partition)
+    played = play(view, script)
+    figure, axes = plt.subplots(figsize=(7.2, 4.6))
+    plane(axes, "12:00:00", "12:05:00", "12:05:00")
+    watermark(axes, played)
+    for partition, marker, label in ((0, "o", "partition 0"), (1, "s", "partition 1")):
+        points = [(e.row["at"], m.now) for m in played.moments for e in m.events if e.partition == partition]
+        axes.scatter(*zip(*points, strict=True), s=70, marker=marker, color="white", edgecolor=INK, zorder=6, label=label)
+    notes = [
+        ("12:01:05", "12:01:41", "12:02:45", "12:01:12", "partition 1 is silent for a minute:\nit is left out"),
+        ("12:03:10", "12:03:42", "12:01:15", "12:04:20", "all are silent for a minute: event time\ngoes on at the pace of the clock"),
+    ]
+    for x, y, text_x, text_y, text in notes:
+        axes.annotate(
+            text,
+            (instant(x, day=DAY), instant(y, day=DAY)),
+            (instant(text_x, day=DAY), instant(text_y, day=DAY)),
+            arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.9},
+            fontsize=9.5,
+            ha="left" if text_x > x else "center",
+        )
+    axes.legend(loc="lower right", frameon=True, edgecolor=FAINT, fontsize=9)
+    save(figure, "idle")
+
+
+if __name__ == "__main__":
+    for picture in (two_times, kinds_of_window, early_on_time_late, three_accumulations, bridged_sessions, idle_partition):
+        picture()

@@ -1,0 +1,245 @@
+"""Many views, one pass: views of a stream whose dimensions together have few values are reduced as one.
+
+The union of their keys, filters and time slices is grouped once (`base`); because partials merge, each view's own
+deltas follow from the base by rolling it up (`unfold`), when the batches of an epoch have come together. A hundred
+views on a dozen dimensions then cost a task about what one costs. Views for which the union would hardly be smaller
+than the events, or whose windows are not slices of time, are reduced on their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+import polars as pl
+
+from penstock.kernel.aggregates import Columns, columns
+from penstock.kernel.assign import reach, slice_start
+from penstock.kernel.elements import compiled
+from penstock.kernel.expressions import Compiled
+from penstock.kernel.plan import START, Plan, normalised, settle
+from penstock.kernel.reduce import Reduced, closing_bound, combine, late_rows, reduce
+from penstock.model.aggregates import Aggregate
+from penstock.model.stream import Stream, Where
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.windows import Aligned, Cumulating, Fixed, Global, Sliding
+
+#: A base pays if it has at most this share of the events' number; measured on a sample of so many.
+WORTH, SAMPLE = 0.2, 8192
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Views (by number) that are reduced together."""
+
+    source: Stream
+    plans: tuple[Plan, ...]
+    numbers: tuple[int, ...]
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """Key expressions → columns of the base."""
+        texts = dict.fromkeys(text for plan in self.plans for _, text in plan.view.keys)
+        return {text: f"d{number}" for number, text in enumerate(texts)}
+
+    @cached_property
+    def filters(self) -> dict[str, str]:
+        """Conditions of the streams' where steps → columns of the base."""
+        texts = dict.fromkeys(text for plan in self.plans for text in _conditions(plan))
+        return {text: f"b{number}" for number, text in enumerate(texts)}
+
+    @cached_property
+    def aggregates(self) -> dict[Aggregate, Columns]:
+        """Each distinct aggregate once, under a name of its own."""
+        found: dict[Aggregate, Columns] = {}
+        for plan in self.plans:
+            for _, aggregate in plan.view.aggregates:
+                if aggregate not in found:
+                    types = plan.view.input_types(aggregate)
+                    found[aggregate] = columns(aggregate, f"a{len(found)}", types, plan.view.signed)
+        return found
+
+    @cached_property
+    def slice(self) -> int:
+        """The length of time that no bound of any of the windows divides; 0 where time does not matter."""
+        step = 0
+        for plan in self.plans:
+            kind = plan.view.windows
+            if isinstance(kind, Fixed):
+                step = gcd(step, kind.size, kind.offset)
+            elif isinstance(kind, Sliding):
+                step = gcd(step, kind.slice, kind.offset)
+            elif isinstance(kind, Cumulating):
+                step = gcd(step, kind.step, kind.offset)
+        return step
+
+    def compiled(self, text: str) -> Compiled:
+        return compiled(text, self.source.schema)
+
+    def dimensions(self) -> list[pl.Expr]:
+        """The base's dimensions, from the stream's rows."""
+        made = [
+            normalised(self.compiled(text).value, _key_type(self.plans, text)).alias(name)
+            for text, name in self.keys.items()
+        ]
+        made += [self.compiled(text).value.fill_null(False).alias(name) for text, name in self.filters.items()]
+        if self.slice:
+            at = pl.col("__at")
+            made.append((at - at % self.slice).alias("__t"))
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.keys.values(), *self.filters.values(), *(["__t"] if self.slice else [])]
+
+    def base(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The stream's rows, grouped by all dimensions of the cluster."""
+        parts: list[pl.Expr] = [pl.len().cast(pl.Int64).alias("__n")]
+        inputs: dict[str, pl.Expr] = {}
+
+        def column(text: str) -> pl.Expr:
+            if text not in inputs:
+                inputs[text] = self.compiled(text).value.alias(f"x{len(inputs)}")
+            return pl.col(inputs[text].meta.output_name())
+
+        for aggregate, part in self.aggregates.items():
+            where = None if aggregate.where is None else column(aggregate.where)
+            parts += part.reduce(tuple(column(text) for text in aggregate.inputs), where)
+        rows = frame.lazy().select(*self.dimensions(), "__at", "__partition", "__offset", *inputs.values())
+        if not self.names:
+            rows = rows.with_columns(pl.lit(0).alias("__all"))
+        return settle(rows.group_by(self.names or ["__all"]).agg(parts).collect(), self.aggregates.values())
+
+    def combine(self, bases: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The bases of several batches as one."""
+        if len(bases) == 1:
+            return bases[0]
+        parts = [e for part in self.aggregates.values() for e in part.combine()]
+        grouped = pl.concat(bases).group_by(self.names or ["__all"]).agg(pl.col("__n").sum(), *parts)
+        return settle(grouped, self.aggregates.values())
+
+    def unfold(self, base: pl.DataFrame, plan: Plan, watermark: Instant) -> pl.LazyFrame:
+        """One view's deltas (before `settle`), rolled up from the base."""
+        kind = plan.view.windows
+        assert isinstance(kind, Aligned)
+        rows = base.lazy()
+        chosen = [pl.col(self.filters[text]) for text in _conditions(plan)]
+        if chosen:
+            rows = rows.filter(pl.all_horizontal(chosen))
+        start = pl.lit(BEGINNING, pl.Int64) if isinstance(kind, Global) else slice_start(kind, pl.col("__t"))
+        fields = [
+            pl.col(mine).alias(theirs)
+            for part, (_, aggregate) in zip(plan.aggregates, plan.view.aggregates, strict=True)
+            for mine, theirs in zip(self.aggregates[aggregate].fields, part.columns.fields, strict=True)
+        ]
+        keys = [pl.col(self.keys[text]).alias(name) for name, text in plan.view.keys]
+        rows = rows.select(*keys, start.alias(START), "__n", *fields)
+        bound = closing_bound(plan, watermark)
+        if bound is not None:
+            rows = rows.filter(reach(kind, pl.col(START)).last > bound)
+        parts = [e for part in plan.aggregates for e in part.columns.combine()]
+        return rows.group_by([*plan.keys, START]).agg(pl.col("__n").sum(), *parts)
+
+
+@dataclass
+class Batch:
+    """What a batch of a stream leaves for all its views: a base for each cluster, and single views' deltas."""
+
+    bases: list[pl.DataFrame]
+    own: dict[int, Reduced]
+    late: dict[int, pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How the views of one stream are reduced together."""
+
+    source: str
+    plans: tuple[Plan, ...]
+    clusters: tuple[Cluster, ...]
+
+    @cached_property
+    def alone(self) -> tuple[int, ...]:
+        shared = {number for cluster in self.clusters for number in cluster.numbers}
+        return tuple(number for number in range(len(self.plans)) if number not in shared)
+
+    def reduce(self, frame: pl.DataFrame, watermarks: Sequence[Instant]) -> Batch:
+        """One batch of admitted events, for all views."""
+        late: dict[int, pl.DataFrame] = {}
+        oldest = frame["__at"].min() if frame.height else None
+        for cluster in self.clusters:
+            for number, plan in zip(cluster.numbers, cluster.plans, strict=True):
+                bound = closing_bound(plan, watermarks[number])
+                if bound is not None and isinstance(oldest, int) and oldest < bound:
+                    late[number] = late_rows(plan, self.source, frame, watermarks[number])
+        own = {n: reduce(self.plans[n], self.source, frame, watermarks[n]) for n in self.alone}
+        return Batch([cluster.base(frame) for cluster in self.clusters], own, late)
+
+    def deltas(self, batches: Sequence[Batch], watermarks: Sequence[Instant]) -> list[pl.DataFrame]:
+        """Each view's deltas, from all batches of an epoch."""
+        found: dict[int, pl.DataFrame] = {
+            number: combine(self.plans[number], [batch.own[number].deltas for batch in batches])
+            for number in self.alone
+        }
+        queries: list[pl.LazyFrame] = []
+        order: list[int] = []
+        for i, cluster in enumerate(self.clusters):
+            base = cluster.combine([batch.bases[i] for batch in batches])
+            queries += [
+                cluster.unfold(base, plan, watermarks[n]) for n, plan in zip(cluster.numbers, cluster.plans, strict=True)
+            ]
+            order += cluster.numbers
+        for number, frame in zip(order, pl.collect_all(queries), strict=True):
+            plan = self.plans[number]
+            found[number] = settle(frame, plan.columns).select(*plan.delta_schema)
+        return [found[number] for number in range(len(self.plans))]
+
+
+def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame) -> Sharing:
+    """Decides which views to reduce together, by how many distinct dimensions a sample of events has."""
+    streams = {s.name: s for plan in plans for s in plan.view.input.sources}
+    rows = sample.gather_every(max(1, sample.height // SAMPLE)) if sample.height else sample
+    clusters: list[list[int]] = []
+    able = [number for number, plan in enumerate(plans) if _can_share(plan)]
+    able.sort(key=lambda n: (len(plans[n].keys), plans[n].view.keys))
+    for number in able:
+        for members in clusters:
+            together = Cluster(streams[source], tuple(plans[n] for n in [*members, number]), (*members, number))
+            if _is_worth(together, rows):
+                members.append(number)
+                break
+        else:
+            clusters.append([number])
+    kept = [members for members in clusters if len(members) > 1]
+    return Sharing(
+        source,
+        tuple(plans),
+        tuple(Cluster(streams[source], tuple(plans[n] for n in members), tuple(members)) for members in kept),
+    )
+
+
+def _is_worth(cluster: Cluster, sample: pl.DataFrame) -> bool:
+    if not cluster.names or not sample.height:
+        return True
+    return sample.select(cluster.dimensions()).n_unique() <= WORTH * sample.height
+
+
+def _conditions(plan: Plan) -> list[str]:
+    return [step.condition for step in plan.branches[0].steps if isinstance(step, Where)]
+
+
+def _can_share(plan: Plan) -> bool:
+    """Views of one branch with where steps only, windows that are slices of time, and expressions that cannot fail."""
+    view = plan.view
+    if len(plan.branches) != 1 or not all(isinstance(step, Where) for step in plan.branches[0].steps):
+        return False
+    if not isinstance(view.windows, (Fixed, Sliding, Cumulating, Global)) or view.signed:
+        return False
+    schema = plan.branches[0].source.schema
+    return all(compiled(text, schema).error is None for text in (*view.expressions, *_conditions(plan)))
+
+
+def _key_type(plans: Sequence[Plan], text: str) -> pl.DataType:
+    return next(plan.key_types[name] for plan in plans for name, key in plan.view.keys if key == text)
