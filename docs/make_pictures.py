@@ -7,6 +7,7 @@ The output is the same bytes each time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -19,12 +20,14 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import penstock as ps
 from penstock.model.commits import Event, Pane, Refused, TableRow
 from penstock.model.reference import Reference
-from penstock.model.time import BEGINNING, Instant, duration, instant
+from penstock.model.time import Instant, duration, instant
+from penstock.model.windows import Interval
 from penstock.testing import DAY, TestStream
 
 IMAGES = Path(__file__).parent / "images"
@@ -61,14 +64,14 @@ SCORES = ps.stream(
 ARRIVALS = [
     ("12:00:30", 5, "12:00:20"),
     ("12:01:10", 7, "12:00:50"),
-    ("12:02:00", 8, "12:01:40"),
+    ("12:02:00", 8, "12:01:50"),
     ("12:02:40", 3, "12:02:20"),
     ("12:03:20", 4, "12:03:00"),
-    ("12:03:50", 9, "12:01:10"),
+    ("12:03:50", 9, "12:01:20"),
     ("12:04:40", 3, "12:04:20"),
     ("12:05:30", 8, "12:05:10"),
     ("12:06:20", 3, "12:05:50"),
-    ("12:07:10", 2, "12:07:00"),
+    ("12:07:20", 2, "12:07:00"),
 ]
 
 
@@ -97,11 +100,11 @@ def play(view: ps.View, script: TestStream) -> Played:
             engine = engine.restart()
             continue
         panes, refused = engine.commit(commit)
-        moments.append(Moment(commit.now, commit.events, tuple(panes), tuple(refused), engine.intake.watermark()))
+        moments.append(Moment(commit.now, commit.events, tuple(panes), tuple(refused), engine.intake.time.watermark))
     return Played(tuple(moments), tuple(engine.table()))
 
 
-def arrivals(until: str = "12:07:10", ticks: str | None = None) -> TestStream:
+def arrivals(until: str = "12:07:20", ticks: str | None = None) -> TestStream:
     """The scores as they arrive, with a tick of the clock every so often in between."""
     script = TestStream(SCORES, clock="12:00:00")
     times = {instant(at, day=DAY): (score, happened) for at, score, happened in ARRIVALS}
@@ -138,9 +141,9 @@ def plane(axes: Axes, first: str, last: str, top: str, *, bottom: str | None = N
 
 def watermark(axes: Axes, played: Played) -> None:
     """The watermark as a staircase: it moves when a commit ends."""
-    low = axes.get_xlim()[0]
-    known = [(max(m.watermark, int(low)), m.now) for m in played.moments if m.watermark > BEGINNING]
-    xs, ys = [known[0][0]], [known[0][1]]
+    low = int(axes.get_xlim()[0])
+    known = [(m.watermark, m.now) for m in played.moments if m.watermark > low]
+    xs, ys = [low, known[0][0]], [known[0][1]] * 2
     for at, now in known[1:]:
         xs += [xs[-1], at]
         ys += [now, now]
@@ -160,77 +163,77 @@ def events(axes: Axes, played: Played, size: int = 210) -> None:
             )
 
 
-def panes(axes: Axes, played: Played, *, widths: float = 1.0) -> None:
+def panes(axes: Axes, played: Played) -> None:
     """Each pane as a box over its window, from the last pane (or the first element) up to when it fires."""
-    since: dict[tuple[int, int], Instant] = {}
+    windows = {pane.window for moment in played.moments for pane in moment.panes}
+    since: dict[Interval, Instant] = {}
     for moment in played.moments:
         for event in moment.events:
-            at = event.row["at"]
-            assert isinstance(at, int)
-            for window in {p.window for m in played.moments for p in m.panes}:
-                if window.holds(at):
-                    since.setdefault((window.start, window.end), moment.now)
-        shown: dict[tuple[int, int], list[Pane]] = {}
+            for window in windows:
+                if window.holds(int(str(event.row["at"]))):
+                    since.setdefault(window, moment.now)
+        taken_back = [pane.window for pane in moment.panes if pane.kind == "retract"]
         for pane in moment.panes:
-            shown.setdefault((pane.window.start, pane.window.end), []).append(pane)
-        for bounds, several in shown.items():
-            low = since.get(bounds, moment.now - MINUTE // 3)
-            since[bounds] = moment.now
-            inserted = [pane for pane in several if pane.kind == "insert"]
-            timing = several[-1].timing
-            height = max(moment.now - low, MINUTE // 3)
+            where = (pane.window.start + pane.window.end) / 2
+            if pane.kind == "retract":
+                grown = all(other.window != pane.window for other in moment.panes if other.kind == "insert")
+                _label(axes, f"−{_value(pane)}", where - (0 if grown else 0.54 * MINUTE), moment.now, RED)
+                continue
+            low = max(since[window] for window in {pane.window, *taken_back} if _covers(pane.window, window))
             axes.add_patch(
                 Rectangle(
-                    (bounds[0], moment.now - height),
-                    (bounds[1] - bounds[0]) * widths,
-                    height,
-                    facecolor=COLOURS[timing],
-                    edgecolor=EDGES[timing],
+                    (pane.window.start, low),
+                    pane.window.end - pane.window.start,
+                    moment.now - low,
+                    facecolor=COLOURS[pane.timing],
+                    edgecolor=EDGES[pane.timing],
                     linewidth=1.2,
-                    alpha=0.55 if inserted else 0.25,
+                    alpha=0.55,
                     zorder=2,
                 )
             )
-            _label(axes, bounds, moment.now, several)
+            _label(axes, _value(pane), where, moment.now, INK)
+            since[pane.window] = moment.now
 
 
-def _label(axes: Axes, bounds: tuple[int, int], now: Instant, several: list[Pane]) -> None:
-    """What the pane shows, just below its upper edge; what it takes back, struck out in red before it."""
-    middle, below = (bounds[0] + bounds[1]) / 2, now - MINUTE * 0.17
-    values = [("−" if pane.kind == "retract" else "") + _value(pane) for pane in several]
-    shift = (len(values) - 1) * MINUTE * 0.27
-    for i, (pane, text) in enumerate(zip(several, values, strict=True)):
-        axes.annotate(
-            text,
-            (middle - shift + 2 * shift * i / max(1, len(values) - 1), below),
-            ha="center",
-            va="center_baseline",
-            fontsize=11,
-            fontweight="bold",
-            color=RED if pane.kind == "retract" else INK,
-            zorder=8,
-        )
+def _covers(window: Interval, other: Interval) -> bool:
+    return window.start <= other.start and other.end <= window.end
+
+
+def _label(axes: Axes, text: str, where: float, now: Instant, colour: str) -> None:
+    """What a pane shows or takes back, just below its upper edge."""
+    axes.annotate(
+        text,
+        (where, now - MINUTE * 0.17),
+        ha="center",
+        va="center_baseline",
+        fontsize=11,
+        fontweight="bold",
+        color=colour,
+        zorder=8,
+        path_effects=[withStroke(linewidth=2.5, foreground="white", alpha=0.7)],
+    )
 
 
 def _value(pane: Pane | TableRow) -> str:
     value = pane.values[0]
-    return "none" if value is None else str(value)
+    return "null" if value is None else str(value)
 
 
 def _clock(at: Instant) -> str:
     return str(timedelta(microseconds=at - DAY)).zfill(8)
 
 
-def legend(axes: Axes, *timings: str, where: str = "lower right", line: bool = True) -> None:
-    handles = [Rectangle((0, 0), 1, 1, facecolor=COLOURS[t], edgecolor=EDGES[t], alpha=0.7, label=f"{t} pane") for t in timings]
-    if line:
-        handles = [*axes.get_lines()[:1], *handles]
-    axes.legend(handles=handles, loc=where, frameon=True, framealpha=0.9, edgecolor=FAINT, fontsize=9)
+def legend(axes: Axes, *timings: str, where: str = "lower right") -> None:
+    boxes = [Rectangle((0, 0), 1, 1, fc=COLOURS[t], ec=EDGES[t], alpha=0.7, label=f"{t} pane") for t in timings]
+    lines = axes.get_lines()[:1]
+    axes.legend(handles=[*lines, *boxes], loc=where, frameon=True, framealpha=0.9, edgecolor=FAINT, fontsize=9)
 
 
 def save(figure: Figure, name: str) -> None:
     IMAGES.mkdir(exist_ok=True)
-    figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.15)
+    nothing = {"Date": None, "Creator": None}
+    figure.savefig(IMAGES / f"{name}.svg", metadata=nothing, bbox_inches="tight", pad_inches=0.15)
     plt.close(figure)
 
 
@@ -266,8 +269,8 @@ def two_times() -> None:
     )
     axes.annotate(
         "the 9 is behind\nthe watermark",
-        (instant("12:01:02", day=DAY), instant("12:03:54", day=DAY)),
-        (instant("12:00:42", day=DAY), instant("12:04:40", day=DAY)),
+        (instant("12:01:17", day=DAY), instant("12:04:00", day=DAY)),
+        (instant("12:01:00", day=DAY), instant("12:04:40", day=DAY)),
         ha="center",
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.9},
     )
@@ -282,27 +285,32 @@ def kinds_of_window() -> None:
         ("ps.cumulating('4 minutes', step='1 minute')", ps.cumulating("4 minutes", step="1 minute")),
         ("ps.session('40 seconds')", ps.session("40 seconds")),
     ]
-    figure, grid = plt.subplots(2, 2, figsize=(10.4, 6.2), sharex=True)
-    for axes, (name, window) in zip(grid.flat, kinds, strict=True):
-        view = SCORES.window(window).agg(total=ps.sum("score"))
-        rows = [row for row in play(view, arrivals()).table]
-        axes.set_xlim(instant("11:58:40", day=DAY), instant("12:09:00", day=DAY))
-        axes.xaxis.set_major_locator(MultipleLocator(2 * MINUTE, offset=DAY % MINUTE))
+    tables = [
+        play(SCORES.window(window).agg(total=ps.sum("score")).allow_late("1 hour"), arrivals()).table
+        for _, window in kinds
+    ]
+    depths = [max(_lanes(rows).values()) + 2 for rows in tables]
+    figure, grid = plt.subplots(
+        4, 1, figsize=(7.6, 8.6), sharex=True, gridspec_kw={"height_ratios": depths, "hspace": 0.32}
+    )
+    for axes, (name, _), rows, depth in zip(grid, kinds, tables, depths, strict=True):
+        axes.set_xlim(instant("11:58:40", day=DAY), instant("12:09:10", day=DAY))
+        axes.xaxis.set_major_locator(MultipleLocator(MINUTE, offset=DAY % MINUTE))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: _clock(int(at))[:5]))
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x", color="#eef0f3", linewidth=0.8)
         axes.set_axisbelow(True)
+        axes.tick_params(length=3)
         axes.set_title(name, loc="left", family="monospace", fontsize=10)
         lanes = _lanes(rows)
-        deepest = max(lanes.values())
         for row in rows:
-            low = -1.15 * (lanes[row.window.start, row.window.end] + 1)
+            low = -1.0 - lanes[row.window]
             axes.add_patch(
                 Rectangle(
-                    (row.window.start, low - 0.45),
+                    (row.window.start, low - 0.4),
                     row.window.end - row.window.start,
-                    0.9,
+                    0.8,
                     facecolor=COLOURS["on time"],
                     edgecolor=EDGES["on time"],
                     linewidth=1.1,
@@ -313,23 +321,21 @@ def kinds_of_window() -> None:
             axes.annotate(_value(row), (middle, low), ha="center", va="center_baseline", fontweight="bold")
         for _, score, happened in ARRIVALS:
             at = instant(happened, day=DAY)
-            axes.scatter([at], [0.35], s=150, color="white", edgecolor=INK, linewidth=1.1, zorder=5)
-            axes.annotate(str(score), (at, 0.35), ha="center", va="center_baseline", fontsize=8.5, zorder=6)
-        axes.set_ylim(-1.15 * (deepest + 1) - 0.8, 1.1)
-    for axes in grid[1]:
-        axes.set_xlabel("event time")
-    figure.tight_layout(h_pad=2, w_pad=2)
+            axes.scatter([at], [0], s=130, color="white", edgecolor=INK, linewidth=1.1, zorder=5)
+            axes.annotate(str(score), (at, 0), ha="center", va="center_baseline", fontsize=8.5, zorder=6)
+        axes.set_ylim(0.5 - depth, 0.6)
+    grid[-1].set_xlabel("event time")
     save(figure, "windows")
 
 
-def _lanes(rows: list[TableRow]) -> dict[tuple[int, int], int]:
+def _lanes(rows: Sequence[TableRow]) -> dict[Interval, int]:
     """The first lane in which a window does not cover another."""
     ends: list[int] = []
-    lanes: dict[tuple[int, int], int] = {}
-    for row in sorted(rows, key=lambda r: (r.window.start, r.window.end)):
+    lanes: dict[Interval, int] = {}
+    for row in sorted(rows, key=lambda r: r.window):
         lane = next((i for i, end in enumerate(ends) if end <= row.window.start), len(ends))
         ends[lane : lane + 1] = [row.window.end]
-        lanes[row.window.start, row.window.end] = lane
+        lanes[row.window] = lane
     return lanes
 
 
@@ -429,10 +435,13 @@ def idle_partition() -> None:
     watermark(axes, played)
     for partition, marker, label in ((0, "o", "partition 0"), (1, "s", "partition 1")):
         points = [(e.row["at"], m.now) for m in played.moments for e in m.events if e.partition == partition]
-        axes.scatter(*zip(*points, strict=True), s=70, marker=marker, color="white", edgecolor=INK, zorder=6, label=label)
+        xs, ys = zip(*points, strict=True)
+        axes.scatter(xs, ys, s=70, marker=marker, color="white", edgecolor=INK, zorder=6, label=label)
+    left_out = "partition 1 is silent\nfor a minute: it is left out"
+    all_silent = "all are silent for a minute: event\ntime goes on as the clock does"
     notes = [
-        ("12:01:05", "12:01:41", "12:02:45", "12:01:12", "partition 1 is silent for a minute:\nit is left out"),
-        ("12:03:10", "12:03:42", "12:01:15", "12:04:20", "all are silent for a minute: event time\ngoes on at the pace of the clock"),
+        ("12:01:05", "12:01:40", "12:01:52", "12:00:42", left_out),
+        ("12:03:05", "12:03:45", "12:01:15", "12:04:20", all_silent),
     ]
     for x, y, text_x, text_y, text in notes:
         axes.annotate(
@@ -448,5 +457,9 @@ def idle_partition() -> None:
 
 
 if __name__ == "__main__":
-    for picture in (two_times, kinds_of_window, early_on_time_late, three_accumulations, bridged_sessions, idle_partition):
-        picture()
+    two_times()
+    kinds_of_window()
+    early_on_time_late()
+    three_accumulations()
+    bridged_sessions()
+    idle_partition()

@@ -98,7 +98,7 @@ def cases(kind: str) -> list[list[Any]]:
 
 @pytest.fixture
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark without code generation: the same answers, and no second spent on compiling each query of many aggregates."""
+    """Spark without code generation: the same answers, and no time spent on compiling each query."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():

@@ -40,9 +40,9 @@ def recorded(view, script, seed):
         if commit is None:
             kernel = kernel.restart()
             continue
-        commits.append((commit, kernel.watermark()))
+        commits.append((commit, kernel.time.watermark))
         kernel.commit(commit)
-    return commits, kernel.watermark(), kernel.table()
+    return commits, kernel.time.watermark, kernel.table()
 
 
 def plain_windows(at, size, every):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock.model.aggregates as ps
 from penstock.errors import DefinitionError
 from penstock.kernel.aggregates import Columns, columns
-from penstock.kernel.aggregates.types import dtype, from_python
+from penstock.kernel.aggregates.plain import from_python
 from penstock.model.aggregates import Aggregate, Moments, Origin, Value
 from tests.model.test_aggregates import CASES, alike, retractable, values_of
 
@@ -212,7 +212,3 @@ def test_a_group_that_is_filtered_out_is_like_an_empty_one() -> None:
         types = ("int",) * len(aggregate.inputs)
         of = columns(aggregate, "answer", types)
         assert presented(of, reduced([of], frame_of(rows, ("int",)), pl.col("take"))) == {0: empty}
-
-
-def test_every_type_has_its_polars_type() -> None:
-    assert dtype("array<timestamp>") == pl.List(pl.Datetime("us", "UTC"))

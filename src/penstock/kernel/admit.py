@@ -86,9 +86,9 @@ def distinct(stream: Stream, rows: pl.DataFrame, known: pl.DataFrame, watermark:
     Rows older than the horizon within which ids are known cannot be told, and count as late.
     """
     positions = list(POSITION)
-    nothing = rows.select(positions).clear()
     if stream.id is None:
-        return Distinct(rows, nothing, nothing, nothing(dead_schema()), known)
+        none = rows.select(positions).clear()
+        return Distinct(rows, none, none, nothing(dead_schema()), known)
     identity = compiled(stream.id, stream.schema)
     told = rows.with_columns(identity.value.alias("__id")).sort(positions)
     dead = nothing(dead_schema())

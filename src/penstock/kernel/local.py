@@ -21,9 +21,9 @@ from penstock.kernel.reduce import Reduced, combine, reduce
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream, Transform
-from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import BEGINNING
 from penstock.model.view import View
-from penstock.model.watermarks import Observation, Tracker
+from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.model.windows import Counted, Interval
 
 Cut = Callable[[pl.DataFrame], Sequence[pl.DataFrame]]
@@ -42,46 +42,28 @@ class LocalKernel:
         self.ghosts = pl.DataFrame(schema=self.plan.ghost_schema)
         self.seen = pl.DataFrame(schema={**self.plan.key_types, "__seen": pl.Int64()})
         self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
-        self._now: Instant = BEGINNING
-        self._caught_up = True
-
-    # time
-
-    def watermark(self) -> Instant:
-        return min((t.watermark for t in self._heard()), default=BEGINNING)
-
-    def reached(self, percent: float) -> Instant:
-        return min((t.reached(percent) for t in self._heard()), default=BEGINNING)
-
-    def _heard(self) -> list[Tracker]:
-        return [t for t in self.trackers.values() if not t.left_out(self._now, self._caught_up)]
+        self.time = ViewTime(self.trackers)
 
     # commit
 
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         """One epoch or tick, in the form of the model."""
         if commit.resumed:
-            for tracker in self.trackers.values():
-                tracker.resume(commit.now)
+            self.time.resume(commit.now)
         events = {(self.plan.sources[e.stream], e.partition, e.offset): e for e in commit.events}
         refused: list[Refused] = []
-        before = self.watermark()
+        before = self.time.watermark
         reduced: list[Reduced] = []
         observed: dict[str, Observation] = {}
         for name, stream in self.streams.items():
             rows, observed[name] = self._admit(stream, commit, events, refused)
             if rows.height:
                 reduced += [reduce(self.plan, name, batch, before) for batch in self._cut(rows) if batch.height]
-        self._now, self._caught_up = commit.now, commit.caught_up
-        for name, tracker in self.trackers.items():
-            tracker.advance(
-                observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name)
-            )
+        self.time.advance(observed, commit)
         for part in reduced:
             self._refuse_late(part.late, events, refused)
-            for *position, reason in part.dead.iter_rows():
-                refused.append(Refused("dead", events[tuple(position)], reason))
-        time = Time(before, self.watermark(), commit.now, self.reached)
+            self._refuse_dead(part.dead, events, refused)
+        time = Time(before, self.time.watermark, commit.now, self.time.reached)
         panes = self.step([part.deltas for part in reduced], time, lambda late: self._refuse_late(late, events, refused))
         for name in self.ids:
             if name in self.trackers:
@@ -127,20 +109,25 @@ class LocalKernel:
         frame = events_frame(stream, [e for e in commit.events if e.stream == stream.name], self.plan.sources[stream.name])
         tracker = self.trackers.get(stream.name)
         admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
-        for *position, reason in admitted.dead.iter_rows():
-            refused.append(Refused("dead", events[tuple(position)], reason))
+        self._refuse_dead(admitted.dead, events, refused)
         if stream.id is None:
             return admitted.rows, admitted.observed
         watermark = BEGINNING if tracker is None else tracker.watermark
         told = distinct(stream, admitted.rows, self.ids[stream.name], watermark)
         self.ids[stream.name] = told.ids
-        for position in map(tuple, told.duplicates.iter_rows()):
-            refused.append(Refused("duplicate", events[position], "the id was accepted before"))
-        for position in told.old.iter_rows():
-            refused.append(Refused("late", events[position], "older than the horizon within which ids are known"))
-        for *place, reason in told.dead.iter_rows():
-            refused.append(Refused("dead", events[tuple(place)], reason))
+        self._refuse_dead(told.dead, events, refused)
+        for source, partition, offset in told.duplicates.iter_rows():
+            refused.append(Refused("duplicate", events[source, partition, offset], "the id was accepted before"))
+        for source, partition, offset in told.old.iter_rows():
+            reason = "older than the horizon within which ids are known"
+            refused.append(Refused("late", events[source, partition, offset], reason))
         return told.rows, admitted.observed
+
+    def _refuse_dead(
+        self, dead: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+    ) -> None:
+        for source, partition, offset, reason in dead.iter_rows():
+            refused.append(Refused("dead", events[source, partition, offset], reason))
 
     def _refuse_late(
         self, late: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]
@@ -192,7 +179,7 @@ class LocalKernel:
             setattr(other, name, _through_bytes(getattr(self, name)))
         other.ids = {name: _through_bytes(frame) for name, frame in self.ids.items()}
         other.trackers = {n: Tracker.restore(t.definition, t.snapshot()) for n, t in self.trackers.items()}
-        other._now, other._caught_up = self._now, self._caught_up
+        other.time = ViewTime(other.trackers, self.time.watermark)
         return other
 
 

@@ -35,6 +35,8 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
     """
     kind = plan.view.windows
     assert isinstance(kind, CountWindow)
+    if not deltas.height:
+        return deltas, seen
     ordered = deltas.sort(POSITION)
     if plan.keys:
         ordered = ordered.join(seen, on=plan.keys, how="left", nulls_equal=True, maintain_order="left")
@@ -45,7 +47,7 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
         place = pl.int_range(pl.len(), dtype=pl.Int64)
     sequence = pl.col("__seen").fill_null(0) + place
     numbered = ordered.with_columns(sequence.alias(START), sequence.alias("__number"))
-    by: list[str | pl.Expr] = [*plan.keys] or [pl.lit(0).alias("__all")]
+    by: list[str | pl.Expr] = [*plan.keys] or [pl.lit(0).alias("__all")]  # there are rows, so there is a group
     counts = numbered.group_by(by).agg((pl.col("__number").max() + 1).alias("__seen")).select(*plan.keys, "__seen")
     sliced = numbered.with_columns(pl.col(START) - pl.col(START) % kind.slice)
     return sliced.select(*plan.delta_schema), counts

@@ -2,8 +2,8 @@
 
 The frames that the kernel passes on have these columns, besides the keys under their own names:
 
-- elements: `__at`, `__source`, `__partition`, `__offset`, the inputs of windows (`w0`…) and aggregates (`x0`…), the
-  filters (`c0`…), and `__sign` where rows can take others back;
+- elements: `__at`, `__source`, `__partition`, `__offset`, the inputs of windows (`w:0`…) and aggregates (`x:0`…), the
+  filters (`c:0`…), and `__sign` where rows can take others back;
 - deltas: `__start` and, where it does not follow from it, `__end`; `__n` elements, `__rows` (inserted less
   retracted), and the aggregates' partials;
 - state: the same, and the firing state beside it.
@@ -48,12 +48,12 @@ class Plan:
     def __post_init__(self) -> None:
         found: dict[str, str] = {}
         for number, text in enumerate(self.view.windows.inputs):
-            found[text] = f"w{number}"
+            found[text] = f"w:{number}"
         for _, aggregate in self.view.aggregates:
             for text in aggregate.inputs:
-                found.setdefault(text, f"x{len(found)}")
+                found.setdefault(text, f"x:{len(found)}")
             if aggregate.where is not None:
-                found.setdefault(aggregate.where, f"c{len(found)}")
+                found.setdefault(aggregate.where, f"c:{len(found)}")
         object.__setattr__(self, "inputs", found)
 
     @cached_property

@@ -22,6 +22,7 @@ from penstock.kernel.expressions import Compiled
 from penstock.kernel.plan import START, Plan, normalised, settle
 from penstock.kernel.reduce import Reduced, closing_bound, combine, late_rows, reduce
 from penstock.model.aggregates import Aggregate
+from penstock.model.expressions import bind
 from penstock.model.stream import Stream, Where
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Aligned, Cumulating, Fixed, Global, Sliding
@@ -42,13 +43,21 @@ class Cluster:
     def keys(self) -> dict[str, str]:
         """Key expressions → columns of the base."""
         texts = dict.fromkeys(text for plan in self.plans for _, text in plan.view.keys)
-        return {text: f"d{number}" for number, text in enumerate(texts)}
+        plain = self.source.schema  # a column keeps its name: conditions on it can be asked of the base
+        return {text: text if text in plain.names else f"d:{number}" for number, text in enumerate(texts)}
 
     @cached_property
     def filters(self) -> dict[str, str]:
-        """Conditions of the streams' where steps → columns of the base."""
+        """Conditions of the streams' where steps that do not follow from the keys → columns of the base."""
         texts = dict.fromkeys(text for plan in self.plans for text in _conditions(plan))
-        return {text: f"b{number}" for number, text in enumerate(texts)}
+        undecided = [text for text in texts if not bind(text, self.source.schema).columns <= self.keys.keys()]
+        return {text: f"b:{number}" for number, text in enumerate(undecided)}
+
+    def holds(self, text: str) -> pl.Expr:
+        """Whether a condition holds, for the rows of the base."""
+        if text in self.filters:
+            return pl.col(self.filters[text])
+        return self.compiled(text).value
 
     @cached_property
     def aggregates(self) -> dict[Aggregate, Columns]:
@@ -58,7 +67,7 @@ class Cluster:
             for _, aggregate in plan.view.aggregates:
                 if aggregate not in found:
                     types = plan.view.input_types(aggregate)
-                    found[aggregate] = columns(aggregate, f"a{len(found)}", types, plan.view.signed)
+                    found[aggregate] = columns(aggregate, f"a:{len(found)}", types, plan.view.signed)
         return found
 
     @cached_property
@@ -101,7 +110,7 @@ class Cluster:
 
         def column(text: str) -> pl.Expr:
             if text not in inputs:
-                inputs[text] = self.compiled(text).value.alias(f"x{len(inputs)}")
+                inputs[text] = self.compiled(text).value.alias(f"x:{len(inputs)}")
             return pl.col(inputs[text].meta.output_name())
 
         for aggregate, part in self.aggregates.items():
@@ -125,9 +134,9 @@ class Cluster:
         kind = plan.view.windows
         assert isinstance(kind, Aligned)
         rows = base.lazy()
-        chosen = [pl.col(self.filters[text]) for text in _conditions(plan)]
-        if chosen:
-            rows = rows.filter(pl.all_horizontal(chosen))
+        conditions = _conditions(plan)
+        if conditions:
+            rows = rows.filter(self.holds(text) for text in conditions)
         start = pl.lit(BEGINNING, pl.Int64) if isinstance(kind, Global) else slice_start(kind, pl.col("__t"))
         fields = [
             pl.col(mine).alias(theirs)
@@ -207,7 +216,7 @@ def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame) -> Sharing:
     for number in able:
         for members in clusters:
             together = Cluster(streams[source], tuple(plans[n] for n in [*members, number]), (*members, number))
-            if _is_worth(together, rows):
+            if _is_worth(together, rows, sample.height):
                 members.append(number)
                 break
         else:
@@ -220,10 +229,18 @@ def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame) -> Sharing:
     )
 
 
-def _is_worth(cluster: Cluster, sample: pl.DataFrame) -> bool:
+def _is_worth(cluster: Cluster, sample: pl.DataFrame, events: int) -> bool:
+    """Whether the base would be much smaller than the events it stands for.
+
+    How many distinct values there are beyond the sample is told by those seen once and twice in it (Chao's estimate).
+    """
     if not cluster.names or not sample.height:
         return True
-    return sample.select(cluster.dimensions()).n_unique() <= WORTH * sample.height
+    seen = sample.lazy().select(cluster.dimensions()).group_by(cluster.names).len()
+    counts = seen.select(pl.len(), (pl.col("len") == 1).sum().alias("once"), (pl.col("len") == 2).sum().alias("twice"))
+    distinct, once, twice = counts.collect().row(0)
+    unseen = once * once / (2 * twice) if twice else once * once
+    return bool(distinct + unseen <= WORTH * events)
 
 
 def _conditions(plan: Plan) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from penstock.errors import RowError
 from penstock.model.aggregates import Origin
@@ -18,7 +17,7 @@ from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branc
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
 from penstock.model.types import Schema
 from penstock.model.view import View
-from penstock.model.watermarks import Observation, Punctuated, Seen, Tracker, bucket
+from penstock.model.watermarks import Observation, Punctuated, Seen, Tracker, ViewTime, bucket
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,12 @@ class Intake:
         self.view = view
         self.trackers = {s.name: Tracker(s.watermark) for s in view.input.sources if s.watermark is not None}
         self._ids: dict[str, dict[object, Instant]] = {s.name: {} for s in view.input.sources if s.id is not None}
-        self._caught_up = True
-        self._now: Instant = BEGINNING
-
-    def watermark(self) -> Instant:
-        """The view's watermark: the smallest of its streams', leaving out those that are silent from the start."""
-        return min((t.watermark for t in self._heard()), default=BEGINNING)
-
-    def reached(self, percent: float) -> Instant:
-        """The same, by so many percent of the events."""
-        return min((t.reached(percent) for t in self._heard()), default=BEGINNING)
-
-    def _heard(self) -> list[Tracker]:
-        return [t for t in self.trackers.values() if not t.left_out(self._now, self._caught_up)]
+        self.time = ViewTime(self.trackers)
 
     def admit(self, commit: Commit, refused: list[Refused]) -> list[Element]:
         """The commit's elements. The trackers move on afterwards, by `advance`."""
         if commit.resumed:
-            for tracker in self.trackers.values():
-                tracker.resume(commit.now)
+            self.time.resume(commit.now)
         elements: list[Element] = []
         ways = branches(self.view.input)
         self._observed: dict[str, dict[int, Seen]] = {name: {} for name in self.trackers}
@@ -76,14 +62,8 @@ class Intake:
 
     def advance(self, commit: Commit) -> None:
         """Moves the watermarks by what this commit showed, by the clock, and by what was set from outside."""
-        self._now, self._caught_up = commit.now, commit.caught_up
-        for name, tracker in self.trackers.items():
-            tracker.advance(
-                Observation(self._observed[name], self._lateness[name]),
-                now=commit.now,
-                caught_up=commit.caught_up,
-                fixed=commit.fixed.get(name),
-            )
+        observed = {name: Observation(self._observed[name], self._lateness[name]) for name in self.trackers}
+        self.time.advance(observed, commit)
 
     def _time(self, source: Stream, event: Event, now: Instant, refused: list[Refused]) -> Instant | None:
         """The event's time, noted for the watermark; None if it is a dead letter."""
@@ -150,7 +130,6 @@ class Intake:
 
     def _walk(self, branch: Branch, event: Event, at: Instant, refused: list[Refused]) -> Iterator[Element]:
         """The event after the steps of one branch, as the view's element, if it gets there."""
-        kind: Literal["dead"] = "dead"
         row: Row = event.row
         schema: Schema = branch.source.schema
         try:
@@ -165,13 +144,14 @@ class Intake:
                     moved = evaluate(bind(step.expression, schema), row)
                     if moved is None:
                         raise RowError("the event time is null")
-                    at = moved  # type: ignore[assignment]
+                    assert isinstance(moved, int)
+                    at = moved
                 elif isinstance(step, Select):
                     row = {name: evaluate(bind(text, schema), row) for name, text in step.columns}
                     schema = step.schema or schema
-            yield self._element(event, row, schema, at, int(sign))  # type: ignore[call-overload]
+            yield self._element(event, row, schema, at, 1 if sign == 1 else -1)
         except RowError as error:
-            refused.append(Refused(kind, event, error.message))
+            refused.append(Refused("dead", event, error.message))
 
     def _element(self, event: Event, row: Row, schema: Schema, at: Instant, sign: int) -> Element:
         def value(text: str) -> object:

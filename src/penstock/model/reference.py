@@ -65,17 +65,17 @@ class Reference:
         self.aggregates: list[Aggregate] = [a.retractable() if view.signed else a for _, a in view.aggregates]
         self.intake = Intake(view)
         self.windows: dict[KeyId, dict[Interval, _Window]] = {}
-        self.final: dict[tuple[KeyId, Interval], list[TableRow]] = {}
+        self.final: dict[tuple[KeyId, Interval], TableRow] = {}
         self.numbers: dict[KeyId, int] = {}  # elements of a key so far, for count windows
 
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         """One epoch or tick: the panes that fire, and the events that were refused."""
         refused: list[Refused] = []
-        before = self.intake.watermark()
+        before = self.intake.time.watermark
         elements = self.intake.admit(commit, refused)
         self._place(elements, before, commit.now, refused)
         self.intake.advance(commit)
-        after = self.intake.watermark()
+        after = self.intake.time.watermark
         panes = [pane for identity in sorted(self.windows) for pane in self._fire(identity, before, after, commit.now)]
         self._close(after)
         self.intake.forget_ids()
@@ -83,12 +83,12 @@ class Reference:
 
     def table(self) -> list[TableRow]:
         """The view's table: every window's accumulated value. A window whose rows were all taken back is not there."""
-        rows = [row for final in self.final.values() for row in final]
+        rows = list(self.final.values())
         for windows in self.windows.values():
             for interval, window in windows.items():
                 if window.rows or not self.view.signed:
                     rows.append(TableRow(window.key, interval, self._present(window.partials), False))
-        return sorted(rows, key=lambda row: (tuple(map(key, row.key)), row.window, key(list(row.values))))
+        return sorted(rows, key=lambda row: (tuple(map(key, row.key)), row.window))
 
     def restart(self) -> Reference:
         """The interpreter as a restarted process would find it."""
@@ -221,7 +221,7 @@ class Reference:
                 now,
                 complete=self._is_complete(interval, after, window.elements),
                 closed=self._closes(interval, after, window.elements),
-                complete_to=lambda percent, end=interval.end: self.intake.reached(percent) >= end,  # type: ignore[misc]
+                complete_to=lambda percent, end=interval.end: self.intake.time.reached(percent) >= end,  # type: ignore[misc]
             )
             passes_now = moment.complete and not self._is_complete(interval, before, 0)
             if window.finished:
@@ -265,7 +265,7 @@ class Reference:
                     del self.windows[identity][interval]
                     if window.rows or not self.view.signed:
                         row = TableRow(window.key, interval, self._present(window.partials), True)
-                        self.final.setdefault((identity, interval), []).append(row)
+                        self.final[identity, interval] = row
             if not self.windows[identity]:
                 del self.windows[identity]
 

@@ -409,7 +409,7 @@ class InTurn(Trigger):
 
     def ready(self, state: State, moment: Moment) -> bool:
         turn, inner = state
-        return self.several[turn].ready(inner, moment)
+        return bool(self.several[turn].ready(inner, moment))
 
     def fired(self, state: State, moment: Moment) -> tuple[State, bool]:
         turn, inner = state
@@ -421,7 +421,7 @@ class InTurn(Trigger):
         return (turn + 1, self.several[turn + 1].start(moment)), False
 
     def shows_rest(self, state: State) -> bool:
-        return self.several[state[0]].shows_rest(state[1])
+        return bool(self.several[state[0]].shows_rest(state[1]))
 
     def check(self, window: Window, percentile: bool) -> None:
         _refuse_never(self)

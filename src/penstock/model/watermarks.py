@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.errors import DefinitionError
+from penstock.model.commits import Commit
 from penstock.model.time import BEGINNING, Duration, Instant, duration, not_negative, positive, show_duration
 
 DEFAULT_IDLE: Duration = duration("1 minute")
@@ -235,3 +236,31 @@ class Tracker:
         tracker._lateness = {int(n): count for n, count in saved["lateness"].items()}
         tracker._started = saved["started"]
         return tracker
+
+
+class ViewTime:
+    """A view's watermark: the smallest of its streams'. One that has never said anything and is idle is left out.
+
+    Where such a stream starts to speak after all, the view's watermark waits for it and does not go back.
+    """
+
+    def __init__(self, trackers: Mapping[str, Tracker], watermark: Instant = BEGINNING) -> None:
+        self.trackers, self.watermark = trackers, watermark
+        self._heard: list[Tracker] = []
+
+    def advance(self, observed: Mapping[str, Observation], commit: Commit) -> None:
+        """Moves the streams' watermarks by what a commit showed, by the clock, and by what was set from outside."""
+        for name, tracker in self.trackers.items():
+            tracker.advance(
+                observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name)
+            )
+        self._heard = [t for t in self.trackers.values() if not t.left_out(commit.now, commit.caught_up)]
+        self.watermark = max(self.watermark, min((t.watermark for t in self._heard), default=BEGINNING))
+
+    def resume(self, now: Instant) -> None:
+        for tracker in self.trackers.values():
+            tracker.resume(now)
+
+    def reached(self, percent: float) -> Instant:
+        """The instant before which so many percent of the events should be there, in all streams."""
+        return max(self.watermark, min((t.reached(percent) for t in self._heard), default=BEGINNING))

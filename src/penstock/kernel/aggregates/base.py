@@ -21,7 +21,7 @@ from typing import ClassVar
 import polars as pl
 
 from penstock.errors import DefinitionError
-from penstock.kernel.aggregates.types import dtype
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import Aggregate
 from penstock.model.types import is_float
 

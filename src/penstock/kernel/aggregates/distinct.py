@@ -6,7 +6,7 @@ import polars as pl
 
 from penstock.kernel.aggregates.base import Expressive, canonical, only
 from penstock.kernel.aggregates.lists import ROW, exploded, put_back
-from penstock.kernel.aggregates.types import dtype
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import CountDistinct
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from penstock.kernel.aggregates.base import Columns
-from penstock.kernel.aggregates.types import from_python
+from penstock.kernel.aggregates.plain import from_python
 from penstock.model.aggregates import Aggregate
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from penstock.kernel.aggregates.base import SIGN, only
 from penstock.kernel.aggregates.looped import Looped
-from penstock.kernel.aggregates.types import to_python
+from penstock.kernel.aggregates.plain import to_python
 from penstock.model.aggregates import Monoid
 
 

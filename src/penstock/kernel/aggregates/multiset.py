@@ -7,7 +7,7 @@ import polars as pl
 from penstock.kernel.aggregates.base import AT, SIGN, Columns, canonical, only
 from penstock.kernel.aggregates.lists import ROW, blank, elements, exploded, put_back, tally
 from penstock.kernel.aggregates.moments import moment
-from penstock.kernel.aggregates.types import dtype
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import Aggregate, Avg, CollectList, Counted, First, Last, MaxBy, MinBy, Moments, Top
 
 

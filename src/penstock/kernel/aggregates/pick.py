@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from penstock.kernel.aggregates.base import AT, OFFSET, PARTITION, Expressive, canonical, taken
-from penstock.kernel.aggregates.types import dtype
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import First, Last, MaxBy
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from penstock.kernel.aggregates.base import AT, OFFSET, PARTITION, Expressive, canonical, only
 from penstock.kernel.aggregates.lists import ROW, elements, exploded, field_of, gather
-from penstock.kernel.aggregates.types import dtype
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import CollectList, Top
 
 _PARTS = ("rank", "partition", "offset", "value")

@@ -11,7 +11,8 @@ import polars as pl
 from penstock.kernel.aggregates.base import canonical, only
 from penstock.kernel.aggregates.lists import ROW, blank, gather
 from penstock.kernel.aggregates.looped import Looped
-from penstock.kernel.aggregates.types import dtype, from_python, to_python
+from penstock.kernel.aggregates.plain import from_python, to_python
+from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import HeavyHitters, Quantile, Sketch
 from penstock.model.aggregates.sketches import library
 

@@ -168,5 +168,3 @@ def _to_decimal(value: pl.Expr, source: str, target: str) -> Outcome | pl.Expr:
         fails = size >= pl.lit(10**precision, dtype=pl.Int128)
     fitting = pl.when(~fails).then(moved).otherwise(None)
     return Outcome(fitting.reinterpret(dtype=dtype(target)), fails, f"cast of {source} to {target} overflows")
-
-

@@ -87,7 +87,9 @@ def _call(call: Call) -> Compiled:
         return Compiled(own.value, error)
     if call.safe:
         return Compiled(pl.when(own.fails).then(None).otherwise(own.value), error)
-    failure = pl.when(own.fails).then(pl.lit(own.reason) if isinstance(own.reason, str) else own.reason).otherwise(_FINE)
+    failure = (
+        pl.when(own.fails).then(pl.lit(own.reason) if isinstance(own.reason, str) else own.reason).otherwise(_FINE)
+    )
     return Compiled(own.value, failure if error is None else pl.coalesce(error, failure))
 
 

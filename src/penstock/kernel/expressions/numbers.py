@@ -96,7 +96,7 @@ def _widened(call: Call, value: pl.Expr) -> pl.Expr:
 
 
 def exact_divide(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """The division of IEEE 754. By one number for all rows Polars multiplies with its inverse, which is not the same."""
+    """The division of IEEE 754. By one number for all rows, Polars multiplies with its inverse: not the same."""
     return left / (left.is_null().cast(pl.Float64) + right)
 
 
@@ -187,7 +187,8 @@ def _pow(call: Call, base: pl.Expr, exponent: pl.Expr) -> pl.Expr:
 NUMBERS: Final[dict[str, Rule]] = {
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "int_divide": _int_divide,
     "remainder": _remainder, "pmod": _pmod, "negative": _negative, "positive": lambda _, value: value, "abs": _abs,
-    "ceil": lambda call, value: _to_bigint(call, value.ceil()), "floor": lambda call, value: _to_bigint(call, value.floor()),
+    "ceil": lambda call, value: _to_bigint(call, value.ceil()),
+    "floor": lambda call, value: _to_bigint(call, value.floor()),
     "round": _round, "sqrt": lambda _, value: value.sqrt(), "exp": lambda _, value: value.exp(),
     "ln": lambda _, value: _positive_only(value, value.log()),
     "log10": lambda _, value: _positive_only(value, value.log10()),

@@ -131,5 +131,7 @@ TEXT: Final[dict[str, Rule]] = {
     "endswith": lambda _, text, part: text.str.ends_with(part),
     "contains": lambda _, text, part: text.str.contains(part, literal=True),
     "locate": _locate, "lpad": _pad(before=True), "rpad": _pad(before=False), "repeat": _repeat,
-    "reverse": lambda _, text: text.str.split("").list.reverse().list.join(""), "split_part": _split_part, "matches": _matches,
+    # Polars' own reverse keeps a letter and its accents together, Spark does not.
+    "reverse": lambda _, text: text.str.split("").list.reverse().list.join(""),
+    "split_part": _split_part, "matches": _matches,
 }  # fmt: skip

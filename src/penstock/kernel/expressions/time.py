@@ -83,7 +83,9 @@ def _shift(sign: int) -> Rule:
 
 def _scaled(unit: int, what: str) -> Rule:
     limit = ((1 << 63) - 1) // unit
-    return lambda _, count: Outcome((count * unit).cast(_TIMESTAMP), (count > limit) | (count < -limit), f"{what} overflows")
+    return lambda _, count: Outcome(
+        (count * unit).cast(_TIMESTAMP), (count > limit) | (count < -limit), f"{what} overflows"
+    )
 
 
 def _moved(sign: int, symbol: str) -> Rule:

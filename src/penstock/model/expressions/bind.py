@@ -1,8 +1,8 @@
 """From syntax to a typed tree: names are looked up in the schema, Spark's coercions are made explicit.
 
 >>> from penstock.model.types import Schema
->>> bind("price > 1.5", Schema.parse("price double")).tree
-Call(name='gt', args=(Column(name='price', type='double'), Literal(value=1.5, type='double')), type='boolean', safe=False)
+>>> bind("Price > 1.5", Schema.parse("price double")).tree.args
+(Column(name='price', type='double'), Literal(value=1.5, type='double'))
 >>> bind("soundex(name)", Schema.parse("name string")).outside
 'the function soundex is outside the kernel'
 """
@@ -28,7 +28,7 @@ from penstock.model.types import Schema, type_name
 
 @dataclass(frozen=True)
 class Bound:
-    """An expression over a schema. If `outside` says why, it is Spark's to evaluate; otherwise `tree` is what it means."""
+    """An expression over a schema. Either `tree` is what it means, or `outside` says why it is Spark's to evaluate."""
 
     text: str
     columns: frozenset[str]
@@ -109,7 +109,16 @@ class _Binder:
                 return self.cast(tree)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.IntDiv():
                 return ARITHMETIC[_OPERATORS[type(tree)]](self.node(tree.this), self.node(tree.expression))
-            case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.NullSafeEQ() | exp.NullSafeNEQ():
+            case (
+                exp.EQ()
+                | exp.NEQ()
+                | exp.LT()
+                | exp.LTE()
+                | exp.GT()
+                | exp.GTE()
+                | exp.NullSafeEQ()
+                | exp.NullSafeNEQ()
+            ):
                 return self.compare(tree)
             case exp.And() | exp.Or():
                 return self.logic(_OPERATORS[type(tree)], tree.this, tree.expression)

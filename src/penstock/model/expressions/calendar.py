@@ -11,7 +11,14 @@ from penstock.model.time import SECOND
 DAY = 86_400 * SECOND
 #: 400 years have the same number of days every time, and whole weeks.
 CYCLE = 146_097
-UNITS = {"MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": SECOND, "MINUTE": 60 * SECOND, "HOUR": 3600 * SECOND, "DAY": DAY}
+UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": SECOND,
+    "MINUTE": 60 * SECOND,
+    "HOUR": 3600 * SECOND,
+    "DAY": DAY,
+}
 #: Spark's spellings of the units of date_trunc and extract.
 ALIASES = {
     "YYYY": "YEAR", "YY": "YEAR", "MON": "MONTH", "MM": "MONTH", "DD": "DAY",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 #: Functions with a syntax of their own. All others are read as plain calls, so that the text stays what was written.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "OVERLAY")

@@ -13,6 +13,7 @@ from penstock.errors import RowError
 from penstock.model.expressions.interpret import value
 from penstock.model.expressions.tree import Call, Literal, Node
 
+
 def fold(node: Node) -> Node:
     """The same tree, shorter. A constant part that fails stays, to fail on the rows that reach it."""
     if not isinstance(node, Call):

@@ -19,6 +19,8 @@ from penstock.model.expressions.tree import VOID, Call, Literal, Node, is_consta
 from penstock.model.types import INTEGERS, is_float, is_integer, is_numeric
 
 Rule = Callable[..., Node]
+_BLANK, _NOTHING = Literal(" ", "string"), Literal("", "string")
+_ZERO, _FIRST = Literal(0, "int"), Literal(1, "int")
 #: What Spark takes where a parameter has a type: it casts, unless the value is of quite another kind.
 _ACCEPTS: Final[dict[str, Callable[[str], bool]]] = {
     "string": lambda kind: kind != "binary",
@@ -66,22 +68,21 @@ def _trim(name: str) -> Rule:
     """ltrim(text) or ltrim(characters, text): the characters come first."""
 
     def rule(first: Node, second: Node | None = None) -> Node:
-        text, chars = (first, Literal(" ", "string")) if second is None else (second, first)
+        text, chars = (first, _BLANK) if second is None else (second, first)
         return Call(name, (_take(name, text, "string"), _take(name, chars, "string")), "string")
 
     return rule
 
 
-
 def _pad(name: str) -> Rule:
-    def rule(text: Node, width: Node, fill: Node = Literal(" ", "string")) -> Node:
+    def rule(text: Node, width: Node, fill: Node = _BLANK) -> Node:
         taken = (_take(name, text, "string"), _take(name, width, "int"), _take(name, fill, "string"))
         return Call(name, taken, "string")
 
     return rule
 
 
-def _replace(text: Node, old: Node, new: Node = Literal("", "string")) -> Node:
+def _replace(text: Node, old: Node, new: Node = _NOTHING) -> Node:
     if not isinstance(old, Literal) or old.value is None:
         raise Outside("replace of a text that is no constant is outside the kernel")
     return _fixed("replace", "string", "string", "string", "string")(text, old, new)
@@ -137,7 +138,7 @@ def _whole(name: str) -> Rule:
     return rule
 
 
-def _round(node: Node, places: Node = Literal(0, "int")) -> Node:
+def _round(node: Node, places: Node = _ZERO) -> Node:
     if node.type in ("string", VOID):
         node = cast(node, "double")
     if not isinstance(places, Literal) or not isinstance(places.value, int) or not is_integer(places.type):
@@ -215,7 +216,7 @@ def _equal_null(left: Node, right: Node) -> Node:
     return Call("same", comparable(left, right, "comparison"), "boolean")
 
 
-def _locate(part: Node, text: Node, start: Node = Literal(1, "int")) -> Node:
+def _locate(part: Node, text: Node, start: Node = _FIRST) -> Node:
     """A null start gives 0 in Spark, which no other null does: a start must be a constant."""
     if not isinstance(start, Literal) or start.value is None:
         raise Outside("locate from a start that is no constant is outside the kernel")

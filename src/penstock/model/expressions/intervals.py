@@ -39,6 +39,8 @@ def interval(tree: exp.Interval) -> Literal:
 
 def _length(count: str, unit: str) -> int:
     name = ALIASES.get(unit.upper(), unit.upper())
-    if name not in _LENGTHS or not re.fullmatch(r"[+-]?\d+" + (r"(\.\d{1,6})?" if name == "SECOND" else ""), count.strip()):
+    if name not in _LENGTHS or not re.fullmatch(
+        r"[+-]?\d+" + (r"(\.\d{1,6})?" if name == "SECOND" else ""), count.strip()
+    ):
         raise Outside(f"the interval «{count} {unit}» is outside the kernel")
     return int(Decimal(count.strip()) * _LENGTHS[name])

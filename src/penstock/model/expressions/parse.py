@@ -12,29 +12,35 @@ from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import DefinitionError
 from penstock.model.expressions.dialect import SparkExpressions
 
-_AGGREGATES = frozenset(
-    """any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
-    array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list
-    collect_set collect_union corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping
-    grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
-    kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg
-    max max_by mean measure median min min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx
-    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop
-    stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum
-    tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
-    tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance""".split()
-)
-_WINDOW_FUNCTIONS = frozenset(
-    "counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number".split()
-)
-_GENERATORS = frozenset("explode explode_outer inline inline_outer posexplode posexplode_outer stack".split())
+_AGGREGATES = frozenset({
+    "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "approx_top_k_accumulate",
+    "approx_top_k_combine", "array_agg", "avg", "bit_and", "bit_or", "bit_xor", "bitmap_and_agg",
+    "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or", "collect_list", "collect_set", "collect_union",
+    "corr", "count", "count_if", "count_min_sketch", "covar_pop", "covar_samp", "every", "first", "first_value",
+    "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg", "hll_union_agg", "kll_merge_agg_bigint",
+    "kll_merge_agg_double", "kll_merge_agg_float", "kll_sketch_agg_bigint", "kll_sketch_agg_double",
+    "kll_sketch_agg_float", "kurtosis", "last", "last_value", "listagg", "max", "max_by", "mean", "measure", "median",
+    "min", "min_by", "mode", "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx",
+    "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+    "skewness", "some", "std", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "theta_intersection_agg",
+    "theta_sketch_agg", "theta_union_agg", "try_avg", "try_sum", "tuple_intersection_agg_double",
+    "tuple_intersection_agg_integer", "tuple_sketch_agg_double", "tuple_sketch_agg_integer", "tuple_union_agg_double",
+    "tuple_union_agg_integer", "var_pop", "var_samp", "variance",
+})  # fmt: skip
+_WINDOW_FUNCTIONS = frozenset({
+    "counter_diff", "cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank",
+    "row_number",
+})  # fmt: skip
+_GENERATORS = frozenset({
+    "explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack",
+})  # fmt: skip
 #: With three arguments, the first of these is a unit (DAY, HOUR, …) and no column.
-_UNIT_FIRST = frozenset("dateadd date_add datediff date_diff timestampadd timestampdiff".split())
+_UNIT_FIRST = frozenset(["dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff"])
 
 
 @dataclass(frozen=True)
@@ -158,5 +164,3 @@ def _is_plain(name: str) -> bool:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return False
     return [token.token_type for token in SparkExpressions().tokenize(name)] == [TokenType.VAR]
-
-

@@ -59,7 +59,9 @@ def like_regex(pattern: str, escape: str) -> str:
         if char == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("_", "%", escape):
-                raise Outside(f"the pattern «{pattern}», whose escape is not followed by a wildcard, is outside the kernel")
+                raise Outside(
+                    f"the pattern «{pattern}», whose escape is not followed by a wildcard, is outside the kernel"
+                )
             out.append(_quote(pattern[at]))
         else:
             out.append({"_": "(?s:.)", "%": "(?s:.*)"}.get(char) or _quote(char))
@@ -107,7 +109,7 @@ def java_regex(pattern: str) -> str:
             case "\\":
                 out.append(_escaped(pattern, at))
                 at += 1
-            case _ if char in _META or not char.isprintable() and char not in "\t\n":
+            case _ if char in _META or (not char.isprintable() and char not in "\t\n"):
                 raise _unequal(pattern)
             case _:
                 out.append(_quote(char))
@@ -148,8 +150,10 @@ def _char_class(pattern: str, at: int) -> tuple[str, int]:
         ranged = re.match(r"([a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9])", pattern[at:])
         if ranged and ranged[0][0] <= ranged[0][2]:
             out, at = out + ranged[0], at + 3
-        elif char.isalnum() and char.isascii() or char in "_.,:;/@#%=!<>'\" +*?$()|{}" or char == "-" and (
-            at == start or pattern[at + 1 : at + 2] == "]"
+        elif (
+            (char.isalnum() and char.isascii())
+            or char in "_.,:;/@#%=!<>'\" +*?$()|{}"
+            or (char == "-" and (at == start or pattern[at + 1 : at + 2] == "]"))
         ):
             out, at = out + _quote(char), at + 1
         else:

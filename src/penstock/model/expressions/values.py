@@ -81,8 +81,13 @@ def _int_divide(call: Call, left: int, right: int) -> int:
 
 
 def _negative(call: Call, value: Any) -> Any:
-    return in_range(-value, call.type, f"overflow of {call.type}") if is_integer(call.type) else value.copy_negate() \
-        if isinstance(value, Decimal) else -value
+    return (
+        in_range(-value, call.type, f"overflow of {call.type}")
+        if is_integer(call.type)
+        else value.copy_negate()
+        if isinstance(value, Decimal)
+        else -value
+    )
 
 
 def _abs(call: Call, value: Any) -> Any:
