@@ -66,7 +66,7 @@ ARRIVALS = [
     ("12:01:10", 7, "12:00:50"),
     ("12:02:00", 8, "12:01:50"),
     ("12:02:40", 3, "12:02:20"),
-    ("12:03:20", 4, "12:03:00"),
+    ("12:03:20", 4, "12:02:50"),
     ("12:03:50", 9, "12:01:20"),
     ("12:04:40", 3, "12:04:20"),
     ("12:05:30", 8, "12:05:10"),
@@ -177,7 +177,7 @@ def panes(axes: Axes, played: Played) -> None:
             where = (pane.window.start + pane.window.end) / 2
             if pane.kind == "retract":
                 grown = all(other.window != pane.window for other in moment.panes if other.kind == "insert")
-                _label(axes, f"−{_value(pane)}", where - (0 if grown else 0.54 * MINUTE), moment.now, RED)
+                _label(axes, f"−{_value(pane)}", where - (0 if grown else 0.45 * MINUTE), moment.now, RED)
                 continue
             low = max(since[window] for window in {pane.window, *taken_back} if _covers(pane.window, window))
             axes.add_patch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,8 +14,8 @@ import pytest
 import penstock.model.aggregates as ps
 from penstock.kernel.aggregates import columns
 from penstock.model.aggregates import Aggregate, Origin
-from tests.kernel.test_aggregates import Row, by_model, frame_of, presented, reduced, scale_of
-from tests.model.test_aggregates import NUMBERS, SCALARS, VALUES, alike
+from tests.kernel.test_aggregates import Row, by_model, frame_of, near, presented, reduced, slack
+from tests.model.test_aggregates import NUMBERS, SCALARS, VALUES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +126,7 @@ def test_spark_the_model_and_the_kernel_agree(interpreted: SparkSession, kind: s
     found = interpreted.sql(f"SELECT case_id, {answers} FROM edges GROUP BY case_id").collect()
     by_spark = {row.case_id: row for row in found}
 
+    better = 0
     for i, (aggregate, types) in enumerate(asked):
         places = [{"x": 4, "k": 5}[text] for text in aggregate.inputs]
         model_rows = [
@@ -136,13 +138,29 @@ def test_spark_the_model_and_the_kernel_agree(interpreted: SparkSession, kind: s
         kernel = presented(of, reduced([of], frame_of(model_rows, types), pl.col("take") if aggregate.where else None))
         for case, values in enumerate(cases(kind)):
             inputs = [row for row in model_rows if row.group == case]
-            scale = scale_of(aggregate, inputs)
-            said = f"{aggregate!r} of {kind} {values}: Spark {by_spark[case][f'a{i}']!r}, model {model[case]!r}"
-            assert alike(kernel[case], model[case], scale), f"{said}, kernel {kernel[case]!r}"
             theirs = plain(by_spark[case][f"a{i}"])
-            if theirs is None and isinstance(aggregate, (ps.Sum, ps.Avg)) and len(values) > 2:
-                continue  # Spark overflowed on the way to a sum that fits
-            assert alike(model[case], theirs, scale), said
+            said = f"{aggregate!r} of {kind} {values}: Spark {theirs!r}, model {model[case]!r}, kernel {kernel[case]!r}"
+            assert near(aggregate, kernel[case], model[case], slack(aggregate, types, inputs)), said
+            if theirs is None and model[case] is not None and overflows_on_the_way(aggregate, inputs):
+                better += 1
+                continue
+            # Spark averages whole numbers as doubles, so there it rounds where the model does not.
+            as_doubles = ("double",) if isinstance(aggregate, ps.Avg) and not kind.startswith("decimal") else types
+            assert near(aggregate, model[case], theirs, slack(aggregate, as_doubles, inputs)), said
+    assert better == BETTER.get(kind, 0)
+
+
+#: In how many answers Spark's sum overflows on the way to a total that fits. Ours are order-independent.
+BETTER: dict[str, int] = {}
+
+
+def overflows_on_the_way(aggregate: Aggregate, rows: list[Row]) -> bool:
+    """Whether the positive or the negative values alone leave the range of the sum."""
+    if not isinstance(aggregate, (ps.Sum, ps.Avg)):
+        return False
+    numbers = [row.values[0] for row in rows if row.take and row.values[0] is not None]
+    limit = 10**38 if any(isinstance(number, Decimal) for number in numbers) else 2**63
+    return max(abs(sum(n for n in numbers if n > 0)), abs(sum(n for n in numbers if n < 0))) >= limit  # type: ignore
 
 
 def plain(value: Any) -> Any:

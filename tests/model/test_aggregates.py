@@ -87,14 +87,14 @@ def rows_of(types: Types) -> st.SearchStrategy[tuple[tuple[Any, ...], Origin]]:
     return st.tuples(st.tuples(*map(values_of, types)), origin)
 
 
-def alike(a: Any, b: Any, scale: float = 0.0) -> bool:
-    """Equal; NaN is NaN, and floats may differ by 10⁻⁹ of themselves or of the scale of what they were made from."""
+def alike(a: Any, b: Any, slack: float = 0.0) -> bool:
+    """Equal; NaN is NaN, and floats may differ by 10⁻⁹ of themselves, or by the slack."""
     if isinstance(a, float) and isinstance(b, (int, float)):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9 * scale)
+        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=slack)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(alike(x, y, scale) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(alike(x, y, slack) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(alike(a[name], b[name]) for name in a)
     return type(a) is type(b) and a == b

@@ -76,7 +76,7 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
         return Fired(rows.filter(~gone), rows.filter(gone), nothing(pane_schema(plan)), ghosts)
     complete = is_complete(plan, time.after)
     before = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, time.before)
-    rows = rows.with_columns(
+    judged = rows.lazy().with_columns(
         complete.alias("__complete"),
         (complete & ~before).alias("__passes"),
         is_closed(plan, time.after).alias("__closed"),
@@ -84,17 +84,18 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
     moment = Moment(
         time.now, pl.col("__complete"), pl.col("__closed"), lambda percent: pl.col(END) <= time.reached(percent)
     )
-    rows = rows.with_columns((~pl.col("__finished") & plan.trigger.ready(moment)).alias("__ready"))
+    judged = judged.with_columns((~pl.col("__finished") & plan.trigger.ready(moment)).alias("__ready"))
     ready, new = pl.col("__ready"), pl.col("__new") > 0
     shows = new | pl.col("__passes") if plan.view.firing.fires_unchanged else new
     rest = ~ready & ~pl.col("__finished") & pl.col("__closed") & new & plan.trigger.shows_rest()
-    rows = rows.with_columns(((ready & shows) | rest).alias("__fires"))
+    judged = judged.with_columns(((ready & shows) | rest).alias("__fires"))
     updates, finished = plan.trigger.fired(moment)
-    rows = rows.with_columns(
+    judged = judged.with_columns(
         *apply(ready, updates),
         (pl.col("__finished") | (ready & finished)).alias("__finished"),
         (ready & ~finished if plan.trigger.chains else pl.lit(False)).alias("__wake"),
     )
+    rows = judged.collect()
     firing = rows.filter(pl.col("__fires"))
     if not firing.height:
         return _sorted_out(plan, rows, nothing(pane_schema(plan)), ghosts)
@@ -104,10 +105,11 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
 
 
 def _sorted_out(plan: Plan, rows: pl.DataFrame, panes: pl.DataFrame, ghosts: pl.DataFrame) -> Fired:
-    live, closed = rows.filter(~pl.col("__closed")), rows.filter("__closed")
+    gone = rows["__closed"].any()
+    live, closed = (rows.filter(~pl.col("__closed")), rows.filter("__closed")) if gone else (rows, rows.clear())
     if ghosts.height and closed.height:
-        gone = closed.select(*plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END))
-        ghosts = ghosts.join(gone, on=[*plan.keys, OWNER_START, OWNER_END], how="anti", nulls_equal=True)
+        owners = closed.select(*plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END))
+        ghosts = ghosts.join(owners, on=[*plan.keys, OWNER_START, OWNER_END], how="anti", nulls_equal=True)
     return Fired(live.select(*plan.state_schema), closed.select(*plan.state_schema), panes, ghosts)
 
 

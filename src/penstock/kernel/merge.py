@@ -76,13 +76,14 @@ def merge(
     late = nothing(late_schema())
     if plan.merging:
         deltas, touched, ghosts, late = _absorb(plan, deltas, touched, ghosts, before)
-    stacked = _stack(plan, deltas, touched)
-    by = [*plan.keys, START, END]
-    rows = settle(stacked.group_by(by).agg(_combining(plan)), [*plan.columns, *plan.pending])
-    return Merged(_started(plan, rows, before, now), ghosts, late)
+    rows = _stack(plan, deltas, touched).group_by([*plan.keys, START, END]).agg(_combining(plan))
+    unsettled = [part for part in (*plan.columns, *plan.pending) if part.needs_settle]
+    if unsettled:
+        rows = settle(rows.collect(), unsettled).lazy()
+    return Merged(_started(plan, rows, before, now).collect(), ghosts, late)
 
 
-def _stack(plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
+def _stack(plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame) -> pl.LazyFrame:
     """Stored rows and deltas under each other; a delta has no firing state yet."""
     fresh = [pl.col("__n").alias("__new"), pl.lit(False).alias("__stored")]
     if isinstance(plan.view.windows, Counted):
@@ -91,13 +92,12 @@ def _stack(plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFr
         fresh += [
             pl.col(name).alias(other) for name, other in zip(part.columns.fields, waiting.fields, strict=True)
         ]
+    known = {*deltas.columns, *(column.meta.output_name() for column in fresh)}
+    fresh += [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in known]
     columns = [*plan.state_schema, "__n", "__stored"]
-    new = deltas.with_columns(fresh)
-    new = new.with_columns(
-        pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in new.columns
-    )
-    old = touched.with_columns(pl.lit(0, pl.Int64).alias("__n"), pl.lit(True).alias("__stored"))
-    return pl.concat([old.select(columns), new.select(columns)])
+    new = deltas.lazy().with_columns(fresh).select(columns)
+    old = touched.lazy().with_columns(pl.lit(0, pl.Int64).alias("__n"), pl.lit(True).alias("__stored"))
+    return pl.concat([old.select(columns), new])
 
 
 def _combining(plan: Plan) -> list[pl.Expr]:
@@ -118,7 +118,7 @@ def _combining(plan: Plan) -> list[pl.Expr]:
     return [*(pl.col(name).sum() for name in summed), *parts, *firing]
 
 
-def _started(plan: Plan, rows: pl.DataFrame, before: Instant, now: Instant) -> pl.DataFrame:
+def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> pl.LazyFrame:
     """Fresh windows start their trigger, absorbing ones agree on theirs, and all hear of the new elements."""
     complete = is_complete(plan, before) if not isinstance(plan.view.windows, Counted) else pl.lit(False)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))

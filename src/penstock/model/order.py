@@ -24,7 +24,7 @@ def key(value: object) -> Key:
     if value is None:
         return _NULL
     if isinstance(value, (str, bytes, bool)):
-        # Python compares text by code point, which is the order of its UTF-8 bytes; bytes compare unsigned, as in Spark.
+        # Python compares text by code point, which is the order of its UTF-8 bytes, and bytes unsigned: as Spark.
         return (1, value)
     if isinstance(value, float):
         return _NAN if math.isnan(value) else (1, 0, value + 0.0)  # −0.0 + 0.0 is 0.0

@@ -82,7 +82,12 @@ def _call(call: Call) -> Compiled:
     args = [_node(arg) for arg in call.args]
     how = order(call.name)
     own = outcome(_RULES[call.name](call, *_aligned(call, [arg.value for arg in args])))
-    error = _in_turn(args[::-1] if how == "reversed" else args, stop_at_null=how != "eager")
+    if how == "reversed":
+        dividend, divisor = args
+        stop = divisor.value.is_null() | (divisor.value == 0) if call.safe else divisor.value.is_null()
+        error = _first(divisor.error, _only_if(~stop, dividend.error))
+    else:
+        error = _in_turn(args, stop_at_null=how == "strict")
     if own.fails is None:
         return Compiled(own.value, error)
     if call.safe:

@@ -39,7 +39,7 @@ def _call(call: Call, row: Row) -> object:
     else:
         for arg in reversed(call.args) if how == "reversed" else call.args:
             args.append(value(arg, row))
-            if args[-1] is None:
+            if args[-1] is None or (how == "reversed" and call.safe and len(args) == 1 and args[-1] == 0):
                 return None
         if how == "reversed":
             args.reverse()

@@ -12,7 +12,7 @@ from typing import Literal
 
 Order = Literal["strict", "reversed", "eager", "lazy"]
 
-#: Division looks at the divisor first.
+#: Division looks at the divisor first; a safe one, at nothing else if that is zero.
 _REVERSED = frozenset({"divide", "int_divide", "remainder", "pmod"})
 #: All arguments are evaluated, nulls and all.
 _EAGER = frozenset({"concat", "concat_ws", "greatest", "least", "same", "is_null", "is_true", "is_false", "is_nan"})

@@ -59,9 +59,7 @@ def like_regex(pattern: str, escape: str) -> str:
         if char == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("_", "%", escape):
-                raise Outside(
-                    f"the pattern «{pattern}», whose escape is not followed by a wildcard, is outside the kernel"
-                )
+                raise Outside(f"the pattern «{pattern}» has an escape before no wildcard, and is outside the kernel")
             out.append(_quote(pattern[at]))
         else:
             out.append({"_": "(?s:.)", "%": "(?s:.*)"}.get(char) or _quote(char))
