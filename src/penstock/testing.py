@@ -311,8 +311,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _bound(at: Instant) -> datetime | None:
-    return None if at in (BEGINNING, END) else to_datetime(at)
+def _bound(at: Instant) -> datetime | int | None:
+    """A window's bound; microseconds where a datetime cannot express it."""
+    try:
+        return None if at in (BEGINNING, END) else to_datetime(at)
+    except OverflowError:
+        return at
 
 
 def _shown(value: Any, kind: str) -> object:

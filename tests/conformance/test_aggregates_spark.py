@@ -147,15 +147,11 @@ def test_spark_the_model_and_the_kernel_agree(interpreted: SparkSession, kind: s
             # Spark averages whole numbers as doubles, so there it rounds where the model does not.
             as_doubles = ("double",) if isinstance(aggregate, ps.Avg) and not kind.startswith("decimal") else types
             assert near(aggregate, model[case], theirs, slack(aggregate, as_doubles, inputs)), said
-    assert better == BETTER.get(kind, 0)
-
-
-#: In how many answers Spark's sum overflows on the way to a total that fits. Ours are order-independent.
-BETTER: dict[str, int] = {}
+    assert not better or kind in ("bigint", "decimal(38,0)")
 
 
 def overflows_on_the_way(aggregate: Aggregate, rows: list[Row]) -> bool:
-    """Whether the positive or the negative values alone leave the range of the sum."""
+    """Whether the values of one sign alone leave the range: then Spark may give null for a total that fits. Ours fits."""
     if not isinstance(aggregate, (ps.Sum, ps.Avg)):
         return False
     numbers = [row.values[0] for row in rows if row.take and row.values[0] is not None]

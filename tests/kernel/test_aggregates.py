@@ -216,6 +216,17 @@ def test_the_kernel_takes_rows_back_as_the_model(
         assert_same(aggregate, types, nothing, presented(of, partials), by_model(aggregate, nothing))
 
 
+@pytest.mark.parametrize("gone", [1e15, float("inf"), -float("inf"), float("nan")])
+def test_nothing_is_left_of_a_float_that_was_taken_back(gone: float) -> None:
+    rows = [Row(0, (value,), True, Origin(0, 0, i)) for i, value in enumerate((0.1, gone, 0.3))]
+    back = replace(rows[1], origin=Origin(0, 0, 9), sign=-1)
+    for aggregate, left in ((ps.sum("x"), 0.1 + 0.3), (ps.avg("x"), 0.2), (ps.var_pop("x"), 0.01)):
+        of = columns(aggregate, "answer", ("double",), signed=True)
+        parts = [reduced([of], frame_of(batch, ("double",)), None) for batch in (rows, [back])]
+        found = presented(of, combined([of], parts))[0]
+        assert alike(found, left), (aggregate, found)
+
+
 def test_columns_without_an_inverse_say_how_to_get_one() -> None:
     with pytest.raises(DefinitionError, match="signed=True"):
         columns(ps.max("x"), "answer", ("int",)).negate()

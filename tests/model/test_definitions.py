@@ -35,6 +35,7 @@ REFUSED = {
         "",
     ),
     "retraction into a sketch": (lambda: SIGNED.group_by("k").agg(u=ps.approx_distinct("v")), "approx_distinct", "count_distinct"),
+    "count windows of signed rows": (lambda: SIGNED.group_by("k").window(ps.count_window(2)).agg(n=ps.count()), "cannot take rows back", "event time"),
     "discarding panes of signed rows": (lambda: SIGNED.group_by("k").agg(n=ps.count()).discarding(), "taken back", "retracting"),
     "on_time in a global window": (lambda: TIMED.group_by("k").agg(n=ps.count()).trigger(ps.on_time()), "can never fire", "ps.each()"),
     "on_close in a global window": (lambda: TIMED.group_by("k").agg(n=ps.count()).trigger(ps.on_close()), "can never fire", ""),

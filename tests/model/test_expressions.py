@@ -10,7 +10,7 @@ from penstock.model.expressions import bind, evaluate, parse
 from penstock.model.types import Schema
 
 SCHEMA = Schema.parse(
-    "id string, Price double, quantity int, at timestamp, day date, tags array<string>, who struct<name:string>, `order` int"
+    "id string, Price double, quantity int, at timestamp, day date, tags array<string>, who struct<name:string>"
 )
 
 

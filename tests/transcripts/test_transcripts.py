@@ -21,14 +21,6 @@ FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 TRANSCRIPTS = {path.stem: load(path) for path in FILES}
 
 
-#: Transcripts that say what should be, and do not hold yet: the mark turns red when the gap closes.
-GAPS: dict[str, type[Exception]] = {
-    "a row on which the window function itself fails is a dead letter": ZeroDivisionError,
-    "a row on which a monoid of one's own fails is a dead letter": ZeroDivisionError,
-    "an event time at the end of the calendar is a dead letter": OverflowError,
-}
-
-
 def kernel(cut: Cut) -> Callable[[View], Engine]:
     return lambda view: LocalKernel(view, cut=cut)
 
@@ -59,13 +51,11 @@ def cuts(transcript: Transcript) -> list[str]:
 def cases() -> Iterator[Any]:
     for topic, transcripts in TRANSCRIPTS.items():
         for transcript in transcripts:
-            gap = GAPS.get(transcript.name)
-            marks = [] if gap is None else [pytest.mark.xfail(raises=gap)]
             ways = [(name, order) for name in ENGINES for order in transcript.orders]
             ways += [(name, "as written") for name in cuts(transcript)]
             for name, order in ways:
                 case = f"{topic}: {transcript.name} [{name}, {order}]"
-                yield pytest.param(transcript, (ENGINES | CUTS)[name], order, id=case, marks=marks)
+                yield pytest.param(transcript, (ENGINES | CUTS)[name], order, id=case)
 
 
 @pytest.mark.parametrize(("transcript", "engine", "order"), list(cases()))

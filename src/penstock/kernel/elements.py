@@ -10,9 +10,12 @@ from functools import lru_cache
 
 import polars as pl
 
+from penstock.errors import RowError
+from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.expressions import Compiled, compile
 from penstock.kernel.plan import POSITION, Plan, normalised, nothing
 from penstock.model.expressions import bind
+from penstock.model.naming import failing_rows
 from penstock.model.stream import Branch, Select, Where, WithTime
 from penstock.model.types import Schema
 
@@ -127,11 +130,33 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
             dead = failed.select(*POSITION, ERROR.alias("__reason"))
             collected = collected.filter(ERROR.is_null())
         frame = collected.lazy()
-    return Elements(
-        frame.select(
-            *(name for name in walk.hidden if name != "__error"),
-            *(normalised(keys[name].value, plan.key_types[name]).alias(name) for name in plan.keys),
-            *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
-        ),
-        dead,
+    good = frame.select(
+        *(name for name in walk.hidden if name != "__error"),
+        *(normalised(keys[name].value, plan.key_types[name]).alias(name) for name in plan.keys),
+        *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
     )
+    for part in plan.aggregates:
+        if isinstance(part.columns, MonoidColumns):
+            lifted, failed = _try_monoid(part.columns, part.inputs, part.where, good.collect())
+            good, dead = lifted.lazy(), pl.concat([dead, failed])
+    return Elements(good, dead)
+
+
+def _try_monoid(
+    columns: MonoidColumns, inputs: tuple[pl.Expr, ...], where: pl.Expr | None, rows: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Tells the rows apart on which a user's lift fails, before they are part of any aggregate."""
+    reasons: dict[int, str] = {}
+    taken = rows.with_row_index("__element").filter(True if where is None else where)
+    values = taken.select("__element", *columns.values(inputs)).drop_nulls()
+    for number, *row in values.iter_rows():
+        try:
+            with failing_rows(f"the monoid {columns.aggregate.name}"):
+                columns.aggregate.lifting(*row)
+        except RowError as error:
+            reasons[number] = error.message
+    if not reasons:
+        return rows, nothing(dead_schema())
+    failed = rows[list(reasons)].with_columns(pl.Series("__reason", list(reasons.values())))
+    kept = rows.with_row_index("__element").filter(~pl.col("__element").is_in(list(reasons))).drop("__element")
+    return kept, failed.select(list(dead_schema()))

@@ -14,6 +14,7 @@ from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, dead_schema, elements
 from penstock.kernel.plan import END, POSITION, START, Plan, nothing, settle
 from penstock.model.time import BEGINNING, Instant
+from penstock.model.windows.calendar import EARLIEST, LATEST, OUTSIDE
 from penstock.model.windows import (
     Aligned,
     Assigned,
@@ -97,9 +98,14 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) 
     if isinstance(kind, Global):
         grouped = _aggregate(plan, rows, plan.keys)
         return Reduced(_as_deltas(plan, grouped.with_columns(pl.lit(BEGINNING, pl.Int64).alias(START))))
-    ends = None
+    ends, dead = None, nothing(dead_schema())
     if isinstance(kind, Calendar):
         collected = rows.collect()
+        inside = pl.col("__at").is_between(EARLIEST, LATEST, closed="left")
+        outside = collected.filter(~inside)
+        if outside.height:
+            dead = outside.with_columns(pl.lit(OUTSIDE).alias("__reason")).select(list(dead_schema()))
+            collected = collected.filter(inside)
         rows = collected.lazy()
         starts = collected.select(slice_start(kind, pl.col("__at"), collected["__at"]).alias(START)).to_series()
         rows = rows.with_columns(starts)
@@ -115,7 +121,7 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) 
             spans = reach(kind, pl.col(START), ends)
             late = _late(spans, rows, bound)
             rows = rows.filter(spans.last > bound)
-    return Reduced(_as_deltas(plan, _aggregate(plan, rows, [*plan.keys, START])), late)
+    return Reduced(_as_deltas(plan, _aggregate(plan, rows, [*plan.keys, START])), late, dead)
 
 
 def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> pl.DataFrame:

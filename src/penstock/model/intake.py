@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.errors import RowError
-from penstock.model.aggregates import Origin
+from penstock.model.aggregates import Monoid, Origin
 from penstock.model.commits import Commit, Event, Refused, Row
 from penstock.model.expressions import bind, evaluate
+from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
 from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
@@ -158,16 +159,22 @@ class Intake:
             return evaluate(bind(text, schema), row)
 
         view = self.view
+        origin = Origin(at, event.partition, event.offset)
+        inputs = tuple(
+            tuple(value(text) for text in aggregate.inputs)
+            if aggregate.where is None or value(aggregate.where) is True
+            else None
+            for _, aggregate in view.aggregates
+        )
+        for (_, aggregate), values in zip(view.aggregates, inputs, strict=True):
+            if isinstance(aggregate, Monoid) and values is not None:
+                with failing_rows(f"the monoid {aggregate.name}"):
+                    aggregate.lift(values, origin)
         return Element(
             event,
             tuple(canonical(value(text)) for _, text in view.keys),
-            Origin(at, event.partition, event.offset),
+            origin,
             sign,
             tuple(value(text) for text in view.windows.inputs),
-            tuple(
-                tuple(value(text) for text in aggregate.inputs)
-                if aggregate.where is None or value(aggregate.where) is True
-                else None
-                for _, aggregate in view.aggregates
-            ),
+            inputs,
         )

@@ -1,4 +1,4 @@
-"""How a user's function is named and told apart from a changed one, in reprs and fingerprints.
+"""Users' functions: how they are named, told apart from changed ones, and what happens to a row on which one fails.
 
 >>> function_name(len)
 'len'
@@ -8,13 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from penstock.errors import RowError
 
 
 def function_name(function: Callable[..., Any]) -> str:
     """The name to show: its own, without the module."""
     return getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
+
+
+@contextmanager
+def failing_rows(who: str) -> Iterator[None]:
+    """Whatever a user's function raises concerns one row, which goes to the dead letters with that reason.
+
+    >>> with failing_rows("the function f"):
+    ...     1 / 0
+    Traceback (most recent call last):
+    penstock.errors.RowError: the function f failed: ZeroDivisionError: division by zero
+    """
+    try:
+        yield
+    except RowError:
+        raise
+    except Exception as error:
+        raise RowError(f"{who} failed: {type(error).__name__}: {error}") from error
 
 
 def function_identity(function: Callable[..., Any]) -> str:

@@ -22,7 +22,7 @@ from penstock.model.time import Duration, not_negative, show_duration
 from penstock.model.triggers import Trigger, each, on_time
 from penstock.model.types import Schema
 from penstock.model.watermarks import Percentile
-from penstock.model.windows import Global, Window, global_window
+from penstock.model.windows import Counted, Global, Window, global_window
 
 ACCUMULATIONS = ("discarding", "accumulating", "retracting")
 #: Columns that a view's table has besides its keys and aggregates.
@@ -162,6 +162,11 @@ def check(view: View) -> None:
         if view.accumulation == "discarding":
             raise DefinitionError(
                 "discarding panes cannot show rows that are taken back", hint="use .accumulating() or .retracting()"
+            )
+        if isinstance(view.windows, Counted):
+            raise DefinitionError(
+                f"{view.windows!r} cannot take rows back: a retraction would count as one more element",
+                hint="use a window in event time, or ps.global_window()",
             )
         for _, aggregate in view.aggregates:
             aggregate.retractable()

@@ -24,9 +24,14 @@ class MonoidColumns(Looped):
         return {self.name: pl.String() if isinstance(stored, str) else pl.Binary()}
 
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
-        values = (to_python(x, kind).alias(f"v{i}") for i, (x, kind) in enumerate(zip(inputs, self.types, strict=True)))
+        values = self.values(inputs)
         sign = SIGN if self.signed else pl.lit(1, dtype=pl.Int8)
         return [only(pl.struct(sign.alias("sign"), *values), where, *inputs).alias(self.rows)]
+
+    def values(self, inputs: tuple[pl.Expr, ...]) -> list[pl.Expr]:
+        """The inputs as the user's functions get them."""
+        kinds = enumerate(zip(inputs, self.types, strict=True))
+        return [to_python(x, kind).alias(f"v{number}") for number, (x, kind) in kinds]
 
     def digest(self, frame: pl.DataFrame) -> Iterator[str | bytes]:
         monoid = self.aggregate

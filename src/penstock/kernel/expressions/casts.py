@@ -23,8 +23,6 @@ from penstock.model.time import SECOND
 from penstock.model.types import INTEGERS, decimal_of, is_float, is_integer
 
 _DATE = r"^([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T](?s:.*))?)?)?$"
-_FLOATING = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
-_SPECIAL = r"^(?i:[+-]?inf(?:inity)?|\+?nan)$"
 
 
 def cast(call: Call, value: pl.Expr) -> Outcome | pl.Expr:
@@ -46,12 +44,7 @@ def _text(value: pl.Expr, target: str) -> Outcome | pl.Expr:
         return value.cast(pl.Binary)
     reason = f"cast of string to {target} fails"
     if is_float(target):
-        trimmed = value.str.strip_chars(DOUBLE_BLANKS)
-        known = trimmed.str.contains(_FLOATING) | trimmed.str.contains(_SPECIAL)
-        plain = trimmed.str.to_lowercase().str.replace("[df]$", "").str.replace(r"^([+-]?)in$", "${1}inf")
-        special = pl.when(trimmed.str.contains(_SPECIAL)).then(trimmed.str.to_lowercase().str.strip_prefix("+"))
-        number = special.otherwise(plain).cast(dtype(target), strict=False)
-        return Outcome(number, ~known, reason)
+        return _text_to_float(value, target, reason)
     trimmed = value.str.strip_chars(BLANKS)
     if is_integer(target):
         number = trimmed.cast(dtype(target), strict=False)
@@ -60,6 +53,17 @@ def _text(value: pl.Expr, target: str) -> Outcome | pl.Expr:
         word = trimmed.str.to_lowercase()
         return Outcome(word.is_in(TRUE), ~word.is_in([*TRUE, *FALSE]), reason)
     return _text_to_date(trimmed, reason)
+
+
+def _text_to_float(value: pl.Expr, target: str, reason: str) -> Outcome:
+    """Polars reads what Java reads, but for Java's suffixes d and f; and it reads «-nan», which Spark does not."""
+    trimmed = value.str.strip_chars(DOUBLE_BLANKS)
+    number = pl.coalesce(
+        trimmed.cast(dtype(target), strict=False),
+        trimmed.str.replace("([0-9.])[dDfF]$", "${1}").cast(dtype(target), strict=False),
+    )
+    strange = number.is_nan() & trimmed.str.starts_with("-")
+    return Outcome(number, (number.is_null() & value.is_not_null()) | strange, reason)
 
 
 def _text_to_date(trimmed: pl.Expr, reason: str) -> Outcome:

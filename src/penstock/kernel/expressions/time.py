@@ -18,7 +18,6 @@ from penstock.model.expressions.tree import Call, Literal
 from penstock.model.time import SECOND
 
 _TIMESTAMP = pl.Datetime("us", "UTC")
-_EVERY = {"WEEK": "1w", "MONTH": "1mo", "QUARTER": "1q", "YEAR": "1y"}
 _MIN = -(1 << 63)
 
 
@@ -41,8 +40,16 @@ def year(date: pl.Expr) -> pl.Expr:
 
 def _first_day(date: pl.Expr, unit: str) -> pl.Expr:
     """The first day of the week, month, quarter or year, as days since 1970."""
-    back = near(date).to_physical() - near(date).dt.truncate(_EVERY[unit]).to_physical()
-    return _days(date) - back.cast(pl.Int64)
+    match unit:
+        case "WEEK":
+            return _days(date) - (_days(date) + 3) % 7
+        case "MONTH":
+            return _days(date) - near(date).dt.day().cast(pl.Int64) + 1
+        case "YEAR":
+            return _days(date) - near(date).dt.ordinal_day().cast(pl.Int64) + 1
+        case _:
+            back = near(date).to_physical() - near(date).dt.truncate("1q").to_physical()
+            return _days(date) - back.cast(pl.Int64)
 
 
 def _date_trunc(call: Call, _: pl.Expr, timestamp: pl.Expr) -> Outcome:

@@ -12,11 +12,14 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from penstock.errors import DefinitionError, unknown
+from penstock.errors import DefinitionError, RowError, unknown
 from penstock.model.time import Instant, instant, to_datetime
 from penstock.model.windows.base import Aligned, Interval
 
 UNITS = ("day", "week", "month", "quarter", "year")
+OUTSIDE = "the event time is outside the years 2 to 9998, which calendar windows cover"
+#: Events outside these years have no calendar windows: a zone or the next year could leave what dates can express.
+EARLIEST, LATEST = instant("0002-01-01"), instant("9999-01-01")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -29,6 +32,8 @@ class Calendar(Aligned):
     week_start: str = "monday"
 
     def slice_of(self, at: Instant) -> Interval:
+        if not EARLIEST <= at < LATEST:
+            raise RowError(OUTSIDE)
         day = _first_day(to_datetime(at).astimezone(ZoneInfo(self.zone)).date(), self.unit, self.week_start)
         return Interval(_start_of(day, self.zone), _start_of(_next(day, self.unit), self.zone))
 

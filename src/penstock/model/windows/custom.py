@@ -1,5 +1,6 @@
 """Windows that a function of the row names.
 
+>>> from datetime import timedelta
 >>> hour = timedelta(hours=1)
 >>> around = custom(lambda at: [(at - hour, at + hour)])
 >>> around.assign(0, ())
@@ -10,15 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-from penstock.model.naming import function_name
+from penstock.model.naming import failing_rows, function_name
 from penstock.model.time import Instant, to_datetime
 from penstock.model.windows.base import Assigned, Interval
 from penstock.model.windows.session import Bounds, checked_interval
-
-__all__ = ["Custom", "custom", "timedelta"]
-
 
 @dataclass(frozen=True, repr=False)
 class Custom(Assigned):
@@ -34,7 +31,8 @@ class Custom(Assigned):
 
     def assign(self, at: Instant, values: tuple[object, ...]) -> tuple[Interval, ...]:
         """The row's windows, without repetition, by ascending end."""
-        windows = {checked_interval(bounds, self.identity) for bounds in self.function(to_datetime(at), *values)}
+        with failing_rows(f"the window function {self.identity}"):
+            windows = {checked_interval(bounds, self.identity) for bounds in self.function(to_datetime(at), *values)}
         return tuple(sorted(windows, key=lambda w: (w.end, w.start)))
 
     def __repr__(self) -> str:

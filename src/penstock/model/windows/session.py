@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from penstock.errors import DefinitionError, RowError
-from penstock.model.naming import function_name
+from penstock.model.naming import failing_rows, function_name
 from penstock.model.time import Duration, Instant, instant, positive, show_duration, to_datetime
 from penstock.model.windows.base import Interval, Merging, touching
 
@@ -50,7 +50,8 @@ class CustomMerging(Merging):
         return self.columns
 
     def open(self, at: Instant, values: tuple[object, ...]) -> Interval:
-        return checked_interval(self.opener(to_datetime(at), *values), self.identity[0])
+        with failing_rows(f"the window function {self.identity[0]}"):
+            return checked_interval(self.opener(to_datetime(at), *values), self.identity[0])
 
     def groups(self, windows: Sequence[Interval]) -> list[list[Interval]]:
         """The user's grouping of the sorted windows; each window must stand in exactly one group."""
@@ -92,10 +93,9 @@ def custom_merging(
 
 def checked_interval(bounds: Bounds, who: str) -> Interval:
     """What a user's function gave, as a window; a row for which it is none goes to the dead letters."""
-    try:
-        start, end = (instant(bound) for bound in bounds)
-    except (TypeError, ValueError, DefinitionError):
-        raise RowError(f"the window function {who} gave {bounds!r}, not a (start, end) of instants") from None
+    if not isinstance(bounds, tuple) or len(bounds) != 2 or not all(isinstance(b, (datetime, int)) for b in bounds):
+        raise RowError(f"the window function {who} gave {bounds!r}, not a (start, end) of datetimes or microseconds")
+    start, end = (instant(bound) for bound in bounds)
     if start >= end:
         raise RowError(f"the window function {who} gave a window that ends before it starts: {bounds!r}")
     return Interval(start, end)
