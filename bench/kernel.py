@@ -34,7 +34,9 @@ EVENTS = 250_000
 START = instant("2024-05-01T12:00:00Z")
 DIMENSIONS = {"country": 12, "device": 4, "plan": 3, "kind": 6, "status": 5}
 SCHEMA = (
-    "key bigint, user string, " + ", ".join(f"{name} string" for name in DIMENSIONS) + ", v bigint, x double, at timestamp"
+    "key bigint, user string, "
+    + ", ".join(f"{name} string" for name in DIMENSIONS)
+    + ", v bigint, x double, at timestamp"
 )
 QUICK = "--quick" in sys.argv
 
@@ -82,8 +84,13 @@ SIMPLE = {
         'SELECT "user", epoch_us("at") // 10000000, count(*) FROM events GROUP BY ALL',
     ),
     "average and maximum, with a filter": (
-        STREAM.where("status = 'status-1'").group_by("key").window(ps.fixed("10 seconds")).agg(a=ps.avg("x"), m=ps.max("v")),
-        lambda rows: rows.filter(pl.col("status") == "status-1").group_by("key", TEN).agg(pl.col("x").mean(), pl.col("v").max()),
+        STREAM.where("status = 'status-1'")
+        .group_by("key")
+        .window(ps.fixed("10 seconds"))
+        .agg(a=ps.avg("x"), m=ps.max("v")),
+        lambda rows: (
+            rows.filter(pl.col("status") == "status-1").group_by("key", TEN).agg(pl.col("x").mean(), pl.col("v").max())
+        ),
         """SELECT key, epoch_us("at") // 10000000, avg(x), max(v) FROM events WHERE status = 'status-1' GROUP BY ALL""",
     ),
     "count and average by two texts, no window": (
@@ -91,7 +98,7 @@ SIMPLE = {
         lambda rows: rows.group_by("country", "kind").agg(pl.len(), pl.col("x").mean()),
         "SELECT country, kind, count(*), avg(x) FROM events GROUP BY ALL",
     ),
-}  # fmt: skip
+}
 
 
 def against_hand_written(report: Report, table: pa.Table) -> None:
@@ -113,7 +120,11 @@ def against_hand_written(report: Report, table: pa.Table) -> None:
         )
         times = middle(taken)
         lines.append(
-            [name, *(milliseconds(times[n]) for n in ("kernel", "polars", "duckdb")), f"{ratio(taken, 'polars', 'kernel'):.2f}"]
+            [
+                name,
+                *(milliseconds(times[n]) for n in ("kernel", "polars", "duckdb")),
+                f"{ratio(taken, 'polars', 'kernel'):.2f}",
+            ]
         )
     report.table(
         f"Reduce of {EVENTS:,} events, one view",
@@ -127,7 +138,12 @@ def different_views(count: int) -> list[ps.View]:
     chance = random.Random(7)
     keys = [c for size in (1, 2, 3) for c in itertools.combinations(DIMENSIONS, size)]
     keys = [c for c in keys if np.prod([DIMENSIONS[name] for name in c]) <= 500]
-    windows = [ps.fixed("10 seconds"), ps.fixed("1 minute"), ps.sliding("1 minute", every="10 seconds"), ps.fixed("1 hour")]
+    windows = [
+        ps.fixed("10 seconds"),
+        ps.fixed("1 minute"),
+        ps.sliding("1 minute", every="10 seconds"),
+        ps.fixed("1 hour"),
+    ]
     filters = [None, *(f"{name} = '{name}-{n}'" for name in DIMENSIONS for n in (1, 2)), "v > 500"]
     aggregates = [
         {"n": ps.count()},
@@ -204,10 +220,11 @@ def merging(report: Report) -> None:
 
         time = Time(BEGINNING, BEGINNING, START, lambda percent: BEGINNING)
         kernel.step([deltas(np.arange(stored))], time)
-        epoch = deltas(chance.choice(stored, min(200_000, stored), replace=False) if stored >= 200_000 else np.arange(200_000))
-        taken = measure({"merge": lambda k=kernel, e=epoch: k.step([e], time)}, rounds=3 if QUICK else 5)
+        epoch = deltas(chance.choice(max(stored, 200_000), 200_000, replace=False))
+        taken = measure({"merge": lambda k=kernel, e=epoch, t=time: k.step([e], t)}, rounds=3 if QUICK else 5)
         seconds = middle(taken)["merge"]
-        lines.append([f"{stored:,}", f"{epoch.height:,}", milliseconds(seconds), f"{epoch.height / seconds / 1e6:.2f} M/s"])
+        rate = f"{epoch.height / seconds / 1e6:.2f} M/s"
+        lines.append([f"{stored:,}", f"{epoch.height:,}", milliseconds(seconds), rate])
     report.table("Merge and fire, state in memory", ["stored rows", "deltas", "time", "deltas/s"], lines)
 
 

@@ -48,7 +48,14 @@ class Report:
         def line(cells: list[str]) -> str:
             return "| " + " | ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)) + " |"
 
-        text = [f"**{title}**", "", line(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(line, rows), ""]
+        text = [
+            f"**{title}**",
+            "",
+            line(head),
+            "|" + "|".join("-" * (w + 2) for w in widths) + "|",
+            *map(line, rows),
+            "",
+        ]
         print("\n".join(text), flush=True)
         self.lines += text
 

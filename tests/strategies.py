@@ -9,11 +9,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.model.windows import Counted
+from penstock.model.windows import Counted, Window
 from penstock.testing import DAY, TestStream
 
 SECOND = 1_000_000
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
+#: What a script may do next: mostly it adds rows.
+STEPS = ["add"] * 4 + ["watermark", "clock", "restart", "backlog", "caught up"]
 SCHEMA = "k string, f double, v int, at timestamp, id bigint, mark timestamp, sign int"
 
 
@@ -49,7 +51,7 @@ def pairs(windows: list[tuple[datetime.datetime, datetime.datetime]]) -> list[li
     return list(groups.values())
 
 
-def aligned_windows() -> st.SearchStrategy[ps.model.windows.Window]:
+def aligned_windows() -> st.SearchStrategy[Window]:
     return st.one_of(
         st.builds(lambda s, o: ps.fixed(s, offset=o), seconds(1, 20), seconds(0, 7)),
         st.builds(lambda s, e, o: ps.sliding(s, every=e, offset=o), seconds(2, 20), seconds(1, 9), seconds(0, 5)),
@@ -61,7 +63,7 @@ def aligned_windows() -> st.SearchStrategy[ps.model.windows.Window]:
     )  # fmt: skip
 
 
-def windows() -> st.SearchStrategy[ps.model.windows.Window]:
+def windows() -> st.SearchStrategy[Window]:
     return st.one_of(
         aligned_windows(),
         seconds(1, 15).map(ps.session),
@@ -73,7 +75,7 @@ def windows() -> st.SearchStrategy[ps.model.windows.Window]:
     )
 
 
-def triggers(window: ps.model.windows.Window, percentile: bool, depth: int = 2) -> st.SearchStrategy[ps.model.triggers.Trigger]:
+def triggers(window: Window, percentile: bool, depth: int = 2) -> st.SearchStrategy[ps.model.triggers.Trigger]:
     leaves = [
         st.integers(1, 4).map(ps.after_count),
         seconds(1, 12).map(ps.every),
@@ -98,7 +100,12 @@ def triggers(window: ps.model.windows.Window, percentile: bool, depth: int = 2) 
     if window.ends:
         child = st.one_of(st.none(), inner, st.just(ps.never()))
         composed += [
-            st.builds(lambda e, l, u: ps.on_time(early=e, late=l, unchanged=u), child, child, st.sampled_from(["fire", "skip"]))
+            st.builds(
+                lambda early, late, u: ps.on_time(early=early, late=late, unchanged=u),
+                child,
+                child,
+                st.sampled_from(["fire", "skip"]),
+            )
         ] * 3
     return st.one_of(leaf, *composed)
 
@@ -143,13 +150,19 @@ def streams(draw: st.DrawFn, name: str = "s", percentile: bool | None = None, si
             )
         )
     return ps.stream(
-        name, schema=SCHEMA, event_time="at", watermark=watermark, sign="sign" if signed else None,
-        id=draw(st.sampled_from([None, None, "id"])), id_horizon=draw(seconds(5, 60)), max_ahead=draw(st.sampled_from(["1 day", "12 hours 1 minute"])),
-    )  # fmt: skip
+        name,
+        schema=SCHEMA,
+        event_time="at",
+        watermark=watermark,
+        sign="sign" if signed else None,
+        id=draw(st.sampled_from([None, None, "id"])),
+        id_horizon=draw(seconds(5, 60)),
+        max_ahead=draw(st.sampled_from(["1 day", "12 hours 1 minute"])),
+    )
 
 
 @st.composite
-def views(draw: st.DrawFn, window: st.SearchStrategy[ps.model.windows.Window] | None = None) -> ps.View:
+def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None) -> ps.View:
     signed = draw(st.sampled_from([False, False, False, True]))
     percentile = draw(st.booleans())
     flow: ps.model.stream.Flow = draw(streams(percentile=percentile, signed=signed))
@@ -168,7 +181,9 @@ def views(draw: st.DrawFn, window: st.SearchStrategy[ps.model.windows.Window] | 
     view = flow.group_by(*keys).window(chosen).agg(**named)
     if draw(st.integers(0, 3)):
         view = view.trigger(draw(triggers(chosen, percentile)))
-    how = draw(st.sampled_from(["accumulating", "retracting"] if signed else ["discarding", "accumulating", "retracting"]))
+    how = draw(
+        st.sampled_from(["accumulating", "retracting"] if signed else ["discarding", "accumulating", "retracting"])
+    )
     view = getattr(view, how)()
     if chosen.ends_in_event_time:
         view = view.allow_late(draw(st.sampled_from(["0 seconds", "0 seconds", "5 seconds", "20 seconds", "1 hour"])))
@@ -197,7 +212,7 @@ def scripts(draw: st.DrawFn, view: ps.View, longest: int = 9) -> TestStream:
     script = TestStream(*view.input.sources, clock=DAY + 12 * 3600 * SECOND)
     clock = 0
     for _ in range(draw(st.integers(1, longest))):
-        match draw(st.sampled_from(["add", "add", "add", "add", "watermark", "clock", "restart", "backlog", "caught up"])):
+        match draw(st.sampled_from(STEPS)):
             case "add":
                 to = draw(st.sampled_from(view.input.sources)).name
                 script = script.add(*draw(st.lists(rows(clock), min_size=1, max_size=8)), to=to)

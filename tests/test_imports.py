@@ -1,4 +1,4 @@
-"""Imports point one way: faces → kernel → model → errors, and the model knows neither Polars nor Spark nor a database."""
+"""Imports point one way: faces → kernel → model → errors. The model knows no Polars, no Spark and no database."""
 
 from __future__ import annotations
 

@@ -55,12 +55,12 @@ class TestStream:
     steps: tuple[Step, ...] = ()
     start: Instant = DAY
 
-    def __init__(
-        self, *streams: Stream, clock: str | datetime | int = DAY, steps: tuple[Step, ...] = ()
-    ) -> None:
+    def __init__(self, *streams: Stream, clock: str | datetime | int = DAY, steps: tuple[Step, ...] = ()) -> None:
         for given in streams:
             if not isinstance(given, Stream):
-                raise DefinitionError(f"TestStream takes streams, not {given!r}", hint="give ps.stream(…), not what is made of it")
+                raise DefinitionError(
+                    f"TestStream takes streams, not {given!r}", hint="give ps.stream(…), not what is made of it"
+                )
         object.__setattr__(self, "streams", streams)
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "start", instant(clock, day=DAY))
@@ -82,7 +82,9 @@ class TestStream:
     def clock(self, to: str | datetime | timedelta) -> TestStream:
         """Time passes without events: to an instant, or by a duration («+10 seconds»)."""
         if isinstance(to, timedelta) or (isinstance(to, str) and to.lstrip().startswith("+")):
-            return self._then(Step("clock", to=self.now + duration(to.strip().lstrip("+") if isinstance(to, str) else to)))
+            return self._then(
+                Step("clock", to=self.now + duration(to.strip().lstrip("+") if isinstance(to, str) else to))
+            )
         return self._then(Step("clock", to=instant(to, day=DAY)))
 
     def restart(self) -> TestStream:
@@ -242,7 +244,9 @@ def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "
     """Runs a view over a script: on the kernel, or on the reference interpreter, which is the specification."""
     missing = {s.name for s in view.input.sources} - {s.name for s in script.streams}
     if missing:
-        raise DefinitionError(f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)")
+        raise DefinitionError(
+            f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)"
+        )
     return replay(view, script, start(view, engine))
 
 
@@ -340,7 +344,9 @@ def _row(stream: Stream, given: Given, partition: int) -> tuple[int, Mapping[str
             partition = int(str(row.pop("partition")))
     else:
         if isinstance(given, str) or len(given) > len(names):
-            raise DefinitionError(f"not a row of «{stream.name}»: {given!r}", detail=f"its columns are {', '.join(names)}")
+            raise DefinitionError(
+                f"not a row of «{stream.name}»: {given!r}", detail=f"its columns are {', '.join(names)}"
+            )
         row = dict(zip(names, given, strict=False))
     values = {stream.schema.find(name): value for name, value in row.items()}
     return partition, {name: _value(values.get(name), kind, name) for name, kind in stream.schema}

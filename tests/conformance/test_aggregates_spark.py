@@ -151,7 +151,7 @@ def test_spark_the_model_and_the_kernel_agree(interpreted: SparkSession, kind: s
 
 
 def overflows_on_the_way(aggregate: Aggregate, rows: list[Row]) -> bool:
-    """Whether the values of one sign alone leave the range: then Spark may give null for a total that fits. Ours fits."""
+    """Whether the values of one sign alone leave the range: then Spark may give null for a total that fits."""
     if not isinstance(aggregate, (ps.Sum, ps.Avg)):
         return False
     numbers = [row.values[0] for row in rows if row.take and row.values[0] is not None]

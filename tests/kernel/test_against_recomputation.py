@@ -18,7 +18,13 @@ from tests.kernel.test_against_reference import cut_with
 from tests.strategies import SCHEMA, SECOND, cases, scripts, seconds
 
 BASE = DAY + 12 * 3600 * SECOND
-VALUES = {"n": ps.count(), "s": ps.sum("v"), "m": ps.max("v"), "d": ps.count_distinct("v"), "o": ps.count(where="v > 2")}
+VALUES = {
+    "n": ps.count(),
+    "s": ps.sum("v"),
+    "m": ps.max("v"),
+    "d": ps.count_distinct("v"),
+    "o": ps.count(where="v > 2"),
+}
 
 
 def plain_values(rows):
@@ -74,9 +80,7 @@ def test_sliding_windows_hold_what_plain_grouping_gives(size, every, lateness, d
             for window_start, window_end in plain_windows(at, size * SECOND, every * SECOND):
                 if watermark < window_end + lateness * SECOND:
                     groups.setdefault((event.row["k"], window_start, window_end), []).append(event.row)
-    expected = {
-        where: (plain_values(rows), end >= where[2] + lateness * SECOND) for where, rows in groups.items()
-    }
+    expected = {where: (plain_values(rows), end >= where[2] + lateness * SECOND) for where, rows in groups.items()}
     got = {(row.key[0], *row.window): (row.values, row.final) for row in table}
     assert got.keys() == expected.keys()
     for where, value in expected.items():
@@ -91,9 +95,7 @@ def test_sessions_that_never_close_hold_what_joining_neighbours_gives(gap, delay
     commits, _, table = recorded(view, data.draw(scripts(view)), seed)
     sessions: list[tuple[object, set[int], list]] = []
     for row in (event.row for commit, _ in commits for event in commit.events if event.row["at"] is not None):
-        near = [
-            s for s in sessions if s[0] == row["k"] and any(abs(at - row["at"]) <= gap * SECOND for at in s[1])
-        ]
+        near = [s for s in sessions if s[0] == row["k"] and any(abs(at - row["at"]) <= gap * SECOND for at in s[1])]
         sessions = [s for s in sessions if s not in near]
         times = {row["at"]}.union(*(s[1] for s in near))
         sessions.append((row["k"], times, [row, *(r for s in near for r in s[2])]))

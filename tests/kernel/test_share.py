@@ -78,6 +78,10 @@ def test_views_on_few_dimensions_are_reduced_as_one():
 def test_a_view_that_would_make_the_base_large_stays_alone():
     frame = pl.DataFrame({"k": [str(i) for i in range(10_000)], "v": [1] * 10_000, "__at": [0] * 10_000})
     frame = frame.with_columns(pl.col("v").cast(pl.Int32))
-    views = [STREAM.group_by("k").agg(n=ps.count()), STREAM.group_by("v").agg(s=ps.count()), STREAM.group_by().agg(n=ps.count())]
+    views = [
+        STREAM.group_by("k").agg(n=ps.count()),
+        STREAM.group_by("v").agg(s=ps.count()),
+        STREAM.group_by().agg(n=ps.count()),
+    ]
     sharing = share("s", [Plan(v) for v in views], frame)
     assert sharing.alone == (0,)

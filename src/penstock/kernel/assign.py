@@ -1,4 +1,4 @@
-"""Windows on columns: which slice an instant falls into, which windows a slice belongs to, and which of them are closed.
+"""Windows on columns: which slice an instant falls into, which windows a slice belongs to, which of them are closed.
 
 A row is reduced into its slice; slices spread to their windows after the reduction, when there are few of them.
 """
@@ -76,9 +76,7 @@ def reach(window: Aligned, start: pl.Expr, ends: pl.Expr | None = None) -> Reach
             first = start + window.every - (start - window.offset - window.size) % window.every
             return Reach(first, _floor(start, window.every, window.offset) + window.size, window.every)
         case Cumulating():
-            return Reach(
-                start + window.step, _floor(start, window.size, window.offset) + window.size, window.step
-            )
+            return Reach(start + window.step, _floor(start, window.size, window.offset) + window.size, window.step)
         case Global():
             return Reach(pl.lit(FOREVER, pl.Int64), pl.lit(FOREVER, pl.Int64), 1)
         case Calendar():
@@ -141,4 +139,3 @@ def _times(frame: pl.DataFrame, count: int) -> pl.DataFrame:
     numbers = pl.Series("__i", np.tile(np.arange(count, dtype=np.int64), frame.height))
     rows = pl.Series(np.repeat(np.arange(frame.height, dtype=np.uint32), count))
     return frame[rows].with_columns(numbers)
-

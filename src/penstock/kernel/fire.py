@@ -63,9 +63,7 @@ def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
     """A pane's columns: key, window, values, whether it inserts or retracts, timing, index, final."""
     schema: dict[str, pl.DataType] = {**plan.key_types, START: pl.Int64(), END: pl.Int64()}
     schema |= {part.columns.name: part.columns.result for part in plan.aggregates}
-    kinds: dict[str, pl.DataType] = dict(
-        zip(PANE, (pl.Boolean(), pl.String(), pl.Int64(), pl.Boolean()), strict=True)
-    )
+    kinds: dict[str, pl.DataType] = dict(zip(PANE, (pl.Boolean(), pl.String(), pl.Int64(), pl.Boolean()), strict=True))
     return schema | kinds
 
 
@@ -120,9 +118,7 @@ def present(columns: list[Columns], frame: pl.DataFrame) -> list[pl.Series]:
     return [cheap[part.name] if e is not None else part.present(frame) for part, e in expressions]
 
 
-def _panes(
-    plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _panes(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """The panes of the windows that fire, and their state after that."""
     names = [part.columns.name for part in plan.aggregates]
     columns = plan.pending if plan.discarding else [part.columns for part in plan.aggregates]
@@ -166,9 +162,7 @@ def _panes(
     return together.sort(order).select(*schema), after, ghosts
 
 
-def _retractions(
-    plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame
-) -> tuple[list[pl.DataFrame], pl.DataFrame]:
+def _retractions(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[list[pl.DataFrame], pl.DataFrame]:
     """What stood for the firing windows, or for windows that they absorbed, is taken back."""
     taken_back = [
         pl.lit(False).alias("__insert"),
@@ -182,8 +176,6 @@ def _retractions(
     if not ghosts.height:
         return [own], ghosts
     owner = [*plan.keys, OWNER_START, OWNER_END]
-    owners = firing.select(
-        *plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END), "__timing"
-    )
+    owners = firing.select(*plan.keys, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END), "__timing")
     haunted = ghosts.join(owners, on=owner, nulls_equal=True).with_columns(taken_back)
     return [own, haunted], ghosts.join(owners, on=owner, how="anti", nulls_equal=True)

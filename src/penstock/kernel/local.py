@@ -14,19 +14,65 @@ import polars as pl
 from penstock.errors import DefinitionError
 from penstock.kernel.admit import admit, distinct, forget
 from penstock.kernel.expressions import dtype
-from penstock.kernel.fire import Time, due, fire, present
-from penstock.kernel.merge import merge, number, widen
-from penstock.kernel.plan import END, START, Plan
-from penstock.kernel.reduce import Reduced, combine, reduce
+from penstock.kernel.fire import Time, due, present
+from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.reduce import Reduced, reduce
+from penstock.kernel.step import Change, step
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream, Transform
 from penstock.model.time import BEGINNING
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
-from penstock.model.windows import Counted, Interval
+from penstock.model.windows import Interval
 
 Cut = Callable[[pl.DataFrame], Sequence[pl.DataFrame]]
+
+
+class Memory:
+    """A view's state in this process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.live = nothing(plan.state_schema)
+        self.final = nothing(plan.value_schema)
+        self.ghosts = nothing(plan.ghost_schema)
+        self.seen = nothing({**plan.key_types, "__seen": pl.Int64()})
+
+    def at(self, windows: pl.DataFrame) -> pl.DataFrame:
+        return _matching(self.live, windows)
+
+    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        return _matching(self.live, keys)
+
+    def ghosts_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        return _matching(self.ghosts, keys)
+
+    def seen_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        return _matching(self.seen, keys)
+
+    def due(self, time: Time) -> pl.DataFrame:
+        return self.live.filter(due(self.plan, time))
+
+    def apply(self, change: Change) -> None:
+        """Replaces what a commit has changed."""
+        self.live = pl.concat([_without(self.live, change.taken), change.live])
+        self.final = pl.concat([self.final, change.closed.select(*self.plan.value_schema)])
+        self.ghosts = pl.concat([_without(self.ghosts, change.ghosts_taken), change.ghosts])
+        if change.seen.height:
+            self.seen = pl.concat([_without(self.seen, change.seen.select(self.plan.keys)), change.seen])
+
+
+def _matching(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that agree with one of `rows` in all its columns; all, if it has none."""
+    return frame.join(rows, on=rows.columns, how="semi", nulls_equal=True) if rows.width else frame
+
+
+def _without(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The other rows. Without columns to agree in, none are left."""
+    if not rows.width:
+        return frame.clear()
+    return frame.join(rows, on=rows.columns, how="anti", nulls_equal=True) if rows.height else frame
 
 
 class LocalKernel:
@@ -37,10 +83,7 @@ class LocalKernel:
         self.view, self.plan, self._cut = view, Plan(view), cut
         self.streams: dict[str, Stream] = {source.name: source for source in view.input.sources}
         self.trackers = {n: Tracker(s.watermark) for n, s in self.streams.items() if s.watermark is not None}
-        self.live = pl.DataFrame(schema=self.plan.state_schema)
-        self.final = pl.DataFrame(schema=self.plan.value_schema)
-        self.ghosts = pl.DataFrame(schema=self.plan.ghost_schema)
-        self.seen = pl.DataFrame(schema={**self.plan.key_types, "__seen": pl.Int64()})
+        self.state = Memory(self.plan)
         self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
         self.time = ViewTime(self.trackers)
 
@@ -64,49 +107,25 @@ class LocalKernel:
             self._refuse_late(part.late, events, refused)
             self._refuse_dead(part.dead, events, refused)
         time = Time(before, self.time.watermark, commit.now, self.time.reached)
-        panes = self.step([part.deltas for part in reduced], time, lambda late: self._refuse_late(late, events, refused))
+        change = self.step([part.deltas for part in reduced], time)
+        self._refuse_late(change.late, events, refused)
         for name in self.ids:
             if name in self.trackers:
                 self.ids[name] = forget(self.streams[name], self.ids[name], self.trackers[name].watermark)
-        return self._as_panes(panes), refused
+        return self._as_panes(change.panes), refused
 
-    def step(
-        self, deltas: list[pl.DataFrame], time: Time, refuse: Callable[[pl.DataFrame], None] = lambda late: None
-    ) -> pl.DataFrame:
-        """Merges the deltas of a commit into the state and fires; returns the panes."""
-        plan, live = self.plan, self.live
-        by = [*plan.keys, START, END]
-        touched = live.clear()
-        rows = touched
-        ghosts = self.ghosts.clear()
-        if deltas:
-            combined = combine(plan, deltas)
-            if isinstance(self.view.windows, Counted):
-                combined, counts = number(plan, combined, self.seen)
-                self.seen = pl.concat([_anti(self.seen, counts, plan.keys), counts])
-            windowed = widen(plan, combined, time.before)
-            where = plan.keys if plan.merging else by
-            touched, live = _split(live, windowed, where)
-            ghosts, self.ghosts = _split(self.ghosts, windowed, plan.keys) if plan.merging else (ghosts, self.ghosts)
-            merged = merge(plan, windowed, touched, ghosts, time.before, time.now)
-            refuse(merged.late)
-            rows, ghosts = merged.rows.select(*plan.state_schema), merged.ghosts
-        waking = live.filter(due(plan, time))
-        if waking.height:
-            live = live.filter(~due(plan, time))
-            rows = pl.concat([rows, waking])
-            woken, self.ghosts = _split(self.ghosts, waking, plan.keys) if plan.merging else (ghosts.clear(), self.ghosts)
-            ghosts = pl.concat([ghosts, woken])
-        fired = fire(plan, rows, ghosts, time)
-        self.live = pl.concat([live, fired.live])
-        self.ghosts = pl.concat([self.ghosts, fired.ghosts])
-        self.final = pl.concat([self.final, fired.closed.select(*plan.value_schema)])
-        return fired.panes
+    def step(self, deltas: Sequence[pl.DataFrame], time: Time) -> Change:
+        """Merges a commit's deltas into the state in memory, and fires."""
+        change = step(self.plan, deltas, self.state, time)
+        self.state.apply(change)
+        return change
 
     def _admit(
         self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Refused]
     ) -> tuple[pl.DataFrame, Observation]:
-        frame = events_frame(stream, [e for e in commit.events if e.stream == stream.name], self.plan.sources[stream.name])
+        frame = events_frame(
+            stream, [e for e in commit.events if e.stream == stream.name], self.plan.sources[stream.name]
+        )
         tracker = self.trackers.get(stream.name)
         admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
         self._refuse_dead(admitted.dead, events, refused)
@@ -144,8 +163,8 @@ class LocalKernel:
         columns = list(self.plan.value_schema)
         rows = pl.concat(
             [
-                self.live.select(columns).with_columns(pl.lit(False).alias("final")),
-                self.final.with_columns(pl.lit(True).alias("final")),
+                self.state.live.select(columns).with_columns(pl.lit(False).alias("final")),
+                self.state.final.with_columns(pl.lit(True).alias("final")),
             ]
         )
         if self.view.signed:
@@ -154,9 +173,7 @@ class LocalKernel:
         shown = rows.select(*self.plan.keys, START, END, "final").with_columns(values)
         shown = shown.sort([*self.plan.keys, START, END])
         keys, windows, values_of = self._rows_of(shown)
-        return [
-            TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values_of, shown["final"], strict=True)
-        ]
+        return [TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values_of, shown["final"], strict=True)]
 
     def _as_panes(self, frame: pl.DataFrame) -> list[Pane]:
         keys, windows, values = self._rows_of(frame)
@@ -176,7 +193,7 @@ class LocalKernel:
         """The kernel as a restarted process would find it: everything goes through bytes."""
         other = LocalKernel(self.view, self._cut)
         for name in ("live", "final", "ghosts", "seen"):
-            setattr(other, name, _through_bytes(getattr(self, name)))
+            setattr(other.state, name, _through_bytes(getattr(self.state, name)))
         other.ids = {name: _through_bytes(frame) for name, frame in self.ids.items()}
         other.trackers = {n: Tracker.restore(t.definition, t.snapshot()) for n, t in self.trackers.items()}
         other.time = ViewTime(other.trackers, self.time.watermark)
@@ -187,9 +204,9 @@ def check_local(view: View) -> None:
     """Refuses a view that only Spark can evaluate, and says which part of it."""
     plan = Plan(view)
     for branch in plan.branches:
-        for step in branch.steps:
-            if isinstance(step, Transform):
-                raise DefinitionError(f"{step.label} is DataFrame code", hint="run it with engine='spark'")
+        for part in branch.steps:
+            if isinstance(part, Transform):
+                raise DefinitionError(f"{part.label} is DataFrame code", hint="run it with engine='spark'")
     for text in view.expressions:
         outside = view.bound(text).outside
         if outside:
@@ -229,25 +246,8 @@ def _id_schema(stream: Stream) -> dict[str, pl.DataType]:
     return {"__id": dtype(bind(stream.id, stream.schema).type or "string"), "__at": pl.Int64()}
 
 
-def _split(frame: pl.DataFrame, by: pl.DataFrame, on: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows that match, and the rest. Without columns to match on, all do."""
-    if not on:
-        return frame, frame.clear()
-    keys = by.select(on).unique()
-    return (
-        frame.join(keys, on=on, how="semi", nulls_equal=True),
-        frame.join(keys, on=on, how="anti", nulls_equal=True),
-    )
-
-
-def _anti(frame: pl.DataFrame, by: pl.DataFrame, on: list[str]) -> pl.DataFrame:
-    return _split(frame, by, on)[1]
-
-
 def _through_bytes(frame: pl.DataFrame) -> pl.DataFrame:
     buffer = io.BytesIO()
     frame.write_ipc(buffer)
     buffer.seek(0)
     return pl.read_ipc(buffer).select(frame.columns)
-
-

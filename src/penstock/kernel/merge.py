@@ -72,7 +72,7 @@ def widen(plan: Plan, deltas: pl.DataFrame, before: Instant) -> pl.DataFrame:
 def merge(
     plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame, ghosts: pl.DataFrame, before: Instant, now: Instant
 ) -> Merged:
-    """The touched windows with the deltas in them. Merging windows: `touched` and `ghosts` hold all of the deltas' keys."""
+    """The touched windows with the deltas in them. Where windows merge, `touched` and `ghosts` hold all of a key."""
     late = nothing(late_schema())
     if plan.merging:
         deltas, touched, ghosts, late = _absorb(plan, deltas, touched, ghosts, before)
@@ -89,9 +89,7 @@ def _stack(plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame) -> pl.LazyFr
     if isinstance(plan.view.windows, Counted):
         fresh.append(pl.col("__n").alias("__elements"))
     for part, waiting in zip(plan.aggregates, plan.pending, strict=False):
-        fresh += [
-            pl.col(name).alias(other) for name, other in zip(part.columns.fields, waiting.fields, strict=True)
-        ]
+        fresh += [pl.col(name).alias(other) for name, other in zip(part.columns.fields, waiting.fields, strict=True)]
     known = {*deltas.columns, *(column.meta.output_name() for column in fresh)}
     fresh += [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in known]
     columns = [*plan.state_schema, "__n", "__stored"]

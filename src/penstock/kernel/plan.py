@@ -165,7 +165,7 @@ class Plan:
 
     @cached_property
     def ghost_schema(self) -> dict[str, pl.DataType]:
-        """Panes that stand for windows that were absorbed by another, its owner, which takes them back when it fires."""
+        """Panes that stand for windows that another has absorbed: its owner, which takes them back when it fires."""
         schema = {**self.key_types, START: pl.Int64(), END: pl.Int64(), OWNER_START: pl.Int64(), OWNER_END: pl.Int64()}
         return {**schema, "__shown": pl.Int64()} | {shown(p.columns.name): p.columns.result for p in self.aggregates}
 

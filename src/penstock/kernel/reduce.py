@@ -14,7 +14,6 @@ from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, dead_schema, elements
 from penstock.kernel.plan import END, POSITION, START, Plan, nothing, settle
 from penstock.model.time import BEGINNING, Instant
-from penstock.model.windows.calendar import EARLIEST, LATEST, OUTSIDE
 from penstock.model.windows import (
     Aligned,
     Assigned,
@@ -25,6 +24,7 @@ from penstock.model.windows import (
     Interval,
     Session,
 )
+from penstock.model.windows.calendar import EARLIEST, LATEST, OUTSIDE
 
 
 def late_schema() -> dict[str, pl.DataType]:
@@ -43,7 +43,9 @@ class Reduced:
 
 def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
     """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
-    found = [_reduce_branch(plan, elements(plan, b, frame), watermark) for b in plan.branches if b.source.name == source]
+    found = [
+        _reduce_branch(plan, elements(plan, b, frame), watermark) for b in plan.branches if b.source.name == source
+    ]
     if len(found) == 1:
         return found[0]
     return Reduced(

@@ -197,7 +197,8 @@ class Sharing:
         for i, cluster in enumerate(self.clusters):
             base = cluster.combine([batch.bases[i] for batch in batches])
             queries += [
-                cluster.unfold(base, plan, watermarks[n]) for n, plan in zip(cluster.numbers, cluster.plans, strict=True)
+                cluster.unfold(base, plan, watermarks[n])
+                for n, plan in zip(cluster.numbers, cluster.plans, strict=True)
             ]
             order += cluster.numbers
         for number, frame in zip(order, pl.collect_all(queries), strict=True):

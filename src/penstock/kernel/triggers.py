@@ -406,9 +406,7 @@ def _where(condition: pl.Expr, updates: Updates, otherwise: Updates | None = Non
     """`updates` where the condition holds, elsewhere `otherwise`, and what neither names stays as it is."""
     rest = otherwise or {}
     return {
-        name: pl.when(condition)
-        .then(updates.get(name, pl.col(name)))
-        .otherwise(rest.get(name, pl.col(name)))
+        name: pl.when(condition).then(updates.get(name, pl.col(name))).otherwise(rest.get(name, pl.col(name)))
         for name in {**updates, **rest}
     }
 

@@ -28,7 +28,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit's input. `fixed` holds watermarks set from outside; `caught_up` says that the logs are read to their end."""
+    """One commit's input. `fixed`: watermarks set from outside; `caught_up`: the logs are read to their end."""
 
     now: Instant
     events: tuple[Event, ...] = ()

@@ -115,7 +115,9 @@ class Stream(Flow):
 
     def __post_init__(self) -> None:
         if not valid_name(self.name):
-            raise DefinitionError(f"«{self.name}» cannot be a stream's name", hint="use letters, digits and underscores")
+            raise DefinitionError(
+                f"«{self.name}» cannot be a stream's name", hint="use letters, digits and underscores"
+            )
         for column in self.schema.names:
             if column.startswith("__"):
                 raise DefinitionError(f"«{column}»: names that start with two underscores are Penstock's own")
@@ -123,7 +125,8 @@ class Stream(Flow):
             _expect(bind(self.event_time, self.schema), "timestamp", "event_time")
         if self.watermark is not None and self.event_time is None:
             raise DefinitionError(
-                f"the stream «{self.name}» has a watermark and no event time", hint="say event_time='a timestamp column'"
+                f"the stream «{self.name}» has a watermark and no event time",
+                hint="say event_time='a timestamp'",
             )
         if isinstance(self.watermark, Punctuated):
             _expect(bind(self.watermark.mark, self.schema), "timestamp", "ps.punctuated")
@@ -132,7 +135,9 @@ class Stream(Flow):
         if self.sign is not None:
             bound = bind(self.sign, self.schema)
             if bound.type is not None and not is_integer(bound.type):
-                raise DefinitionError(f"sign={self.sign!r} is {bound.type}", hint="give a column of whole numbers, +1 or -1")
+                raise DefinitionError(
+                    f"sign={self.sign!r} is {bound.type}", hint="give a column of whole numbers, +1 or -1"
+                )
 
     @property
     def inputs(self) -> tuple[Flow, ...]:

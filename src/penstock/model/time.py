@@ -44,7 +44,9 @@ def duration(value: str | int | timedelta) -> Duration:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise DefinitionError(f"not a duration: {value!r}", hint="write for example «10 seconds» or timedelta(seconds=10)")
+        raise DefinitionError(
+            f"not a duration: {value!r}", hint="write for example «10 seconds» or timedelta(seconds=10)"
+        )
     text, at, total = value.strip().lower(), 0, 0
     while at < len(text) or not text:
         part = _PART.match(text, at)
@@ -90,7 +92,7 @@ def show_duration(micros: Duration) -> str:
 
 
 def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
-    """An instant from ISO text, a datetime (naive means UTC), a date, or microseconds; «12:00:05» is a time on `day`."""
+    """An instant from ISO text, a datetime (naive means UTC), a date, or microseconds; «12:00:05» is on `day`."""
     if isinstance(value, bool):
         raise DefinitionError(f"not an instant: {value!r}")
     if isinstance(value, int):
@@ -104,7 +106,9 @@ def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
                 return day + (clock - _EPOCH) // timedelta(microseconds=1)
             value = datetime.fromisoformat(text)
         except ValueError:
-            raise DefinitionError(f"not an instant: «{text}»", hint="write for example «2024-05-01T12:00:00Z»") from None
+            raise DefinitionError(
+                f"not an instant: «{text}»", hint="write for example «2024-05-01T12:00:00Z»"
+            ) from None
     if not isinstance(value, datetime):
         if not isinstance(value, date):
             raise DefinitionError(f"not an instant: {value!r}", hint="give ISO text, a datetime or microseconds")
@@ -129,6 +133,8 @@ def show_instant(micros: Instant) -> str:
         text = to_datetime(micros).isoformat()
     except OverflowError:
         return f"{micros} µs"
-    return re.sub(r"(\.\d*?)0+$", r"\1", text.removesuffix("+00:00")).removesuffix(".") + "Z" if "." in text else (
-        text.removesuffix("+00:00") + "Z"
+    return (
+        re.sub(r"(\.\d*?)0+$", r"\1", text.removesuffix("+00:00")).removesuffix(".") + "Z"
+        if "." in text
+        else (text.removesuffix("+00:00") + "Z")
     )

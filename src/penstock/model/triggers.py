@@ -327,9 +327,7 @@ class Several(Trigger):
         return tuple((part.start(moment), False) for part in self.several)
 
     def add(self, state: State, elements: int, moment: Moment) -> State:
-        return tuple(
-            (part.add(s, elements, moment), done) for part, (s, done) in zip(self.several, state, strict=True)
-        )
+        return tuple((part.add(s, elements, moment), done) for part, (s, done) in zip(self.several, state, strict=True))
 
     def merge(self, states: Sequence[State], moment: Moment) -> State:
         return tuple(
@@ -493,7 +491,9 @@ def _refuse_never(trigger: Trigger) -> None:
 
 def _triggers(name: str, parts: tuple[Trigger, ...]) -> tuple[Trigger, ...]:
     if not parts or not all(isinstance(part, Trigger) for part in parts):
-        raise DefinitionError(f"ps.{name}(…) takes triggers", hint="for example ps.after_count(100), ps.every('1 minute')")
+        raise DefinitionError(
+            f"ps.{name}(…) takes triggers", hint="for example ps.after_count(100), ps.every('1 minute')"
+        )
     return parts
 
 
@@ -510,7 +510,9 @@ def on_time(*, early: Trigger | None = None, late: Trigger | None = None, unchan
     if unchanged not in ("fire", "skip"):
         raise DefinitionError(f"unchanged={unchanged!r}", hint="write unchanged='fire' or unchanged='skip'")
     return OnTime(
-        Never() if early is None else _unrepeated(early), AfterCount(1) if late is None else _unrepeated(late), unchanged
+        Never() if early is None else _unrepeated(early),
+        AfterCount(1) if late is None else _unrepeated(late),
+        unchanged,
     )
 
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from penstock.errors import DefinitionError
@@ -36,12 +36,14 @@ class Grouped:
 
     input: Flow
     keys: Named
-    windows: Window = Global()
+    windows: Window = field(default_factory=Global)
 
     def window(self, window: Window) -> Grouped:
         """*Where* in event time."""
         if not isinstance(window, Window):
-            raise DefinitionError(f"not a window: {window!r}", hint="for example ps.fixed('1 minute') or ps.session('30 minutes')")
+            raise DefinitionError(
+                f"not a window: {window!r}", hint="for example ps.fixed('1 minute') or ps.session('30 minutes')"
+            )
         return replace(self, windows=window)
 
     def agg(self, **aggregates: Aggregate) -> View:
@@ -72,7 +74,9 @@ class View:
     def trigger(self, trigger: Trigger) -> View:
         """*When* panes fire. Default: `on_time()`, or `each()` for a global window."""
         if not isinstance(trigger, Trigger):
-            raise DefinitionError(f"not a trigger: {trigger!r}", hint="for example ps.on_time(early=ps.every('10 seconds'))")
+            raise DefinitionError(
+                f"not a trigger: {trigger!r}", hint="for example ps.on_time(early=ps.every('10 seconds'))"
+            )
         return replace(self, firing=trigger)
 
     def discarding(self) -> View:
@@ -157,7 +161,9 @@ def check(view: View) -> None:
     percentile = all(isinstance(source.watermark, Percentile) for source in view.input.sources)
     view.firing.check(view.windows, percentile)
     if view.accumulation not in ACCUMULATIONS:
-        raise DefinitionError(f"unknown accumulation {view.accumulation!r}", detail=f"there are: {', '.join(ACCUMULATIONS)}")
+        raise DefinitionError(
+            f"unknown accumulation {view.accumulation!r}", detail=f"there are: {', '.join(ACCUMULATIONS)}"
+        )
     if view.signed:
         if view.accumulation == "discarding":
             raise DefinitionError(

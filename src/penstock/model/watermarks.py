@@ -179,9 +179,7 @@ class Tracker:
     def _estimate(self, now: Instant, caught_up: bool) -> Instant:
         marks = {number: self._mark(p) for number, p in self._partitions.items()}
         active = [
-            marks[number]
-            for number, p in self._partitions.items()
-            if not (caught_up and self._is_idle(p.active, now))
+            marks[number] for number, p in self._partitions.items() if not (caught_up and self._is_idle(p.active, now))
         ]
         if active:
             return min(active)
@@ -251,9 +249,7 @@ class ViewTime:
     def advance(self, observed: Mapping[str, Observation], commit: Commit) -> None:
         """Moves the streams' watermarks by what a commit showed, by the clock, and by what was set from outside."""
         for name, tracker in self.trackers.items():
-            tracker.advance(
-                observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name)
-            )
+            tracker.advance(observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name))
         self._heard = [t for t in self.trackers.values() if not t.left_out(commit.now, commit.caught_up)]
         self.watermark = max(self.watermark, min((t.watermark for t in self._heard), default=BEGINNING))
 

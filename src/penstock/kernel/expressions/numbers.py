@@ -156,15 +156,28 @@ def _to_bigint(call: Call, rounded: pl.Expr) -> Outcome:
 
 
 def _round(call: Call, value: pl.Expr, _: pl.Expr) -> pl.Expr:
-    """Half away from zero, of the decimal text of the double: the middle is compared as the double nearest to it."""
+    """Half away from zero, of the decimal text of the double.
+
+    Up to 15 digits, the middle between two results is a decimal with a double of its own, and comparing with that is
+    enough. With 18 digits before the place, there is nothing to round. Only between the two the text is really made.
+    """
     places = _whole(call.args[1])
     assert places is not None
     scale = pl.lit(10.0**places)
-    below = (value.abs() * scale).floor()
+    size = value.abs() * scale
+    below = size.floor()
     up = value.abs() >= exact_divide(below + 0.5, scale)
     rounded = exact_divide(below + up.cast(pl.Float64), scale)
     signed = pl.when((value < 0) & (rounded != 0)).then(-rounded).otherwise(rounded)
-    return pl.when(value.abs() * scale < 2.0**52).then(signed).otherwise(value)
+    long = pl.when((size >= 1e14) & (size < 1e18)).then(value).otherwise(None)
+    return pl.when(size < 1e14).then(signed).otherwise(pl.coalesce(_round_text(long, places), value))
+
+
+def _round_text(value: pl.Expr, places: int) -> pl.Expr:
+    digits = value.cast(pl.String).str.to_decimal(scale=places + 4).to_physical()
+    size = (digits.abs() + 5_000) // 10_000
+    signed = pl.when(digits < 0).then(size * -1).otherwise(size)
+    return signed.reinterpret(dtype=pl.Decimal(38, places)).cast(pl.String).cast(pl.Float64)
 
 
 def _positive_only(value: pl.Expr, result: pl.Expr) -> pl.Expr:

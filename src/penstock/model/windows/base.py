@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Window(ABC):
+class Window:
     """A kind of window, as a value: compares by content, and prints as its own constructor."""
 
     @property
@@ -60,7 +60,7 @@ class Window(ABC):
 
 
 @dataclass(frozen=True)
-class Aligned(Window):
+class Aligned(Window, ABC):
     """Windows that depend on the event time alone."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Aligned(Window):
 
 
 @dataclass(frozen=True)
-class Assigned(Window):
+class Assigned(Window, ABC):
     """Windows that a function of the row names."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Assigned(Window):
 
 
 @dataclass(frozen=True)
-class Merging(Window):
+class Merging(Window, ABC):
     """Windows that grow together: each element opens one, those of a key that belong together become their span."""
 
     @abstractmethod

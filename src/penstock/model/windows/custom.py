@@ -17,6 +17,7 @@ from penstock.model.time import Instant, to_datetime
 from penstock.model.windows.base import Assigned, Interval
 from penstock.model.windows.session import Bounds, checked_interval
 
+
 @dataclass(frozen=True, repr=False)
 class Custom(Assigned):
     """Windows named by a function of the event time and of some of the row's values."""

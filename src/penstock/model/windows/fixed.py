@@ -61,7 +61,9 @@ class Sliding(Aligned):
 
     def windows_of(self, slice_: Interval) -> tuple[Interval, ...]:
         last = _floor(slice_.start, self.every, self.offset)
-        count = (slice_.start - last + self.size - 1) // self.every  # the window before the oldest that still reaches us
+        count = (
+            slice_.start - last + self.size - 1
+        ) // self.every  # the window before the oldest that still reaches us
         starts = range(last - count * self.every, last + 1, self.every)
         return tuple(Interval(s, s + self.size) for s in starts if s + self.size > slice_.start)
 

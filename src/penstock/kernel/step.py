@@ -1,0 +1,85 @@
+"""One commit of one view: deltas in, changed state and panes out. The same wherever the state is kept.
+
+The state is asked for just the rows that the deltas touch and those that time has made due; what comes back says which
+stored rows are replaced, so that a store can write it in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from penstock.kernel.fire import Time, fire
+from penstock.kernel.merge import merge, number, widen
+from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.reduce import combine, late_schema
+from penstock.model.windows import Counted
+
+
+class State(Protocol):
+    """Where a view's open windows are kept. Frames have the plan's schemas."""
+
+    def at(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """The stored rows of these windows (keys, `__start`, `__end`)."""
+
+    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """All stored rows of these keys. Without key columns: all rows."""
+
+    def ghosts_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """The ghosts of these keys."""
+
+    def seen_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """How many elements these keys had, for count windows: the keys and `__seen`."""
+
+    def due(self, time: Time) -> pl.DataFrame:
+        """The stored rows that time alone may have made ready (`kernel.fire.due`); more do no harm."""
+
+
+@dataclass
+class Change:
+    """What a commit does to a view's state."""
+
+    taken: pl.DataFrame  # stored rows (keys, start, end) that the others replace
+    live: pl.DataFrame
+    closed: pl.DataFrame
+    panes: pl.DataFrame
+    late: pl.DataFrame  # positions of elements that only the merge could tell to be late
+    ghosts_taken: pl.DataFrame  # by keys, start, end and index
+    ghosts: pl.DataFrame
+    seen: pl.DataFrame
+
+
+def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time) -> Change:
+    """Merges a commit's deltas into the state and judges every trigger that may be ready."""
+    by = [*plan.keys, START, END]
+    rows = taken = nothing(plan.state_schema)
+    ghosts = old_ghosts = nothing(plan.ghost_schema)
+    seen = nothing({**plan.key_types, "__seen": pl.Int64()})
+    late = nothing(late_schema())
+    if deltas:
+        combined = combine(plan, list(deltas))
+        if isinstance(plan.view.windows, Counted):
+            combined, seen = number(plan, combined, state.seen_of(combined.select(plan.keys).unique()))
+        windowed = widen(plan, combined, time.before)
+        if plan.merging:
+            keys = windowed.select(plan.keys).unique()
+            taken, old_ghosts = state.of(keys), state.ghosts_of(keys)
+        else:
+            taken = state.at(windowed.select(by).unique())
+        merged = merge(plan, windowed, taken, old_ghosts, time.before, time.now)
+        rows, ghosts, late = merged.rows.select(*plan.state_schema), merged.ghosts, merged.late
+    waking = state.due(time)
+    if taken.height:
+        waking = waking.join(taken.select(by), on=by, how="anti", nulls_equal=True)
+    if waking.height:
+        rows, taken = pl.concat([rows, waking]), pl.concat([taken, waking])
+        if plan.merging and plan.retracting:
+            more = state.ghosts_of(waking.select(plan.keys).unique())
+            more = more.join(old_ghosts, on=[*by, "__shown"], how="anti", nulls_equal=True)
+            ghosts, old_ghosts = pl.concat([ghosts, more]), pl.concat([old_ghosts, more])
+    fired = fire(plan, rows, ghosts, time)
+    gone = old_ghosts.select(*by, "__shown")
+    return Change(taken.select(by), fired.live, fired.closed, fired.panes, late, gone, fired.ghosts, seen)
