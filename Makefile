@@ -17,10 +17,10 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 deep: $(STAMP) ## the long random runs
-	PENSTOCK_DEEP=1 $(BIN)/python -m pytest $(ARGS)
+	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

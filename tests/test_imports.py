@@ -14,9 +14,13 @@ ALLOWED = {
     "errors": set(),
     "model": set(),
     "kernel": {"model"},
+    "logs": {"model", "kernel"},
+    "store": {"model", "kernel"},
+    "engine": {"model", "kernel", "logs", "store"},
+    "app": {"model", "logs", "engine"},
     "testing": {"model", "kernel"},
     "transcripts": {"model", "kernel", "testing", ""},
-    "": {"model"},
+    "": {"app", "model", "logs"},
 }
 #: Libraries that a part must do without.
 FORBIDDEN = {

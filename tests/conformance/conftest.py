@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from penstock.engine.session import ensure_java
+from penstock.errors import PenstockError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in one process, where tests run in several: they share one session."""
+    for item in items:
+        if "conformance" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def _without(what: str) -> NoReturn:
@@ -27,8 +36,10 @@ def spark() -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         _without("pyspark is not installed")
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        _without("there is no Java")
+    try:
+        ensure_java()
+    except PenstockError as error:
+        _without(error.message)
     session = (
         SparkSession.builder.master("local[2]")
         .appName("penstock-conformance")

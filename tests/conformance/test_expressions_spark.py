@@ -1,7 +1,7 @@
 """Spark SQL is the truth: every expression of the subset, on edge values, as Spark, the model and the kernel see it.
 
 Spark wraps each expression in its own TryEval, so that one job evaluates many expressions on many rows, also those that
-fail: the answer is a struct with the value, and null where the evaluation failed.
+fail: the answer is an array of one value, and null where the evaluation failed.
 """
 
 from __future__ import annotations
@@ -186,10 +186,10 @@ class Truth:
         columns = []
         for at, bound in enumerate(bounds):
             plain = {"date": "unix_date({})", "timestamp": "unix_micros({})"}.get(str(bound.type), "{}")
-            tree = parser.parseExpression(f"struct({plain.format(bound.text)} AS v)")
+            tree = parser.parseExpression(f"array({plain.format(bound.text)})")
             columns.append(Column(utils.column(catalyst.TryEval(tree))).alias(f"x{at}"))
-        rows = sorted(self.table.select(functions.col("row_id"), *columns).collect(), key=lambda row: int(row[0]))
-        return [[FAILS if row[at + 1] is None else row[at + 1][0] for row in rows] for at in range(len(bounds))]
+        found = self.table.select(functions.col("row_id"), *columns).toArrow().sort_by("row_id")
+        return [[FAILS if cell is None else cell[0] for cell in column.to_pylist()] for column in found.columns[1:]]
 
     def differences(self, bounds: Sequence[Bound]) -> Iterator[str]:
         """One line for each expression on which the three do not agree, with the first such row."""

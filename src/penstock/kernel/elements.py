@@ -11,9 +11,10 @@ from functools import lru_cache
 import polars as pl
 
 from penstock.errors import RowError
+from penstock.kernel.aggregates.base import canonical
 from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.expressions import Compiled, compile
-from penstock.kernel.plan import POSITION, Plan, normalised, nothing
+from penstock.kernel.plan import POSITION, Plan, nothing
 from penstock.model.expressions import bind
 from penstock.model.naming import failing_rows
 from penstock.model.stream import Branch, Select, Where, WithTime
@@ -85,7 +86,8 @@ class _Walk:
 
 def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
     """The elements that a branch makes of admitted events (rows of the stream with `__at` and their position)."""
-    walk = _Walk(frame.lazy(), branch.source.schema)
+    number = pl.lit(plan.sources[branch.source.name], pl.Int32).alias("__source")
+    walk = _Walk(frame.lazy().with_columns(number), branch.source.schema)
     if branch.source.sign is not None:
         sign = walk.compile(branch.source.sign)
         wrong = pl.when(sign.value.is_in([1, -1]).fill_null(False).not_()).then(pl.lit("the sign must be +1 or -1"))
@@ -132,7 +134,7 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
         frame = collected.lazy()
     good = frame.select(
         *(name for name in walk.hidden if name != "__error"),
-        *(normalised(keys[name].value, plan.key_types[name]).alias(name) for name in plan.keys),
+        *(canonical(keys[name].value, plan.key_names[name]).alias(name) for name in plan.keys),
         *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
     )
     for part in plan.aggregates:

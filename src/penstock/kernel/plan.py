@@ -45,6 +45,10 @@ class Plan:
     view: View
     inputs: dict[str, str] = field(init=False)  # SQL text → element column, for windows and aggregates
 
+    def __getstate__(self) -> dict[str, object]:
+        """A plan travels as its definition; what is compiled is compiled again where it arrives."""
+        return {"view": self.view, "inputs": self.inputs}
+
     def __post_init__(self) -> None:
         found: dict[str, str] = {}
         for number, text in enumerate(self.view.windows.inputs):
@@ -61,8 +65,13 @@ class Plan:
         return [name for name, _ in self.view.keys]
 
     @cached_property
+    def key_names(self) -> dict[str, str]:
+        """The keys' types, in Spark's words."""
+        return {name: self.view.bound(text).type or "string" for name, text in self.view.keys}
+
+    @cached_property
     def key_types(self) -> dict[str, pl.DataType]:
-        return {name: dtype(self.view.bound(text).type or "string") for name, text in self.view.keys}
+        return {name: dtype(kind) for name, kind in self.key_names.items()}
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -192,11 +201,6 @@ def pending(name: str) -> str:
 def shown(name: str) -> str:
     """The column with the value that the standing pane shows."""
     return f"shown:{name}"
-
-
-def normalised(expression: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """A key as Spark groups it: −0.0 is 0.0."""
-    return expression + 0.0 if kind in (pl.Float32, pl.Float64) else expression
 
 
 def settle(frame: pl.DataFrame, parts: Iterable[Columns]) -> pl.DataFrame:

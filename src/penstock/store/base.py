@@ -1,0 +1,168 @@
+"""What a store is: where an app's state lives between commits, and how one commit is written.
+
+Only the kernel merges: a store hands out rows and replaces rows, and never adds partial states.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import polars as pl
+
+from penstock.errors import PenstockError
+from penstock.kernel.plan import Plan
+from penstock.kernel.step import Change, State
+from penstock.model.time import Instant
+
+Kind: TypeAlias = Literal["epoch", "tick"]
+#: The kinds of refused rows.
+REFUSALS: Final = ("late", "duplicate", "dead")
+
+#: The columns of refused rows. `view` is null where the stream itself refused; `row` is the raw row as JSON; `missed`
+#: of its `windows` had closed (frames may leave these two out).
+REFUSED: Final[dict[str, pl.DataType]] = {
+    "stream": pl.String(), "view": pl.String(), "partition": pl.Int32(), "offset": pl.Int64(), "at": pl.Int64(),
+    "reason": pl.String(), "row": pl.String(), "missed": pl.Int64(), "windows": pl.Int64(),
+}  # fmt: skip
+
+#: The columns of panes to deliver. `id` counts all panes of the store from 1; `key` and `values` are JSON objects;
+#: `start` and `end` are instants, or numbers of elements in count windows.
+PANES: Final[dict[str, pl.DataType]] = {
+    "id": pl.Int64(), "commit": pl.Int64(), "ordinal": pl.Int64(), "view": pl.String(), "key": pl.String(),
+    "start": pl.Int64(), "end": pl.Int64(), "values": pl.String(), "kind": pl.String(), "timing": pl.String(),
+    "index": pl.Int64(), "final": pl.Boolean(),
+}  # fmt: skip
+
+
+class StoreError(PenstockError):
+    """The store cannot be read or written, or holds something else than the app expects."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last epoch of a query (one checkpoint of Spark's) that the store holds."""
+
+    commit: int
+    query: str
+    epoch: int
+    offsets: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A commit as the store remembers it."""
+
+    number: int
+    kind: Kind
+    query: str | None
+    epoch: int | None
+    offsets: str | None
+    now: Instant
+    panes: int
+    timings: str
+
+
+@dataclass
+class Commit:
+    """All that one commit writes.
+
+    `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
+    windows ended before an instant. `counters` are added to; everything else replaces what was there.
+    """
+
+    kind: Kind
+    now: Instant
+    query: str | None = None
+    epoch: int | None = None
+    offsets: str | None = None
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    view_times: Mapping[str, Instant] = field(default_factory=dict)
+    trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refused: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    new_ids: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    forget_ids: Mapping[str, Instant] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    expire: Mapping[str, Instant] = field(default_factory=dict)
+    deliver: Collection[str] | None = None
+    timings: str = "{}"
+
+
+class Store(ABC):
+    """The state of one app. One process writes, after `lock`; everything that is read was committed."""
+
+    token: int = 0
+
+    @abstractmethod
+    def lock(self) -> int:
+        """Makes this process the only writer; the token tells it apart from earlier ones."""
+
+    @abstractmethod
+    def prepare(self, views: Mapping[str, Plan]) -> None:
+        """Makes the tables that are missing, and checks that those that exist hold the state of these definitions."""
+
+    @abstractmethod
+    def drop(self, view: str) -> None:
+        """Removes a view with its state."""
+
+    @abstractmethod
+    def state(self, view: str) -> State:
+        """A view's open windows, for the kernel."""
+
+    @abstractmethod
+    def commit(self, record: Commit) -> int:
+        """Writes a commit, whole or not at all; its number (1, 2, 3 … without gaps)."""
+
+    @abstractmethod
+    def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
+        """Which of these ids (column `__id`) are known: `__id`, `__at`."""
+
+    @abstractmethod
+    def delivered(self, sink: str, position: int) -> None:
+        """A sink has all panes up to this id."""
+
+    @abstractmethod
+    def trim_outbox(self, through: int) -> int:
+        """Removes the panes up to this id; how many they were."""
+
+    @abstractmethod
+    def views(self) -> dict[str, str]:
+        """The definition of each view, as text."""
+
+    @abstractmethod
+    def progress(self, query: str) -> Progress | None:
+        """The last epoch of a query that was committed."""
+
+    @abstractmethod
+    def last(self) -> Summary | None:
+        """The newest commit."""
+
+    @abstractmethod
+    def trackers(self) -> dict[str, dict[str, Any]]:
+        """What each stream's watermark tracker has saved."""
+
+    @abstractmethod
+    def view_times(self) -> dict[str, Instant]:
+        """Each view's watermark, where it has one."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """The counters, by name."""
+
+    @abstractmethod
+    def panes(self, after: int, limit: int) -> pl.DataFrame:
+        """The panes with an id above `after`, in order, at most `limit` (columns: PANES)."""
+
+    @abstractmethod
+    def position(self, sink: str) -> int:
+        """The id of the last pane that a sink has; 0 before the first."""
+
+    @abstractmethod
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
+        """The answer to a question in the store's SQL. It sees what was committed, and cannot write."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives the lock back."""

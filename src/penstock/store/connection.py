@@ -1,0 +1,142 @@
+"""A connection to SQLite through ADBC: frames in, frames out, and errors that say what to do.
+
+Two things about ADBC decide how this is written. A cursor that stays open keeps its transaction open, so none outlives
+a call. And the type of a column is guessed from the first batch of rows, so all rows are one batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi as adbc
+import polars as pl
+
+from penstock.store.base import StoreError
+
+_ONE_BATCH: Final = {"adbc.sqlite.query.batch_rows": 1 << 30}
+_WRITING: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -262144",  # 256 MB
+    "PRAGMA wal_autocheckpoint = 16384",  # pages, 64 MB: a large commit is not copied twice at once
+)
+
+
+class Connection:
+    """One connection. A writing one is always in a transaction, which begins with its first statement."""
+
+    def __init__(self, path: Path, *, writes: bool = False, immutable: bool = False) -> None:
+        self.path, self.writes = path, writes
+        self._mode = "rwc" if writes else "ro&immutable=1" if immutable else "ro"
+        self._connect()
+
+    def _connect(self) -> None:
+        with self._explained():
+            # The driver's own commit does nothing on a connection opened in autocommit mode, so we call ADBC's.
+            self._adbc = adbc.connect(f"file:{quote(str(self.path.absolute()))}?mode={self._mode}", autocommit=True)
+            try:
+                self._set_up()
+            except BaseException:
+                self._adbc.close()
+                raise
+
+    def _set_up(self) -> None:
+        self.run("PRAGMA busy_timeout = 10000")
+        for pragma in _WRITING if self.writes else ("PRAGMA query_only = 1", "PRAGMA cache_size = -65536"):
+            self.run(pragma)
+        if self.writes:
+            self._adbc.adbc_connection.set_autocommit(False)
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
+        """The rows that a statement gives."""
+        return self._fetch(sql, tuple(parameters))
+
+    def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows that a statement gives for each row of the frame, bound to its parameters in order.
+
+        No rows ask for nothing, and give a frame without columns: ADBC crashes on an empty batch.
+        """
+        return self._fetch(sql, frame.rechunk().to_arrow()) if frame.height else pl.DataFrame()
+
+    def _fetch(self, sql: str, parameters: Any) -> pl.DataFrame:
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.adbc_statement.set_options(**_ONE_BATCH)
+            cursor.execute(sql, parameters)
+            return cast(pl.DataFrame, pl.from_arrow(cursor.fetch_arrow_table()))
+
+    def run(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        """Runs a statement for what it does."""
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.execute(sql, tuple(parameters))
+
+    def script(self, statements: Iterable[str]) -> None:
+        """Runs statements one after the other."""
+        for statement in statements:
+            self.run(statement)
+
+    def each(self, sql: str, frame: pl.DataFrame) -> None:
+        """Runs a statement for each row of the frame, bound to its parameters in order."""
+        if frame.height:
+            with self._explained(), self._adbc.cursor() as cursor:
+                cursor.executemany(sql, frame.rechunk().to_arrow())
+
+    def commit(self) -> None:
+        with self._explained():
+            self._adbc.adbc_connection.commit()
+
+    def rollback(self) -> None:
+        """Takes back what was not committed. Where SQLite has done so by itself, ADBC cannot: we connect anew."""
+        try:
+            self._adbc.adbc_connection.rollback()
+        except adbc_driver_manager.Error:
+            self._adbc.close()
+            self._connect()
+
+    def close(self) -> None:
+        self._adbc.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except adbc_driver_manager.Error as error:
+            raise explained(error, self.path) from error
+
+
+#: What SQLite says → what is wrong, and what to do.
+_EXPLAINED: Final = (
+    (("disk is full",), "there is no room for the store «{path}»", "free some space, or allow it more"),
+    (("readonly database",), "the store «{path}» cannot be written", "give the process write access to its directory"),
+    (
+        ("unable to open", "not authorized", "Permission denied"),
+        "cannot open the store «{path}»",
+        "check that the directory exists and that the process may read and write it",
+    ),
+    (
+        ("database is locked", "database table is locked"),
+        "the store «{path}» is locked by another program",
+        "end the transaction that holds it, for example an open write in the sqlite3 shell",
+    ),
+    (
+        ("not a database", "malformed", "database disk image", "unsupported file format"),
+        "the store «{path}» is damaged, or no SQLite file",
+        "restore it from a backup, or remove the directory and rewind the streams",
+    ),
+    (("disk I/O error",), "the disk of the store «{path}» fails", "look at the system's log; restore from a backup"),
+)
+
+
+def explained(error: Exception, path: Path) -> StoreError:
+    """The error in our words, with SQLite's own as the detail."""
+    said = str(error)
+    for signs, message, hint in _EXPLAINED:
+        if any(sign in said for sign in signs):
+            return StoreError(message.format(path=path), detail=said, hint=hint)
+    return StoreError(f"the store «{os.fspath(path)}» refused a statement", detail=said)

@@ -1,0 +1,112 @@
+"""Values as people read them in SQL and in panes.
+
+Timestamps are text in UTC, «2024-05-01 12:00:00» with six decimals where they are not zero; dates are text; booleans 0
+and 1; decimals of up to 15 digits numbers, of more digits text; lists JSON. NaN is the text 'NaN': it is not null,
+and SQLite sorts text above all numbers, as Spark and PostgreSQL sort NaN.
+
+>>> json_of(pl.DataFrame({"k": ['a"b', None], "v": [float("nan"), 1.5]})).to_list()
+['{"k":"a\\\\"b","v":"NaN"}', '{"k":null,"v":1.5}']
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from penstock.store.encode import INTEGERS
+
+#: Decimals of up to so many digits survive as a double.
+EXACT_DIGITS = 15
+
+
+def shown_type(kind: pl.DataType) -> str:
+    """The SQL type of a presented column."""
+    if kind in INTEGERS or kind == pl.Boolean:
+        return "INTEGER"
+    if kind == pl.Binary:
+        return "BLOB"
+    return "REAL" if kind.is_float() or _is_short(kind) else "TEXT"
+
+
+def shown_as_stored(kind: pl.DataType) -> bool:
+    """Whether what people read is also exactly what the store keeps, so that one column does for both."""
+    return kind in INTEGERS or kind in (pl.Boolean, pl.String, pl.Binary)
+
+
+def shown(series: pl.Series) -> pl.Series:
+    """A column as people read it, but for NaN, which SQLite takes for null."""
+    kind = series.dtype
+    if shown_as_stored(kind):
+        return series
+    if kind.is_float() or _is_short(kind):
+        return series.cast(pl.Float64)
+    value = pl.col(series.name)
+    text = pl.when(value.is_not_null()).then(_token(value, kind)) if kind.is_nested() else _text(value, kind)
+    return series.to_frame().select(text.alias(series.name)).to_series()
+
+
+def json_of(frame: pl.DataFrame) -> pl.Series:
+    """Each row as a JSON object. Binary is in base64; NaN and infinities are text, as Spark writes them."""
+    if not frame.width:
+        return pl.repeat("{}", frame.height, dtype=pl.String, eager=True)
+    parts: list[pl.Expr] = []
+    for number, (name, kind) in enumerate(frame.schema.items()):
+        parts += [pl.lit(("{" if number == 0 else ",") + _quoted(name) + ":"), _token(pl.col(name), kind)]
+    return frame.select(pl.concat_str([*parts, pl.lit("}")])).to_series()
+
+
+def _token(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """A value as JSON text; null as «null»."""
+    if isinstance(kind, pl.List):
+        inner = value.list.eval(_token(pl.element(), kind.inner))  # type: ignore[arg-type]
+        text = pl.concat_str(pl.lit("["), inner.list.join(","), pl.lit("]"))
+        text = pl.when(value.is_not_null()).then(text)
+    elif isinstance(kind, pl.Struct):
+        parts: list[pl.Expr] = []
+        for number, part in enumerate(kind.fields):
+            parts.append(pl.lit(("{" if number == 0 else ",") + _quoted(part.name) + ":"))
+            parts.append(_token(value.struct.field(part.name), part.dtype))  # type: ignore[arg-type]
+        text = pl.when(value.is_not_null()).then(pl.concat_str([*parts, pl.lit("}")]))
+    elif kind.is_float():
+        text = (
+            pl.when(value.is_nan())
+            .then(pl.lit('"NaN"'))
+            .when(value.is_infinite())
+            .then(pl.when(value > 0).then(pl.lit('"Infinity"')).otherwise(pl.lit('"-Infinity"')))
+            .otherwise(value.cast(pl.String))
+        )
+    elif kind == pl.Boolean:
+        text = pl.when(value).then(pl.lit("true")).when(~value).then(pl.lit("false"))
+    elif kind == pl.String:
+        text = _escaped(value)
+    elif kind == pl.Binary:
+        text = pl.concat_str(pl.lit('"'), value.bin.encode("base64"), pl.lit('"'))
+    elif kind.is_temporal():
+        text = pl.concat_str(pl.lit('"'), _text(value, kind), pl.lit('"'))
+    else:
+        text = value.cast(pl.String)
+    return text.fill_null("null")
+
+
+def _escaped(text: pl.Expr) -> pl.Expr:
+    """Text as a JSON string: Polars writes it as the only field of an object, of which the value is left."""
+    return pl.when(text.is_not_null()).then(
+        pl.struct(text.alias("")).struct.json_encode().str.strip_prefix('{"":').str.strip_suffix("}")
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _text(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    if kind == pl.Date:
+        return value.dt.to_string("%Y-%m-%d")
+    if isinstance(kind, pl.Datetime):
+        whole = value.to_physical() % 1_000_000 == 0
+        short, long = "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.6f"
+        return pl.when(whole).then(value.dt.to_string(short)).otherwise(value.dt.to_string(long))
+    return value.cast(pl.String)
+
+
+def _is_short(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Decimal) and kind.precision is not None and kind.precision <= EXACT_DIGITS

@@ -1,0 +1,157 @@
+"""The embedded store: one SQLite file, written through ADBC, each commit in one transaction.
+
+The file is `store.db` in the app's directory. Any SQLite client may read it while the app writes, from another
+process: within this one only `query`, since two copies of SQLite in a process undo each other's locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+
+import polars as pl
+
+from penstock.kernel.plan import Plan
+from penstock.store.base import Commit, Store, StoreError
+from penstock.store.connection import Connection
+from penstock.store.keys import encoded
+from penstock.store.lock import FileLock
+from penstock.store.reader import Reader, check_format
+from penstock.store.state import SqlState
+from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, ids_table
+from penstock.store.views import drop, prepare
+from penstock.store.write import write
+
+
+class SqliteStore(Reader, Store):
+    """An app's state in one SQLite file."""
+
+    def __init__(self, directory: Path | str) -> None:
+        super().__init__(directory)
+        self._lock = FileLock(self.directory / "lock")
+        self._writer: Connection | None = None
+        self._mutex = RLock()
+        self._states: dict[str, SqlState] = {}
+
+    @classmethod
+    def open(cls, directory: Path | str) -> SqliteStore:
+        """The store in a directory, which is made if it is missing. To write, `lock` it."""
+        try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
+            ) from error
+        return cls(directory)
+
+    def lock(self) -> int:
+        """Makes this process the only writer, and gives it a new token."""
+        self._lock.take()
+        try:
+            self._writer = Connection(self.path, writes=True)
+            with self._transaction(checked=False) as connection:
+                if not connection.rows("SELECT 1 FROM sqlite_schema LIMIT 1").height:
+                    connection.script(OWN_TABLES)
+                    connection.run(f"PRAGMA application_id = {APPLICATION}")
+                    connection.run(f"PRAGMA user_version = {FORMAT}")
+                check_format(connection)
+                connection.run("UPDATE __meta SET value = value + 1 WHERE name = 'token'")
+                (self.token,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
+        except BaseException:
+            self.close()
+            raise
+        return self.token
+
+    def close(self) -> None:
+        """Closes the file and gives the lock back."""
+        super().close()
+        with self._mutex:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+        self._lock.release()
+
+    # one transaction
+
+    @contextmanager
+    def _transaction(self, checked: bool = True) -> Iterator[Connection]:
+        """Everything inside is written, or nothing. Another writer's token ends it."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                if checked:
+                    self._check_token(connection)
+                yield connection
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+
+    def _writing(self) -> Connection:
+        if self._writer is None:
+            raise StoreError(f"the store in «{self.directory}» is not locked", hint="call lock() before writing")
+        return self._writer
+
+    def _check_token(self, connection: Connection) -> None:
+        (current,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
+        if current != self.token:
+            raise StoreError(
+                f"another process has taken over the store in «{self.directory}»",
+                detail=f"its token is {current}, ours {self.token}",
+                hint="stop this process: the other one goes on from the last commit",
+            )
+
+    # views
+
+    def prepare(self, views: Mapping[str, Plan]) -> None:
+        """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
+        with self._transaction() as connection:
+            prepare(connection, views)
+            self._states |= {name: SqlState(Layout(name, p), connection, self._mutex) for name, p in views.items()}
+
+    def drop(self, view: str) -> None:
+        """Removes a view with its state."""
+        with self._transaction() as connection:
+            drop(connection, view)
+            self._states.pop(view, None)
+
+    def state(self, view: str) -> SqlState:
+        """A view's open windows, for the kernel."""
+        if view not in self._states:
+            raise StoreError(f"the view «{view}» is not prepared", hint="name it in prepare({…}) first")
+        return self._states[view]
+
+    # commits
+
+    def commit(self, record: Commit) -> int:
+        """Writes a commit, whole or not at all; its number."""
+        with self._transaction() as connection:
+            return write(connection, record, {name: self.state(name) for name in (*record.changes, *record.expire)})
+
+    def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
+        """Which of these ids (column `__id`) are known: `__id`, `__at`."""
+        asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
+        with self._mutex:
+            connection = self._writing()
+            try:
+                found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
+            finally:
+                connection.rollback()
+        if not found.height:
+            return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
+        found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
+        return asked.join(found, on="id").select("__id", "__at")
+
+    def delivered(self, sink: str, position: int) -> None:
+        """A sink has all panes up to this id."""
+        with self._transaction() as connection:
+            connection.run("INSERT OR REPLACE INTO __sinks VALUES (?1, ?2)", [sink, position])
+
+    def trim_outbox(self, through: int) -> int:
+        """Removes the panes up to this id; how many they were."""
+        with self._transaction() as connection:
+            (count,) = connection.rows("SELECT count(*) FROM __panes WHERE id <= ?1", [through]).row(0)
+            connection.run("DELETE FROM __panes WHERE id <= ?1", [through])
+        return int(count)

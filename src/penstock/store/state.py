@@ -1,0 +1,169 @@
+"""A view's state in SQL, for the kernel: hands out the rows that a commit touches, and puts back what it changed."""
+
+from __future__ import annotations
+
+from threading import RLock
+
+import polars as pl
+
+from penstock.kernel.fire import Time, percents, present
+from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.step import Change
+from penstock.model.time import BEGINNING
+from penstock.model.time import END as FOREVER
+from penstock.store.connection import Connection
+from penstock.store.encode import loaded_frame, stored_frame
+from penstock.store.keys import encoded
+from penstock.store.present import shown
+from penstock.store.tables import Layout, marks, quoted, select
+
+_PLACE = (END, START, "__key")
+
+
+class SqlState:
+    """What `kernel.step` asks for. Every call ends the transaction that it read in."""
+
+    def __init__(self, layout: Layout, connection: Connection, mutex: RLock) -> None:
+        self.layout, self.plan = layout, layout.plan
+        self._connection, self._mutex = connection, mutex
+        columns = select(list(layout.stored.values()))
+        self._open = f"SELECT {columns} FROM {layout.table} WHERE final = 0"
+        # Without statistics SQLite would rather walk all open windows.
+        self._by_key = f"SELECT {columns} FROM {layout.table} INDEXED BY {layout.key_index} WHERE final = 0"
+        self._by_due = f"SELECT {columns} FROM {layout.table} INDEXED BY {layout.due_index} WHERE final = 0"
+
+    def at(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """The stored rows of these windows."""
+        return self._rows(f"{self._open} AND __end = ?1 AND __start = ?2 AND __key = ?3", self._places(windows))
+
+    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """All stored rows of these keys."""
+        if not keys.width:
+            return self._rows(self._open)
+        by_key = self._by_key if self.plan.merging else self._open
+        return self._rows(f"{by_key} AND __key = ?1", encoded(keys).alias("__key").to_frame())
+
+    def ghosts_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """The ghosts of these keys."""
+        if not self.plan.merging:
+            return nothing(self.plan.ghost_schema)
+        sql = f"SELECT {select(list(self.layout.stored_ghosts.values()))} FROM {self.layout.ghosts}"
+        found = self._fetch(f"{sql} WHERE __key = ?1", _keys(keys))
+        return loaded_frame(found, self.plan.ghost_schema) if found.height else nothing(self.plan.ghost_schema)
+
+    def seen_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """How many elements these keys had."""
+        asked = _keys(keys)
+        found = self._fetch(f"SELECT __key, __seen FROM {self.layout.seen} WHERE __key = ?1", asked)
+        if not found.height:
+            return nothing({**self.plan.key_types, "__seen": pl.Int64()})
+        found = found.cast({"__key": pl.Binary, "__seen": pl.Int64})
+        if not keys.width:
+            return found.select("__seen")
+        return keys.with_columns(asked["__key"]).join(found, on="__key").select(*keys.columns, "__seen")
+
+    def due(self, time: Time) -> pl.DataFrame:
+        """What `kernel.fire.due` selects, by the table's order and the index of `__due`."""
+        waking = f"{self._by_due} AND __due <= {time.now}"
+        if not self.plan.view.windows.ends_in_event_time:
+            return self._rows(waking)
+        closed = max(time.after - self.plan.view.lateness, -FOREVER)
+        furthest = max([time.after, *map(time.reached, percents(self.plan.view.firing))])
+        passed = max(time.before, closed)
+        place = f"(__end <= {closed} OR (__end > {passed} AND __end <= {furthest}))"
+        return self._rows(
+            f"{self._open} AND __end <= {closed} "
+            f"UNION ALL {self._open} AND __end > {passed} AND __end <= {furthest} "
+            f"UNION ALL {waking} AND NOT {place}"
+        )
+
+    def _rows(self, sql: str, bound: pl.DataFrame | None = None) -> pl.DataFrame:
+        found = self._fetch(sql, bound)
+        return loaded_frame(found, self.plan.state_schema) if found.height else nothing(self.plan.state_schema)
+
+    def _fetch(self, sql: str, bound: pl.DataFrame | None) -> pl.DataFrame:
+        with self._mutex:
+            try:
+                return self._connection.rows(sql) if bound is None else self._connection.rows_of(sql, bound)
+            finally:
+                self._connection.rollback()
+
+    def _places(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """Where windows lie in the table, in its order."""
+        return placed(windows, self.plan.keys)
+
+    # what a commit changes; the caller ends the transaction
+
+    def apply(self, change: Change) -> None:
+        """Replaces what a commit has changed."""
+        taken, live = self._places(change.taken), self._places(change.live)
+        gone = taken.join(live, on=_PLACE, how="anti", maintain_order="left") if live.height else taken
+        where = "__end = ?1 AND __start = ?2 AND __key = ?3"
+        self._connection.each(f"DELETE FROM {self.layout.table} WHERE final = 0 AND {where}", gone)
+        put(self._connection, self.layout, change.live, final=False)
+        put(self._connection, self.layout, change.closed, final=True)
+        if self.plan.merging:
+            self._apply_ghosts(change)
+        if change.seen.height:
+            counts = change.seen.select(_all_keys(change.seen.select(self.plan.keys), change.seen.height), "__seen")
+            self._connection.each(f"INSERT OR REPLACE INTO {self.layout.seen} VALUES (?1, ?2)", counts)
+
+    def _apply_ghosts(self, change: Change) -> None:
+        table, keys = self.layout.ghosts, self.plan.keys
+        gone = placed(change.ghosts_taken, keys, "__shown")
+        where = f"__key = ?3 AND {quoted(':__end')} = ?1 AND {quoted(':__start')} = ?2 AND {quoted(':__shown')} = ?4"
+        self._connection.each(f"DELETE FROM {table} WHERE {where}", gone)
+        if change.ghosts.height:
+            columns = self.layout.stored_ghosts
+            rows = stored_frame(change.ghosts, columns)
+            rows = rows.insert_column(0, _all_keys(change.ghosts.select(keys), change.ghosts.height))
+            self._connection.each(f"INSERT INTO {table} VALUES ({marks(rows.width)})", rows)
+
+
+def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool) -> None:
+    """Writes rows of state with what they present. Final rows have no firing state."""
+    if not frame.height:
+        return
+    plan = layout.plan
+    schema = plan.value_schema if final else plan.state_schema
+    rows = stored_frame(frame, {name: layout.stored[name] for name in schema})
+    shows = [frame[name] for name in plan.keys if layout.stored[name] != name] + present(plan.columns, frame)
+    key = _all_keys(frame.select(plan.keys), frame.height)
+    rows = rows.with_columns(pl.lit(int(final), pl.Int64).alias("final"), key, *map(shown, shows))
+    if not final:
+        rows = rows.with_columns(frame.select(_due(plan)).to_series())
+    names = rows.columns
+    values = [f"?{number}" for number in range(1, len(names) + 1)]
+    for series in shows:
+        if series.dtype.is_float() and series.is_nan().any():
+            nan = pl.when(series.is_nan()).then(pl.lit("NaN")).alias(f"nan:{series.name}")
+            rows = rows.with_columns(nan)
+            place = names.index(series.name)
+            values[place] = f"coalesce({values[place]}, ?{rows.width})"
+    sql = f"INSERT OR REPLACE INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
+    connection.each(sql, rows.sort(_PLACE))
+
+
+def _due(plan: Plan) -> pl.Expr:
+    """The processing time from which a window is worth a look; null if no time alone makes it ready."""
+    at = plan.trigger.due()
+    timed = ~pl.col("__finished") & (at < FOREVER)
+    return pl.when(pl.col("__wake")).then(pl.lit(BEGINNING)).when(timed).then(at).cast(pl.Int64).alias("__due")
+
+
+def placed(windows: pl.DataFrame, keys: list[str], *more: str) -> pl.DataFrame:
+    """The place of windows in a table: end, start, the key as bytes, in this order."""
+    rows = windows.select(END, START, *more)
+    rows.insert_column(2, _all_keys(windows.select(keys), windows.height))
+    return rows.sort(_PLACE)
+
+
+def _keys(keys: pl.DataFrame) -> pl.DataFrame:
+    """Keys as bytes; the one key of a view without keys is empty."""
+    return (encoded(keys).alias("__key") if keys.width else pl.Series("__key", [b""])).to_frame()
+
+
+def _all_keys(keys: pl.DataFrame, height: int) -> pl.Series:
+    """The same for each of so many rows."""
+    key = encoded(keys) if keys.width else pl.repeat(b"", height, dtype=pl.Binary, eager=True)
+    return key.alias("__key")

@@ -1,0 +1,190 @@
+"""The store's tables. A view `trending` is the SQL view of that name over the table `__view_trending`.
+
+Names of the store's own begin with two underscores, which no user's name does, and every name is quoted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from penstock.kernel.plan import END, START, Plan
+from penstock.model.windows import Counted, Global
+from penstock.store.encode import sql_type
+from penstock.store.present import shown_as_stored, shown_type
+
+FORMAT: Final = 1
+APPLICATION: Final = 0x50454E53  # «PENS»
+
+OWN_TABLES: Final = (
+    "CREATE TABLE __meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE __views (name TEXT PRIMARY KEY COLLATE NOCASE, fingerprint TEXT NOT NULL, definition TEXT NOT NULL,
+       firing TEXT NOT NULL, columns TEXT NOT NULL, watermark INTEGER) WITHOUT ROWID""",
+    """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, query TEXT, epoch INTEGER, offsets TEXT,
+       now INTEGER NOT NULL, panes INTEGER NOT NULL, timings TEXT NOT NULL)""",
+    """CREATE TABLE __progress (query TEXT PRIMARY KEY, "commit" INTEGER NOT NULL, epoch INTEGER NOT NULL,
+       offsets TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE __trackers (stream TEXT PRIMARY KEY, snapshot TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE __counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE __panes (id INTEGER PRIMARY KEY, "commit" INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+       view TEXT NOT NULL, key TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, "values" TEXT NOT NULL,
+       kind TEXT NOT NULL, timing TEXT NOT NULL, "index" INTEGER NOT NULL, final INTEGER NOT NULL)""",
+    "CREATE TABLE __sinks (sink TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE __refused ("commit" INTEGER NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, view TEXT,
+       partition INTEGER, "offset" INTEGER, at INTEGER, reason TEXT, row TEXT, missed INTEGER, windows INTEGER)""",
+    "INSERT INTO __meta VALUES ('token', 0), ('panes', 0)",
+)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever it holds.
+
+    >>> quoted('a"; DROP TABLE b')
+    '"a""; DROP TABLE b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def ids_table(stream: str) -> str:
+    return quoted(f"__ids_{stream}")
+
+
+def create_ids(stream: str) -> tuple[str, ...]:
+    """The known ids of a stream, by their bytes, and by age to forget them."""
+    table = ids_table(stream)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table} (id BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
+        f"CREATE INDEX IF NOT EXISTS {quoted(f'__ids_{stream}_at')} ON {table} (at)",
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each column of a view's state lies in the store."""
+
+    name: str
+    plan: Plan
+
+    @property
+    def table(self) -> str:
+        return quoted(f"__view_{self.name}")
+
+    @property
+    def ghosts(self) -> str:
+        return quoted(f"__ghosts_{self.name}")
+
+    @property
+    def seen(self) -> str:
+        return quoted(f"__seen_{self.name}")
+
+    @property
+    def due_index(self) -> str:
+        return quoted(f"__due_{self.name}")
+
+    @property
+    def key_index(self) -> str:
+        return quoted(f"__key_{self.name}")
+
+    @cached_property
+    def stored(self) -> dict[str, str]:
+        """Column of the kernel's state → column of the table."""
+        found = {START: START, END: END}
+        for name, kind in self.plan.key_types.items():
+            found[name] = name if shown_as_stored(kind) else f":{name}"
+        return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
+
+    @cached_property
+    def stored_ghosts(self) -> dict[str, str]:
+        return {name: f":{name}" for name in self.plan.ghost_schema}
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """The table's columns with their SQL types."""
+        found = {"final": "INTEGER NOT NULL", END: "INTEGER NOT NULL", START: "INTEGER NOT NULL"}
+        found["__key"] = "BLOB NOT NULL"
+        found |= {name: shown_type(kind) for name, kind in self.plan.key_types.items()}
+        found |= {part.name: shown_type(part.result) for part in self.plan.columns}
+        state = self.plan.state_schema
+        found |= {column: sql_type(state[name]) for name, column in self.stored.items() if column not in found}
+        return found | {"__due": "INTEGER"}
+
+    @property
+    def signature(self) -> str:
+        """The types of the value state, to notice a store that another version of the kernel wrote."""
+        return json.dumps({name: str(kind) for name, kind in self.plan.value_schema.items()})
+
+    @property
+    def firing(self) -> str:
+        """What the firing state means: where it differs, open windows start their trigger afresh."""
+        return f"{self.plan.view.firing!r} {self.plan.view.accumulation}"
+
+    def create(self) -> list[str]:
+        """All that the view needs."""
+        return [*self.create_table(), *self._create_ghosts(), *self._create_seen()]
+
+    def create_table(self) -> list[str]:
+        """The table and what people read of it.
+
+        Open windows come first, by their end: those that the watermark passes lie together, as do old final ones.
+        """
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+        made = [
+            f"CREATE TABLE {self.table} ({columns}, PRIMARY KEY (final, __end, __start, __key)) WITHOUT ROWID",
+            f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL",
+        ]
+        if self.plan.merging:
+            made.append(f"CREATE INDEX {self.key_index} ON {self.table} (__key) WHERE final = 0")
+        return [*made, self._create_view()]
+
+    def _create_ghosts(self) -> list[str]:
+        kinds = self.plan.ghost_schema
+        columns = ", ".join(f"{quoted(column)} {sql_type(kinds[n])}" for n, column in self.stored_ghosts.items())
+        if not self.plan.merging:
+            return []
+        return [
+            f"CREATE TABLE {self.ghosts} (__key BLOB NOT NULL, {columns})",
+            f"CREATE INDEX {quoted(f'__ghost_key_{self.name}')} ON {self.ghosts} (__key)",
+        ]
+
+    def _create_seen(self) -> list[str]:
+        if not isinstance(self.plan.view.windows, Counted):
+            return []
+        return [f"CREATE TABLE {self.seen} (__key BLOB PRIMARY KEY, __seen INTEGER NOT NULL) WITHOUT ROWID"]
+
+    def _create_view(self) -> str:
+        """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
+        bounds = [f"{_bound(self.plan, at)} AS {name}" for at, name in ((START, "window_start"), (END, "window_end"))]
+        values = [quoted(part.name) for part in self.plan.columns]
+        columns = ", ".join([*map(quoted, self.plan.keys), *bounds, *values, "final"])
+        there = f" WHERE {quoted(':__rows')} <> 0" if self.plan.view.signed else ""
+        return f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
+
+
+def drop_view(name: str) -> list[str]:
+    """Removes all that a view has."""
+    tables = [f"DROP TABLE IF EXISTS {quoted(f'__{kind}_{name}')}" for kind in ("view", "ghosts", "seen")]
+    return [f"DROP VIEW IF EXISTS {quoted(name)}", *tables]
+
+
+def _bound(plan: Plan, column: str) -> str:
+    """A window's bound as people read it: an element's number, an instant as text, or null for all time."""
+    if isinstance(plan.view.windows, Counted):
+        return column
+    return "NULL" if isinstance(plan.view.windows, Global) else instant_text(column)
+
+
+def instant_text(column: str) -> str:
+    """SQL for an instant as text, like `present.shown`; years that text cannot hold stay microseconds."""
+    micros = f"(({column} % 1000000 + 1000000) % 1000000)"
+    text = f"strftime('%Y-%m-%d %H:%M:%S', ({column} - {micros}) / 1000000, 'unixepoch')"
+    return f"coalesce({text} || CASE {micros} WHEN 0 THEN '' ELSE printf('.%06d', {micros}) END, {column})"
+
+
+def select(columns: list[str]) -> str:
+    return ", ".join(map(quoted, columns))
+
+
+def marks(count: int) -> str:
+    return ", ".join(f"?{number}" for number in range(1, count + 1))

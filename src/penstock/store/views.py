@@ -1,0 +1,143 @@
+"""Views come and go in the store: made, checked against their definition, migrated to another trigger, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from penstock.kernel.merge import is_complete
+from penstock.kernel.plan import Plan
+from penstock.kernel.triggers import Moment, apply
+from penstock.model.naming import valid_name
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.windows import Counted
+from penstock.store.base import StoreError
+from penstock.store.connection import Connection
+from penstock.store.encode import loaded_frame
+from penstock.store.state import put
+from penstock.store.tables import Layout, create_ids, drop_view, quoted, select
+
+
+def prepare(connection: Connection, views: Mapping[str, Plan]) -> None:
+    """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
+    rows = connection.rows("SELECT name, fingerprint, definition, firing, columns FROM __views").rows()
+    known = {row[0].lower(): row for row in rows}
+    for name, plan in views.items():
+        layout = Layout(name, plan)
+        row = known.get(name.lower())
+        if row is None:
+            _create(connection, layout)
+            known[name.lower()] = (name, plan.view.fingerprint(), repr(plan.view), layout.firing, layout.signature)
+        else:
+            _take_over(connection, layout, row)
+        for source in plan.view.input.sources:
+            if source.id is not None:
+                connection.script(create_ids(source.name))
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Removes a view with its state."""
+    if not connection.rows("SELECT 1 FROM __views WHERE name = ?1", [name]).height:
+        names = ", ".join(connection.rows("SELECT name FROM __views ORDER BY name")["name"].to_list())
+        raise StoreError(f"the store has no view «{name}»", detail=f"there are: {names}" if names else "there are none")
+    connection.script(drop_view(name))
+    connection.run("DELETE FROM __views WHERE name = ?1", [name])
+
+
+def _create(connection: Connection, layout: Layout) -> None:
+    name, view = layout.name, layout.plan.view
+    if not valid_name(name) or name.lower().startswith("sqlite_"):
+        raise StoreError(
+            f"«{name}» cannot be the name of a view",
+            hint="use letters, digits and underscores, and neither «__» nor «sqlite_» in front",
+        )
+    connection.script(layout.create())
+    connection.run(
+        "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL)",
+        [name, view.fingerprint(), repr(view), layout.firing, layout.signature],
+    )
+
+
+def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str, str, str]) -> None:
+    """Goes on with the state of a view that was there before."""
+    name, fingerprint, definition, firing, columns = row
+    view = layout.plan.view
+    if name != layout.name:
+        raise StoreError(
+            f"the views «{name}» and «{layout.name}» differ in case only", hint="SQL has one of them: rename"
+        )
+    if fingerprint != view.fingerprint():
+        raise StoreError(
+            f"the view «{name}» has another definition than its state in the store",
+            detail=f"stored: {definition}\n  now:    {view!r}",
+            hint=f"give the new view another name, or drop the old one: store.drop({name!r})",
+        )
+    if columns != layout.signature:
+        raise StoreError(
+            f"the state of «{name}» was written by another version of Penstock",
+            detail=f"stored: {columns}\n  now:    {layout.signature}",
+            hint=f"compute the view again: store.drop({name!r})",
+        )
+    if firing != layout.firing:
+        _migrate(connection, layout)
+    connection.run("UPDATE __views SET definition = ?2, firing = ?3 WHERE name = ?1", [name, repr(view), layout.firing])
+
+
+# Another trigger, another accumulation
+
+
+def _migrate(connection: Connection, layout: Layout) -> None:
+    """Makes the view's table anew: values stay, open windows get a fresh firing state."""
+    plan, name = layout.plan, layout.name
+    (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [name]).row(0)
+    (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
+    had = connection.rows("SELECT name FROM pragma_table_info(?1)", [f"__view_{name}"])["name"].to_list()
+    kept = [n for n in plan.state_schema if n in plan.value_schema or n in ("__new", "__index") or _recorded(n)]
+    kept = [n for n in kept if layout.stored[n] in had]
+    old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept])
+    live = connection.rows(f"SELECT {columns} FROM {layout.table} WHERE final = 0")
+    connection.script(
+        [
+            f"DROP VIEW {quoted(name)}",
+            *(f"DROP INDEX IF EXISTS {index}" for index in (layout.due_index, layout.key_index)),
+            f"ALTER TABLE {layout.table} RENAME TO {old}",
+            *layout.create_table(),
+        ]
+    )
+    both = select([column for column in layout.columns if column in had])
+    connection.run(f"INSERT INTO {layout.table} ({both}) SELECT {both} FROM {old} WHERE final = 1")
+    connection.run(f"DROP TABLE {old}")
+    if live.height:
+        rows = loaded_frame(live, {n: plan.state_schema[n] for n in kept})
+        put(connection, layout, afresh(plan, rows, BEGINNING if watermark is None else watermark, now), final=False)
+    if plan.merging and not plan.retracting:
+        connection.run(f"DELETE FROM {layout.ghosts}")
+
+
+def _recorded(name: str) -> bool:
+    """Whether a column says what panes have shown, or have not: it keeps its meaning under another trigger."""
+    return name == "__shown" or name.startswith(("shown:", "pending:"))
+
+
+def afresh(plan: Plan, rows: pl.DataFrame, watermark: Instant, now: Instant) -> pl.DataFrame:
+    """Open windows with the firing state that they begin with under a changed trigger or accumulation.
+
+    - `__index` goes on, so that no index comes twice; `__new`, the elements that no pane has shown, stays;
+    - the trigger starts as for a new window and then hears of those elements; the next commit looks at the window;
+    - retracting: the pane that stands stays known if it was recorded; one fired before is never taken back;
+    - discarding: what no pane has shown stays known if it was recorded; else the next pane shows everything so far.
+    """
+    complete = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, watermark)
+    moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
+    fresh = [pl.lit(False).alias("__finished"), pl.lit(True).alias("__wake")]
+    fresh += [pl.lit(None, column.dtype).alias(name) for name, column in plan.trigger.columns.items()]
+    for part, waiting in zip(plan.columns, plan.pending, strict=False):
+        pairs = zip(part.fields, waiting.fields, strict=True)
+        fresh += [pl.col(name).alias(other) for name, other in pairs if other not in rows.columns]
+    known = {*rows.columns, *(column.meta.output_name() for column in fresh)}
+    fresh += [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in known]
+    rows = rows.with_columns(fresh)
+    rows = rows.with_columns(apply(pl.lit(True), plan.trigger.start(moment)))
+    rows = rows.with_columns(apply(pl.col("__new") > 0, plan.trigger.add(pl.col("__new"), now)))
+    return rows.select(*plan.state_schema)

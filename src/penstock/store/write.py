@@ -1,0 +1,142 @@
+"""One commit as rows: the changed state, the panes to deliver, what was refused, and how far everything is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import polars as pl
+
+from penstock.kernel.plan import END, START, Plan
+from penstock.model.time import Instant
+from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, StoreError
+from penstock.store.connection import Connection
+from penstock.store.keys import encoded
+from penstock.store.present import json_of
+from penstock.store.state import SqlState
+from penstock.store.tables import create_ids, ids_table, marks, select
+
+
+def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]) -> int:
+    """Writes everything of a commit; the caller ends the transaction. The commit's number."""
+    (last,) = connection.rows("SELECT coalesce(max(number), 0) FROM __commits").row(0)
+    number = int(last) + 1
+    for name, change in record.changes.items():
+        states[name].apply(change)
+    for name, before in record.expire.items():
+        _expire(connection, states[name], before)
+    panes = _deliver(connection, record, states, number)
+    _refuse(connection, record, number)
+    _remember_ids(connection, record)
+    _advance(connection, record, number)
+    connection.run(
+        f"INSERT INTO __commits VALUES ({marks(8)})",
+        [number, record.kind, record.query, record.epoch, record.offsets, record.now, panes, record.timings],
+    )
+    return number
+
+
+def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
+    if not state.plan.view.windows.ends_in_event_time:
+        raise StoreError(
+            f"the windows of «{state.layout.name}» do not end in event time", hint="leave out its retention"
+        )
+    connection.run(f"DELETE FROM {state.layout.table} WHERE final = 1 AND __end < ?1", [before])
+
+
+# panes
+
+
+def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> int:
+    """Puts the panes of the views that someone listens to into the outbox."""
+    wanted = [name for name in record.changes if record.deliver is None or name in record.deliver]
+    frames = [pane_rows(name, states[name].plan, record.changes[name].panes) for name in wanted]
+    rows = pl.concat([frame for frame in frames if frame.height]) if any(f.height for f in frames) else None
+    if rows is None:
+        return 0
+    (last,) = connection.rows("SELECT value FROM __meta WHERE name = 'panes'").row(0)
+    ordinal = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    rows = rows.with_columns(
+        (ordinal + last).alias("id"), pl.lit(number, pl.Int64).alias("commit"), ordinal.alias("ordinal")
+    ).select(*PANES)
+    connection.each(f"INSERT INTO __panes ({select(rows.columns)}) VALUES ({marks(rows.width)})", rows)
+    connection.run("UPDATE __meta SET value = ?1 WHERE name = 'panes'", [last + rows.height])
+    return rows.height
+
+
+def pane_rows(view: str, plan: Plan, panes: pl.DataFrame) -> pl.DataFrame:
+    """The kernel's panes as the outbox keeps them."""
+    if not panes.height:
+        return pl.DataFrame()
+    names = [part.name for part in plan.columns]
+    keys = json_of(panes.select(plan.keys)) if plan.keys else pl.repeat("{}", panes.height, dtype=pl.String, eager=True)
+    return panes.select(
+        pl.lit(view).alias("view"),
+        keys.alias("key"),
+        pl.col(START).alias("start"),
+        pl.col(END).alias("end"),
+        json_of(panes.select(names)).alias("values"),
+        pl.when("__insert").then(pl.lit("insert")).otherwise(pl.lit("retract")).alias("kind"),
+        pl.col("__timing").alias("timing"),
+        pl.col("__index").alias("index"),
+        pl.col("__final").alias("final"),
+    )
+
+
+# rows that did not count, ids, time
+
+
+def _refuse(connection: Connection, record: Commit, number: int) -> None:
+    for kind, frame in record.refused.items():
+        if kind not in REFUSALS:
+            raise StoreError(f"unknown kind of refused rows «{kind}»", detail=f"there are: {', '.join(REFUSALS)}")
+        missing = [pl.lit(None, of).alias(name) for name, of in REFUSED.items() if name not in frame.columns]
+        rows = frame.with_columns(missing).select(
+            pl.lit(number, pl.Int64).alias("commit"),
+            pl.lit(kind).alias("kind"),
+            *(pl.col(name).cast(of) for name, of in REFUSED.items()),
+        )
+        connection.each(f"INSERT INTO __refused ({select(rows.columns)}) VALUES ({marks(rows.width)})", rows)
+
+
+def _remember_ids(connection: Connection, record: Commit) -> None:
+    for stream in record.new_ids.keys() | record.forget_ids.keys():
+        for statement in create_ids(stream):
+            connection.run(statement)
+    for stream, ids in record.new_ids.items():
+        rows = ids.select(encoded(ids.select("__id")).alias("id"), pl.col("__at").alias("at")).sort("id")
+        connection.each(f"INSERT OR REPLACE INTO {ids_table(stream)} VALUES (?1, ?2)", rows)
+    for stream, before in record.forget_ids.items():
+        connection.run(f"DELETE FROM {ids_table(stream)} WHERE at < ?1", [before])
+
+
+def _advance(connection: Connection, record: Commit, number: int) -> None:
+    if record.kind == "epoch":
+        _progress(connection, record, number)
+    for view, watermark in record.view_times.items():
+        connection.run("UPDATE __views SET watermark = ?2 WHERE name = ?1", [view, watermark])
+    for stream, snapshot in record.trackers.items():
+        connection.run("INSERT OR REPLACE INTO __trackers VALUES (?1, ?2)", [stream, json.dumps(snapshot)])
+    for name, count in record.counters.items():
+        connection.run(
+            "INSERT INTO __counters VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = value + excluded.value",
+            [name, count],
+        )
+
+
+def _progress(connection: Connection, record: Commit, number: int) -> None:
+    if record.query is None or record.epoch is None or record.offsets is None:
+        raise StoreError(
+            "an epoch's commit names its query, epoch and offsets",
+            detail=f"it has {record.query!r}, {record.epoch!r}, {record.offsets!r}",
+        )
+    done = connection.rows("SELECT epoch FROM __progress WHERE query = ?1", [record.query])
+    if done.height and done.item() >= record.epoch:
+        raise StoreError(
+            f"epoch {record.epoch} of query «{record.query}» comes after epoch {done.item()}, which is committed",
+            hint="skip epochs that progress() says are committed",
+        )
+    connection.run(
+        "INSERT OR REPLACE INTO __progress VALUES (?1, ?2, ?3, ?4)",
+        [record.query, number, record.epoch, record.offsets],
+    )

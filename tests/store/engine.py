@@ -1,0 +1,197 @@
+"""A small engine for tests: the kernel's commits with all state in a store, opened anew at every restart."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from penstock.kernel.admit import admit, distinct
+from penstock.kernel.elements import compiled
+from penstock.kernel.fire import Time
+from penstock.kernel.local import Cut, events_frame, model_series
+from penstock.kernel.plan import POSITION, Plan
+from penstock.kernel.reduce import reduce
+from penstock.kernel.step import step
+from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.time import BEGINNING, END, instant
+from penstock.model.view import View
+from penstock.model.watermarks import Tracker, ViewTime
+from penstock.model.windows import Counted, Interval
+from penstock.store import Commit as Record
+from penstock.store import SqliteStore
+
+NAME = "v"
+
+
+class StoreEngine:
+    """One view with its state in a store."""
+
+    def __init__(self, view: View, directory: Path, cut: Cut = lambda rows: [rows]) -> None:
+        self.view, self.plan, self.directory, self._cut = view, Plan(view), directory, cut
+        self.streams = {source.name: source for source in view.input.sources}
+        self.store = SqliteStore.open(directory)
+        self.store.lock()
+        self.store.prepare({NAME: self.plan})
+        saved = self.store.trackers()
+        self.trackers = {
+            n: Tracker.restore(s.watermark, saved[n]) if n in saved else Tracker(s.watermark)
+            for n, s in self.streams.items()
+            if s.watermark is not None
+        }
+        self.time = ViewTime(self.trackers, self.store.view_times().get(NAME, BEGINNING))
+
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+        if commit.resumed:
+            self.time.resume(commit.now)
+        before, reduced, observed = self.time.watermark, [], {}
+        refused: dict[str, list[pl.DataFrame]] = {}
+        new_ids: dict[str, pl.DataFrame] = {}
+        for name, stream in self.streams.items():
+            events = [e for e in commit.events if e.stream == name]
+            tracker = self.trackers.get(name)
+            frame = events_frame(stream, events, self.plan.sources[name])
+            admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
+            rows, observed[name] = admitted.rows, admitted.observed
+            self._refuse(refused, "dead", admitted.dead)
+            if stream.id is not None:
+                asked = rows.select(compiled(stream.id, stream.schema).value.alias("__id")).drop_nulls()
+                known = self.store.ids(name, asked.unique())
+                told = distinct(stream, rows, known, BEGINNING if tracker is None else tracker.watermark)
+                new_ids[name], rows = told.ids.join(known, on="__id", how="anti"), told.rows
+                for kind, frame in (("dead", told.dead), ("duplicate", told.duplicates), ("late", told.old)):
+                    self._refuse(refused, kind, frame)
+            if rows.height:
+                reduced += [reduce(self.plan, name, batch, before) for batch in self._cut(rows) if batch.height]
+        self.time.advance(observed, commit)
+        time = Time(before, self.time.watermark, commit.now, self.time.reached)
+        change = step(self.plan, [part.deltas for part in reduced], self.store.state(NAME), time)
+        for part in reduced:
+            self._refuse(refused, "late", part.late)
+            self._refuse(refused, "dead", part.dead)
+        self._refuse(refused, "late", change.late)
+        marks = {n: t.watermark for n, t in self.trackers.items() if t.watermark > BEGINNING and n in new_ids}
+        last = self.store.query("SELECT coalesce(max(id), 0) FROM __panes").item()
+        number = self.store.commit(
+            Record(
+                kind="tick",
+                now=commit.now,
+                changes={NAME: change},
+                view_times={NAME: self.time.watermark},
+                trackers={n: t.snapshot() for n, t in self.trackers.items()},
+                refused={kind: pl.concat(frames) for kind, frames in refused.items()},
+                new_ids=new_ids,
+                forget_ids={n: mark - self.streams[n].id_horizon for n, mark in marks.items()},
+            )
+        )
+        return panes_of(self.view, self.store.panes(last, 1 << 30)), self._refused(number)
+
+    def _refuse(self, refused: dict[str, list[pl.DataFrame]], kind: str, frame: pl.DataFrame) -> None:
+        names = pl.DataFrame({"__source": list(self.plan.sources.values()), "stream": list(self.plan.sources)})
+        rows = frame.join(names.cast({"__source": pl.Int32}), on="__source").select(
+            "stream",
+            pl.lit(None, pl.String).alias("view"),
+            *(pl.col(column).alias(column.strip("_")) for column in POSITION[1:]),
+            pl.lit(None, pl.Int64).alias("at"),
+            (pl.col("__reason") if "__reason" in frame.columns else pl.lit("")).alias("reason"),
+            pl.lit("{}").alias("row"),
+            *(
+                (pl.col(f"__{c}").cast(pl.Int64) if f"__{c}" in frame.columns else pl.lit(0, pl.Int64)).alias(c)
+                for c in ("missed", "windows")
+            ),
+        )
+        refused.setdefault(kind, []).append(rows)
+
+    def _refused(self, number: int) -> list[Refused]:
+        sql = 'SELECT kind, stream, partition, "offset", reason, missed, windows FROM __refused WHERE "commit" = ?1'
+        return [
+            Refused(kind, Event(stream, {}, partition, offset), reason, missed, windows)
+            for kind, stream, partition, offset, reason, missed, windows in self.store.query(sql, [number]).rows()
+        ]
+
+    def table(self) -> list[TableRow]:
+        found = table_of(self.view, self.store.query(f"SELECT * FROM {NAME}"))
+        self.store.close()
+        return found
+
+    def restart(self) -> StoreEngine:
+        self.store.close()
+        return StoreEngine(self.view, self.directory, self._cut)
+
+
+def types(view: View) -> list[str]:
+    """The types of a view's keys and values."""
+    keys = [view.bound(text).type or "string" for _, text in view.keys]
+    return keys + [aggregate.result_type(view.input_types(aggregate)) for _, aggregate in view.aggregates]
+
+
+def table_of(view: View, frame: pl.DataFrame) -> list[TableRow]:
+    """A view's table as SQL shows it, in the form and the order of the model."""
+    width = len(view.keys)
+    assert tuple(frame.columns) == view.columns
+    rows = []
+    for row in frame.iter_rows():
+        key = [model_value(value, kind) for value, kind in zip(row[:width], types(view)[:width], strict=True)]
+        values = [model_value(v, kind) for v, kind in zip(row[width + 2 : -1], types(view)[width:], strict=True)]
+        rows.append(TableRow(tuple(key), window_of(view, *row[width : width + 2]), tuple(values), bool(row[-1])))
+    columns = [
+        model_series(f"k{number}", kind, [row.key[number] for row in rows])
+        for number, kind in enumerate(types(view)[:width])
+    ]
+    bounds = [pl.Series(name, [getattr(r.window, name) for r in rows], dtype=pl.Int64) for name in ("start", "end")]
+    order = pl.DataFrame([*columns, *bounds]).with_row_index("row").sort([*(c.name for c in columns), "start", "end"])
+    return [rows[number] for number in order["row"]]
+
+
+def window_of(view: View, start: object, end: object) -> Interval:
+    if start is None:
+        return Interval(BEGINNING, END)
+    if isinstance(view.windows, Counted):
+        return Interval(int(str(start)), int(str(end)))
+    return Interval(instant(f"{start}+00:00"), instant(f"{end}+00:00"))
+
+
+def panes_of(view: View, frame: pl.DataFrame) -> list[Pane]:
+    """The outbox in the form of the model."""
+    width = len(view.keys)
+    panes = []
+    for pane in frame.iter_rows(named=True):
+        assert pane["view"] == NAME
+        key, values = json.loads(pane["key"]), json.loads(pane["values"])
+        assert list(key) == [n for n, _ in view.keys]
+        assert list(values) == [n for n, _ in view.aggregates]
+        panes.append(
+            Pane(
+                tuple(model_value(v, kind) for v, kind in zip(key.values(), types(view)[:width], strict=True)),
+                Interval(pane["start"], pane["end"]),
+                tuple(model_value(v, kind) for v, kind in zip(values.values(), types(view)[width:], strict=True)),
+                pane["kind"],
+                pane["timing"],
+                pane["index"],
+                pane["final"],
+            )
+        )
+    return panes
+
+
+def model_value(value: Any, kind: str) -> Any:
+    """A value of SQL or of JSON as the model has it."""
+    if value is None:
+        return None
+    if kind == "timestamp":
+        return (datetime.fromisoformat(value).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    if kind == "date":
+        return (date.fromisoformat(value) - date(1970, 1, 1)).days
+    if kind in ("float", "double"):
+        return float(value)
+    if kind == "boolean":
+        return bool(value)
+    if kind == "binary" and isinstance(value, str):
+        return b64decode(value)
+    if kind.startswith("array<"):
+        return [model_value(part, kind[6:-1]) for part in (json.loads(value) if isinstance(value, str) else value)]
+    return value

@@ -1,0 +1,43 @@
+"""Random views with all state in the store, reopened at every restart: panes, table and refusals are the reference's.
+
+What each shape can reach: null and NaN keys – the bytes of keys; restarts – what is not written; lists and sketches –
+state that is no plain column; sessions that retract – ghosts; triggers in processing time – what is found due.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.model.reference import Reference
+from penstock.testing import replay
+from tests.comparison import differences
+from tests.kernel.test_against_reference import cut_with
+from tests.store.engine import StoreEngine
+from tests.strategies import cases, scripts, seconds, views
+
+
+def compare(view: ps.View, data: st.DataObject) -> None:
+    script = data.draw(scripts(view))
+    note(repr(view))
+    note("\n".join(map(repr, script.steps)))
+    expected = replay(view, script, Reference(view))
+    with tempfile.TemporaryDirectory() as directory:
+        got = replay(view, script, StoreEngine(view, Path(directory), cut_with(data.draw(st.integers(0, 1000)))))
+    assert not (found := differences(expected, got)), "\n".join(found)
+
+
+@cases(60)
+@given(views(), st.data())
+def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
+    compare(view, data)
+
+
+@cases(25)
+@given(views(window=seconds(1, 15).map(ps.session)), st.data())
+def test_sessions_give_the_same_panes_table_and_refusals(view, data):
+    compare(view, data)
