@@ -6,6 +6,11 @@
 >>> by_page = visits.group_by("page").window(ps.fixed("1 minute")).agg(views=ps.count())
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.aggregates import (
     approx_distinct,
@@ -60,7 +65,22 @@ from penstock.model.windows import (
     sliding,
 )
 
+if TYPE_CHECKING:
+    from penstock.app import App
+    from penstock.logs import files, generator
+
+#: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
+_LATER = {"App": "penstock.app", "files": "penstock.logs", "generator": "penstock.logs"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
 __all__ = [
+    "App",
     "DefinitionError",
     "PenstockError",
     "Stream",
@@ -84,8 +104,10 @@ __all__ = [
     "custom_merging",
     "each",
     "every",
+    "files",
     "first",
     "fixed",
+    "generator",
     "global_window",
     "heavy_hitters",
     "in_turn",

@@ -42,7 +42,9 @@ def check_runnable(name: str, view: View) -> None:
     for branch in branches(view.input):
         for step in branch.steps:
             if isinstance(step, Transform):
-                raise DefinitionError(f"the view «{name}» has DataFrame code, which the engine does not run yet: {step.label}")
+                raise DefinitionError(
+                    f"the view «{name}» has DataFrame code, which the engine does not run yet: {step.label}"
+                )
     for text in view.expressions:
         outside = view.bound(text).outside
         if outside is not None:

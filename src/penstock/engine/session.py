@@ -22,7 +22,9 @@ OLDEST_JAVA = 17
 _OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
 
 
-def spark_session(app: str, *, master: str = "local[*]", memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
+def spark_session(
+    app: str, *, master: str = "local[*]", memory: str = "2g", options: dict[str, str] | None = None
+) -> SparkSession:
     """A session in UTC, with the Python that runs this on both sides, and Java where it can be found."""
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -87,7 +89,7 @@ def _wrapped(home: Path) -> Path:
     script.write_text(
         "#!/bin/sh\n"
         "# Drops one argument that this runtime does not know, and passes the others on.\n"
-        'for argument do\n  shift\n'
+        "for argument do\n  shift\n"
         f'  [ "$argument" = "{_OPTIONAL_MODULE}" ] || set -- "$@" "$argument"\n'
         f'done\nexec "{home}/bin/java" "$@"\n'
     )

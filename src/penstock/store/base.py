@@ -108,6 +108,10 @@ class Store(ABC):
         """Removes a view with its state."""
 
     @abstractmethod
+    def index(self, view: str, *columns: str) -> None:
+        """Makes questions by these columns of a view fast."""
+
+    @abstractmethod
     def state(self, view: str) -> State:
         """A view's open windows, for the kernel."""
 

@@ -117,6 +117,11 @@ class SqliteStore(Reader, Store):
             drop(connection, view)
             self._states.pop(view, None)
 
+    def index(self, view: str, *columns: str) -> None:
+        """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
+        with self._transaction() as connection:
+            connection.run(self.state(view).layout.create_index(columns))
+
     def state(self, view: str) -> SqlState:
         """A view's open windows, for the kernel."""
         if view not in self._states:

@@ -96,10 +96,8 @@ class SqlState:
 
     def apply(self, change: Change) -> None:
         """Replaces what a commit has changed."""
-        taken, live = self._places(change.taken), self._places(change.live)
-        gone = taken.join(live, on=_PLACE, how="anti", maintain_order="left") if live.height else taken
-        where = "__end = ?1 AND __start = ?2 AND __key = ?3"
-        self._connection.each(f"DELETE FROM {self.layout.table} WHERE final = 0 AND {where}", gone)
+        where = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
+        self._connection.each(f"DELETE FROM {self.layout.table} WHERE {where}", self._gone(change))
         put(self._connection, self.layout, change.live, final=False)
         put(self._connection, self.layout, change.closed, final=True)
         if self.plan.merging:
@@ -107,6 +105,13 @@ class SqlState:
         if change.seen.height:
             counts = change.seen.select(_all_keys(change.seen.select(self.plan.keys), change.seen.height), "__seen")
             self._connection.each(f"INSERT OR REPLACE INTO {self.layout.seen} VALUES (?1, ?2)", counts)
+
+    def _gone(self, change: Change) -> pl.DataFrame:
+        """The places of open windows that are no more. Those that live on are overwritten."""
+        if not self.plan.merging:
+            return self._places(change.closed)
+        taken, live = self._places(change.taken), self._places(change.live)
+        return taken.join(live, on=_PLACE, how="anti", maintain_order="left") if live.height else taken
 
     def _apply_ghosts(self, change: Change) -> None:
         table, keys = self.layout.ghosts, self.plan.keys
@@ -127,7 +132,8 @@ def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool
     plan = layout.plan
     schema = plan.value_schema if final else plan.state_schema
     rows = stored_frame(frame, {name: layout.stored[name] for name in schema})
-    shows = [frame[name] for name in plan.keys if layout.stored[name] != name] + present(plan.columns, frame)
+    shows = [frame[name] for name in plan.keys if layout.stored[name] != name]
+    shows += present([part for part in plan.columns if layout.stored.get(part.name) != part.name], frame)
     key = _all_keys(frame.select(plan.keys), frame.height)
     rows = rows.with_columns(pl.lit(int(final), pl.Int64).alias("final"), key, *map(shown, shows))
     if not final:
@@ -140,8 +146,11 @@ def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool
             rows = rows.with_columns(nan)
             place = names.index(series.name)
             values[place] = f"coalesce({values[place]}, ?{rows.width})"
-    sql = f"INSERT OR REPLACE INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
-    connection.each(sql, rows.sort(_PLACE))
+    # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
+    kept = {"final", *_PLACE, *plan.keys}
+    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
+    sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
+    connection.each(f"{sql} ON CONFLICT DO UPDATE SET {updates}", rows.sort(_PLACE))
 
 
 def _due(plan: Plan) -> pl.Expr:

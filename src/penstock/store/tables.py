@@ -6,10 +6,15 @@ Names of the store's own begin with two underscores, which no user's name does, 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import polars as pl
+
+from penstock.errors import unknown
+from penstock.kernel.aggregates import Columns
 from penstock.kernel.plan import END, START, Plan
 from penstock.model.windows import Counted, Global
 from penstock.store.encode import sql_type
@@ -91,8 +96,8 @@ class Layout:
     def stored(self) -> dict[str, str]:
         """Column of the kernel's state → column of the table."""
         found = {START: START, END: END}
-        for name, kind in self.plan.key_types.items():
-            found[name] = name if shown_as_stored(kind) else f":{name}"
+        found |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
+        found |= {part.name: part.name for part in self.plan.columns if _is_its_answer(part)}
         return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
 
     @cached_property
@@ -119,6 +124,20 @@ class Layout:
     def firing(self) -> str:
         """What the firing state means: where it differs, open windows start their trigger afresh."""
         return f"{self.plan.view.firing!r} {self.plan.view.accumulation}"
+
+    @cached_property
+    def public(self) -> dict[str, str]:
+        """The columns that people read, each as SQL over the table."""
+        found = {name: quoted(name) for name in self.plan.view.columns}
+        return found | {"window_start": _bound(self.plan, START), "window_end": _bound(self.plan, END)}
+
+    def create_index(self, columns: Sequence[str]) -> str:
+        """An index by columns that people read; it is there once, however often it is asked for."""
+        for name in columns:
+            if name not in self.public:
+                raise unknown(f"column of «{self.name}»", name, self.public)
+        name, by = quoted(f"__by_{self.name}_{'_'.join(columns)}"), ", ".join(self.public[name] for name in columns)
+        return f"CREATE INDEX IF NOT EXISTS {name} ON {self.table} ({by})"
 
     def create(self) -> list[str]:
         """All that the view needs."""
@@ -155,11 +174,17 @@ class Layout:
 
     def _create_view(self) -> str:
         """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
-        bounds = [f"{_bound(self.plan, at)} AS {name}" for at, name in ((START, "window_start"), (END, "window_end"))]
-        values = [quoted(part.name) for part in self.plan.columns]
-        columns = ", ".join([*map(quoted, self.plan.keys), *bounds, *values, "final"])
+        columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
         there = f" WHERE {quoted(':__rows')} <> 0" if self.plan.view.signed else ""
         return f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
+
+
+def _is_its_answer(part: Columns) -> bool:
+    """Whether an aggregate's partial is also what it answers, as with a count: one column does for both."""
+    if part.fields.get(part.name) != part.result or not shown_as_stored(part.result):
+        return False
+    answer = part.present_expr()
+    return answer is not None and answer.meta.undo_aliases().meta.eq(pl.col(part.name))
 
 
 def drop_view(name: str) -> list[str]:

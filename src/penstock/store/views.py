@@ -96,6 +96,8 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     kept = [n for n in plan.state_schema if n in plan.value_schema or n in ("__new", "__index") or _recorded(n)]
     kept = [n for n in kept if layout.stored[n] in had]
     old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept])
+    indexes = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND substr(name, 1, 5) = '__by_'"
+    made = connection.rows(indexes, [f"__view_{name}"])["sql"].to_list()
     live = connection.rows(f"SELECT {columns} FROM {layout.table} WHERE final = 0")
     connection.script(
         [
@@ -107,7 +109,7 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     )
     both = select([column for column in layout.columns if column in had])
     connection.run(f"INSERT INTO {layout.table} ({both}) SELECT {both} FROM {old} WHERE final = 1")
-    connection.run(f"DROP TABLE {old}")
+    connection.script([f"DROP TABLE {old}", *made])
     if live.height:
         rows = loaded_frame(live, {n: plan.state_schema[n] for n in kept})
         put(connection, layout, afresh(plan, rows, BEGINNING if watermark is None else watermark, now), final=False)

@@ -1,0 +1,30 @@
+"""The command line: run an app, ask its views, look at its progress.
+
+Exit codes: 0 if it went well, 1 if something was refused or failed, 2 if the command was not understood.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from penstock.cli.ask import explain, query, status, views
+from penstock.cli.demo import demo
+from penstock.cli.run import run
+
+cli = typer.Typer(
+    name="penstock",
+    help="Live, correct, queryable views over event streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (run, query, views, status, explain, demo):
+    cli.command()(command)
+
+
+def main() -> None:
+    """What `penstock` in a shell runs."""
+    cli()
+
+
+__all__ = ["cli", "main"]

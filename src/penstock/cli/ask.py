@@ -1,0 +1,178 @@
+"""The commands that ask: `query`, `views`, `status` and `explain`. They need no Spark, and may ask while an app runs."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli import figures as fig
+from penstock.cli.load import load_app
+from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
+from penstock.errors import PenstockError, unknown
+from penstock.model.time import Instant
+from penstock.store import Reader, StoreError
+from penstock.store.tables import quoted
+
+#: A table on the screen ends after so many rows.
+_LONGEST = 1000
+
+
+class Format(StrEnum):
+    """How an answer is printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="A SELECT over the views, in SQLite's SQL.", metavar="SQL")],
+    directory: Directory = DIRECTORY,
+    format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
+    debug: Debug = False,
+) -> None:
+    """Ask the views a question in SQL, also while the app runs."""
+    with errors_shown(debug):
+        reader = Reader(directory)
+        try:
+            answer = reader.query(sql)
+        except StoreError as error:
+            raise _with_what_exists(reader, error) from error
+        _print_answer(answer, format)
+
+
+def _with_what_exists(reader: Reader, error: StoreError) -> PenstockError:
+    """An error of SQL, with the tables that there are; others as they are."""
+    if "refused a statement" not in error.message:
+        return error
+    said = (error.detail or "").splitlines()
+    reason = said[0].rsplit("] ")[-1].removeprefix("Failed to prepare query: ").split("\nquery:")[0] if said else ""
+    return StoreError(f"SQLite cannot answer: {reason}", detail=f"there are: {_tables(reader)}")
+
+
+def _tables(reader: Reader) -> str:
+    found = []
+    for name in [*reader.views(), "__refused", "__commits"]:
+        columns = reader.query("SELECT name FROM pragma_table_info(?1)", [name])["name"].to_list()
+        found.append(f"{name} ({', '.join(columns)})")
+    return "; ".join(found)
+
+
+def _print_answer(answer: pl.DataFrame, format: Format) -> None:
+    if format is Format.json:
+        typer.echo(answer.write_json())
+    elif format is Format.csv:
+        typer.echo(answer.write_csv(), nl=False)
+    else:
+        console = output()
+        console.print(as_table(answer.head(_LONGEST)))
+        more = answer.height - _LONGEST
+        count = f"{fig.number(answer.height)} row{'' if answer.height == 1 else 's'}"
+        console.print(f"{count}; {fig.number(more)} of them not shown: use --format csv or json" if more > 0 else count)
+
+
+def as_table(frame: pl.DataFrame) -> Table:
+    """A frame as a table; numbers to the right, null in grey."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, kind in frame.schema.items():
+        table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in frame.iter_rows():
+        table.add_row(*(Text("null", style="dim") if value is None else Text(str(value)) for value in row))
+    return table
+
+
+def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """List the views: rows, how many of them are final, watermark, definition."""
+    with errors_shown(debug):
+        reader = Reader(directory)
+        table = Table("view", box=SIMPLE_HEAD, pad_edge=False)
+        for title in ("rows", "final"):
+            table.add_column(title, justify="right")
+        table.add_column("watermark")
+        table.add_column("definition", overflow="fold")
+        times = reader.view_times()
+        for name, definition in reader.views().items():
+            sql = f"SELECT count(*), coalesce(sum(final), 0) FROM {quoted(name)}"
+            rows, final = reader.query(sql).row(0)
+            mark = fig.show_mark(times.get(name))
+            table.add_row(name, fig.number(rows), fig.number(final), mark, Text(short(definition)))
+        output().print(table if table.row_count else "no views")
+
+
+def short(definition: str) -> str:
+    """A definition without what its stream is made of.
+
+    >>> short("ps.stream('posts', schema='id string (16)', event_time='at').group_by('tag').agg(n=ps.count())")
+    "posts.group_by('tag').agg(n=ps.count())"
+    """
+    if not definition.startswith("ps.stream('"):
+        return definition
+    name, depth, quote = definition.split("'")[1], 0, ""
+    for place, sign in enumerate(definition):
+        if quote:
+            quote = "" if sign == quote and definition[place - 1] != "\\" else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "()":
+            depth += 1 if sign == "(" else -1
+            if not depth:
+                return name + definition[place + 1 :]
+    return definition
+
+
+def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Show how far the app is: commits, events, watermarks, what was refused."""
+    with errors_shown(debug):
+        reader = Reader(directory)
+        console, found = output(), fig.read(reader, fig.recent_rate(reader))
+        _print_totals(console, found)
+        _print_times(console, found)
+
+
+def _print_totals(console: Console, found: fig.Figures) -> None:
+    grid = Table.grid(padding=(0, 2))
+    ago = "" if found.committed is None else f", the last one {fig.show_lag(found.committed, _now())} ago"
+    grid.add_row("commits", f"{fig.number(found.commits)}{ago}")
+    grid.add_row("epochs", f"{fig.number(found.epochs)}")
+    grid.add_row("events", f"{fig.number(found.events)}")
+    grid.add_row("events/s", f"{fig.number(found.rate)} over the last commits" if found.rate is not None else "–")
+    for kind in ("late", "duplicate", "dead"):
+        grid.add_row(kind, fig.number(found.counters.get(kind, 0)))
+    console.print(grid)
+
+
+def _print_times(console: Console, found: fig.Figures) -> None:
+    table = Table("", "name", "watermark", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("behind the clock", justify="right")
+    for what, times in (("stream", found.streams), ("view", found.views)):
+        for name, mark in times.items():
+            table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, found.now))
+    if table.row_count:
+        console.print(table)
+
+
+def _now() -> Instant:
+    return time.time_ns() // 1000
+
+
+def explain(
+    file: AppFile,
+    view: Annotated[str | None, typer.Argument(help="Which view; all, if left out.", metavar="[VIEW]")] = None,
+    app: AppName = None,
+    debug: Debug = False,
+) -> None:
+    """Explain a view in full: every default that applies, and who evaluates each expression."""
+    with errors_shown(debug):
+        known = load_app(file, app).views
+        if view is not None and view not in known:
+            raise unknown("view", view, known)
+        for name in known if view is None else [view]:
+            typer.echo(f"{name}\n" + "\n".join(f"  {line}" for line in known[name].explain().splitlines()))

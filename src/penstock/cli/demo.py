@@ -1,0 +1,122 @@
+"""The command `demo`: an app that makes up its own events, with its answer drawn as it changes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.figures import Figures, number, show_lag, show_mark
+from penstock.cli.options import Debug, Long, Master, errors_shown, output
+from penstock.cli.run import show_end, totals
+from penstock.cli.start import LOG, start
+from penstock.cli.watch import watch
+from penstock.demos import DEMOS
+from penstock.errors import PenstockError
+from penstock.store import Reader
+
+#: A demo's directory, where nothing else is said.
+DIRECTORY = Path(".penstock-demo")
+#: A file that marks a directory as a demo's, which the next demo may empty.
+MARK = "demo"
+
+#: The window that covers the last minute or most of it: the first to end after the newest event, less the disorder.
+TOP = """
+SELECT tag, posts, people, window_start, window_end FROM trending
+WHERE window_end = (SELECT min(window_end) FROM trending
+                    WHERE window_end > strftime('%Y-%m-%d %H:%M:%S', 'now', '-2 seconds'))
+ORDER BY posts DESC, tag LIMIT 10
+"""
+
+
+class Trending:
+    """The tags of the last minute, as bars."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._before: list[str] = []
+
+    def live(self, figures: Figures) -> RenderableType:
+        """Bars, and the figures below them."""
+        return Group(*self._picture(figures, width=40))
+
+    def line(self, figures: Figures) -> RenderableType:
+        """The same, printed one below the other."""
+        return Group(*self._picture(figures, width=30), "")
+
+    def _picture(self, figures: Figures, width: int) -> list[RenderableType]:
+        top = self._reader.query(TOP)
+        if not top.height:
+            return [Text("waiting for the first posts …")]
+        start, end = top["window_start"][0][11:], top["window_end"][0][11:]
+        totals_row = self._reader.query("SELECT posts, people FROM totals").row(0)
+        mark = figures.views.get("trending")
+        return [
+            Text.assemble(("trending", "bold"), f"  from {start} to {end}"),
+            self._bars(top, width),
+            Text(f"all: {number(totals_row[0])} posts by about {number(totals_row[1])} people"),
+            Text(f"{totals(figures)}  watermark {show_mark(mark)} ({show_lag(mark, figures.now)} behind)", "dim"),
+        ]
+
+    def _bars(self, top: pl.DataFrame, width: int) -> Table:
+        table = Table.grid(padding=(0, 1))
+        most = max(top["posts"].max(), 1)  # type: ignore[type-var, call-overload]
+        tags = top["tag"].to_list()
+        for place, (tag, posts, people, *_) in enumerate(top.iter_rows()):
+            bar = Text("█" * max(1, round(width * posts / most)), style="cyan")
+            table.add_row(self._move(tag, place), Text(f"#{tag}"), bar, f"{number(posts)} posts", f"≈{number(people)} people")
+        self._before = tags
+        return table
+
+    def _move(self, tag: str, place: int) -> Text:
+        """Whether a tag has risen or fallen since the last picture."""
+        if not self._before or tag in self._before[place : place + 1]:
+            return Text(" ")
+        was = self._before.index(tag) if tag in self._before else len(self._before)
+        return Text("▲", style="green") if was > place else Text("▼", style="red")
+
+
+def demo(
+    name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.", metavar="[NAME]")] = "trending",
+    seconds: Long = 60.0,
+    directory: Annotated[Path, typer.Option("--dir", help="Where it keeps its store.", metavar="DIR")] = DIRECTORY,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Watch a view change: posts are made up, and the tags of the last minute ranked as they come."""
+    if name not in DEMOS:
+        raise typer.BadParameter(f"there is no demo «{name}»; there are: {', '.join(DEMOS)}", param_hint="NAME")
+    console = output()
+    with errors_shown(debug):
+        _empty(directory)
+        app = DEMOS[name].app()
+        try:
+            running = start(app, directory, console, master=master, debug=debug)
+        except KeyboardInterrupt:
+            console.print("stopped before anything was read")
+            raise typer.Exit(1) from None
+        picture = Trending(running.store)
+        last = watch(running, picture, console, seconds=seconds, until_caught_up=False, each=3.0)
+        console.print(picture.live(last))
+        show_end(console, last)
+        where = "" if directory == DIRECTORY and False else f" --dir {directory}"
+        console.print(f'ask it:  penstock query "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"{where}', style="bold")
+
+
+def _empty(directory: Path) -> None:
+    """A demo begins anew: it removes what an earlier one left, and nothing else."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        if not (directory / MARK).is_file():
+            raise PenstockError(f"«{directory}» is in use, and not by a demo", hint="choose another one: --dir")
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / MARK).touch()
+
+
+__all__ = ["LOG", "demo"]

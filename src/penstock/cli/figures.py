@@ -1,0 +1,116 @@
+"""How far an app is, in figures, read from its store."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
+from penstock.store import Reader
+
+#: The rate is that of so many seconds.
+_RECENT = 5.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a store holds at one moment; `rate` is in events a second."""
+
+    now: Instant
+    commits: int = 0
+    epochs: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+    streams: dict[str, Instant] = field(default_factory=dict)
+    views: dict[str, Instant] = field(default_factory=dict)
+    committed: Instant | None = None
+    rate: float | None = None
+
+    @property
+    def events(self) -> int:
+        return self.counters.get("events", 0)
+
+    @property
+    def watermark(self) -> Instant | None:
+        """The watermark of the view that is furthest behind, of those that have one."""
+        return min((mark for mark in self.views.values() if BEGINNING < mark < END), default=None)
+
+
+def read(store: Reader, rate: float | None = None) -> Figures:
+    """The figures of now."""
+    last = store.last()
+    return Figures(
+        now=time.time_ns() // 1000,
+        commits=0 if last is None else last.number,
+        epochs=store.query("SELECT coalesce(sum(epoch + 1), 0) FROM __progress").item(),
+        counters=store.counters(),
+        streams={name: saved["watermark"] for name, saved in sorted(store.trackers().items())},
+        views=dict(sorted(store.view_times().items())),
+        committed=None if last is None else last.now,
+        rate=rate,
+    )
+
+
+class Meter:
+    """Reads the figures again and again, and tells the rate of the last seconds."""
+
+    def __init__(self, store: Reader) -> None:
+        self._store = store
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def read(self) -> Figures:
+        figures, now = read(self._store), time.monotonic()
+        self._seen.append((now, figures.events))
+        while len(self._seen) > 2 and self._seen[1][0] < now - _RECENT:
+            self._seen.popleft()
+        (since, before), passed = self._seen[0], now - self._seen[0][0]
+        rate = (figures.events - before) / passed if since < now else None
+        return Figures(**{**vars(figures), "rate": rate})
+
+
+def recent_rate(store: Reader, commits: int = 20) -> float | None:
+    """Events a second over the last commits, by the clock that they recorded."""
+    rows = store.query(f"SELECT now, timings FROM __commits ORDER BY number DESC LIMIT {commits}").rows()
+    counts = [json.loads(timings).get("events", 0) for _, timings in rows]
+    passed = (rows[0][0] - rows[-1][0]) / SECOND if rows else 0
+    # The events of the oldest of them came before its time.
+    return sum(counts[:-1]) / passed if passed > 0 and any(counts) else None
+
+
+def show_mark(mark: Instant | None) -> str:
+    """A watermark, as people read it.
+
+    >>> show_mark(1_714_564_800_500_000), show_mark(None), show_mark(BEGINNING)
+    ('2024-05-01T12:00:00Z', 'none yet', 'none yet')
+    """
+    if mark is None or mark <= BEGINNING:
+        return "none yet"
+    return "the end" if mark >= END else show_instant(mark - mark % SECOND)
+
+
+def show_lag(mark: Instant | None, now: Instant) -> str:
+    """How far a watermark is behind the clock.
+
+    >>> [show_lag(0, seconds * SECOND) for seconds in (4.26, 75, 7300, 400000)]
+    ['4.3 s', '1 min 15 s', '2 h 1 min', '4 days']
+    """
+    if mark is None or not BEGINNING < mark < END:
+        return "–"
+    seconds = (now - mark) / SECOND
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24:,} days".replace(",", " ")
+
+
+def number(value: float | None) -> str:
+    """A count with its thousands apart.
+
+    >>> number(1234567), number(None)
+    ('1 234 567', '–')
+    """
+    return "–" if value is None else f"{value:,.0f}".replace(",", " ")

@@ -1,0 +1,75 @@
+"""What the commands share: their options, and how an error looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from penstock.errors import PenstockError
+from penstock.model.time import SECOND, duration
+
+#: An app's directory, where nothing else is said.
+DIRECTORY = Path(".penstock")
+
+
+def seconds(text: str) -> float:
+    """A duration on the command line, in seconds.
+
+    >>> seconds("30s"), seconds("2m"), seconds("1.5 minutes")
+    (30.0, 120.0, 90.0)
+    """
+    try:
+        found = duration(text)
+    except PenstockError as error:
+        raise typer.BadParameter(f"{error.message}: write for example 30s, 2m or 1h") from None
+    if found <= 0:
+        raise typer.BadParameter(f"a duration above zero is needed, not «{text}»")
+    return found / SECOND
+
+
+Directory: TypeAlias = Annotated[
+    Path, typer.Option("--dir", help="The app's directory: its store, and Spark's checkpoints.", metavar="DIR")
+]
+Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show Spark's log, and errors with their stack.")]
+Long: TypeAlias = Annotated[
+    float | None, typer.Option("--for", help="Stop after so long: 30s, 2m, 1h.", parser=seconds, metavar="DURATION")
+]
+Master: TypeAlias = Annotated[str, typer.Option("--master", help="Where Spark runs.", metavar="URL")]
+AppFile: TypeAlias = Annotated[Path, typer.Argument(help="A Python file that makes a ps.App.", metavar="APP.py")]
+AppName: TypeAlias = Annotated[
+    str | None, typer.Option("--app", help="Which app, where the file makes several.", metavar="NAME")
+]
+
+
+def output() -> Console:
+    """Where answers go. A pipe or a file gets lines as long as they are."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=100_000)
+
+
+@contextmanager
+def errors_shown(debug: bool = False) -> Iterator[None]:
+    """Prints an error without its stack, and ends with 1. With `debug` it passes as it is."""
+    try:
+        yield
+    except PenstockError as error:
+        if debug:
+            raise
+        show_error(error)
+        raise typer.Exit(1) from None
+
+
+def show_error(error: PenstockError) -> None:
+    """An error as people read it: what was wrong, the detail, and what to do."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error:[/] {escape(error.message)}")
+    if error.detail:
+        console.print(f"  detail: {escape(error.detail)}")
+    if error.hint:
+        console.print(f"  hint: {escape(error.hint)}")

@@ -1,0 +1,79 @@
+"""The command `run`: an app of a file, on Spark, with its progress."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.figures import Figures, number, show_lag, show_mark
+from penstock.cli.load import load_app
+from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Long, Master, errors_shown, output
+from penstock.cli.start import start
+from penstock.cli.watch import watch
+
+
+class Totals:
+    """The figures of an app, and nothing else."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def live(self, figures: Figures) -> RenderableType:
+        """A line of totals, and a line for each view."""
+        table = Table("view", "watermark", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("behind the clock", justify="right")
+        for name, mark in figures.views.items():
+            table.add_row(name, show_mark(mark), show_lag(mark, figures.now))
+        return Group(Text.assemble((self.title, "bold"), "  ", totals(figures)), table)
+
+    def line(self, figures: Figures) -> RenderableType:
+        """All in one line."""
+        mark = figures.watermark
+        return f"{totals(figures)}  watermark {show_mark(mark)} ({show_lag(mark, figures.now)} behind the clock)"
+
+
+def totals(figures: Figures) -> str:
+    """Events, epochs, and what was refused."""
+    refused = "".join(
+        f"  {kind} {number(figures.counters.get(kind, 0))}"
+        for kind in ("late", "duplicate", "dead")
+        if kind != "duplicate" or figures.counters.get(kind)
+    )
+    return f"events {number(figures.events)} ({number(figures.rate)}/s)  epochs {number(figures.epochs)}{refused}"
+
+
+def run(
+    file: AppFile,
+    directory: Directory = DIRECTORY,
+    seconds: Long = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop when all that the logs hold is committed.")
+    ] = False,
+    master: Master = "local[*]",
+    app: AppName = None,
+    debug: Debug = False,
+) -> None:
+    """Run an app until Ctrl-C. It goes on where it was stopped or killed."""
+    console = output()
+    with errors_shown(debug):
+        loaded = load_app(file, app)
+        try:
+            running = start(loaded, directory, console, master=master, debug=debug)
+        except KeyboardInterrupt:
+            console.print("stopped before anything was read")
+            raise typer.Exit(1) from None
+        console.print(f"running «{loaded.name}» in {directory}: {', '.join(loaded.views)}. Ctrl-C stops it")
+        picture = Totals(loaded.name)
+        last = watch(running, picture, console, seconds=seconds, until_caught_up=until_caught_up, each=2.0)
+        show_end(console, last)
+
+
+def show_end(console: Console, last: Figures) -> None:
+    """What there is now that the app has stopped."""
+    refused = ", ".join(f"{number(last.counters.get(kind, 0))} {kind}" for kind in ("late", "duplicate", "dead"))
+    console.print(f"stopped after commit {number(last.commits)}: {number(last.events)} events ({refused})")

@@ -1,0 +1,119 @@
+"""Keeps an app running and shows how far it is, until it is to stop.
+
+On a terminal a picture is drawn again and again; elsewhere lines are printed now and then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from penstock.cli.figures import Figures, Meter
+from penstock.store import StoreError
+
+if TYPE_CHECKING:
+    from penstock.engine.run import Run
+
+_LOOK: Final = 0.5
+#: The exit code of a process that a second Ctrl-C ended.
+_INTERRUPTED: Final = 130
+
+
+class Picture(Protocol):
+    """What is shown of a running app."""
+
+    def live(self, figures: Figures) -> RenderableType:
+        """For a terminal, drawn over the one before."""
+
+    def line(self, figures: Figures) -> RenderableType:
+        """For everything else, printed below the one before."""
+
+
+def watch(
+    run: Run, picture: Picture, console: Console, *, seconds: float | None, until_caught_up: bool, each: float
+) -> Figures:
+    """Reads until the time is over, the logs are read, someone asks to stop, or it fails; stops at an epoch boundary.
+
+    The last figures. `each` is how many seconds lie between two lines.
+    """
+    stopping = threading.Event()
+    meter = Meter(run.store)
+    with _signals(stopping, console):
+        run.start()
+        try:
+            is_done = _ending(run, seconds, until_caught_up)
+            if console.is_terminal:
+                with Live(console=console, auto_refresh=False, transient=True) as live:
+                    for figures in _looks(run, meter, stopping, is_done, _LOOK):
+                        live.update(picture.live(figures), refresh=True)
+            else:
+                for figures in _looks(run, meter, stopping, is_done, each):
+                    console.print(picture.line(figures))
+            run.wait(0)
+        finally:
+            last = _last(meter)
+            run.stop()
+    return last
+
+
+def _last(meter: Meter) -> Figures:
+    try:
+        return meter.read()
+    except StoreError:
+        return Figures(time.time_ns() // 1000)
+
+
+def _looks(
+    run: Run, meter: Meter, stopping: threading.Event, is_done: Callable[[], bool], each: float
+) -> Iterator[Figures]:
+    """The figures, again and again until the end."""
+    last = time.monotonic()
+    while not stopping.is_set() and not is_done():
+        run.wait(0.1)
+        if time.monotonic() - last >= each:
+            last = time.monotonic()
+            yield meter.read()
+
+
+def _ending(run: Run, seconds: float | None, until_caught_up: bool) -> Callable[[], bool]:
+    """Whether it is time to stop."""
+    end = None if seconds is None else time.monotonic() + seconds
+    caught_up = threading.Event()
+    if until_caught_up:
+
+        def catch_up() -> None:
+            try:
+                run.catch_up()
+            except Exception:
+                pass  # `wait` raises what made the run fail
+            caught_up.set()
+
+        threading.Thread(target=catch_up, name="penstock-catch-up", daemon=True).start()
+    return lambda: caught_up.is_set() or (end is not None and time.monotonic() >= end)
+
+
+@contextmanager
+def _signals(stopping: threading.Event, console: Console) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask to stop; a second one ends the process at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stopping.is_set():
+            os._exit(_INTERRUPTED)
+        stopping.set()
+        console.print("stopping at the end of this epoch; Ctrl-C again ends at once")
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

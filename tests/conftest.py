@@ -1,0 +1,49 @@
+"""What several test folders share: one Spark session for a test process, and loud skips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from penstock.engine.session import ensure_java, spark_session
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Folders whose tests use the shared session: they run in one process, where tests run in several.
+ON_SPARK = {"conformance", "engine"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if ON_SPARK & set(item.path.parts):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def without(what: str) -> NoReturn:
+    """Skips what this machine cannot run, loudly; CI demands everything."""
+    reason = f"NOT TRIED ON SPARK: {what}. These tests prove nothing in this run."
+    if os.environ.get("PENSTOCK_REQUIRE_ALL") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark as Penstock runs it: ANSI mode (the default of Spark 4), session time zone UTC."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        without("pyspark is not installed")
+    try:
+        ensure_java()
+    except PenstockError as error:
+        without(error.message)
+    host = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.default.parallelism": "2"}
+    session = spark_session("penstock-tests", master="local[2]", options=host)
+    yield session
+    session.stop()

@@ -1,0 +1,246 @@
+"""A commit is written whole or not at all, in one transaction, and by one writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from penstock.store import Commit, Progress, Reader, SqliteStore, StoreError
+from penstock.store.connection import Connection
+from tests.store.conftest import NOON, SECOND, VIEW, change, contents, refused
+
+ROWS = [("a", 1, 1), ("b", 2, 2), ("a", 3, 12)]
+EVERYTHING = [
+    f"SELECT * FROM {name}"
+    for name in ("v", "__commits", "__panes", "__refused", "__counters", "__trackers", "__progress", "__ids_s", "__meta")
+]
+
+
+def full(store: SqliteStore, *rows: tuple[object, int | None, int], after: int = NOON, epoch: int = 0) -> Commit:
+    """A commit that has something of everything."""
+    return Commit(
+        kind="epoch",
+        now=NOON,
+        query="q",
+        epoch=epoch,
+        offsets=f"offsets {epoch}",
+        changes={"v": change(store, "v", *rows, after=after)},
+        view_times={"v": after},
+        trackers={"s": {"watermark": after, "partitions": {0: [1, None, 2]}}},
+        refused={"late": refused(1, 2), "dead": refused(3)},
+        new_ids={"s": pl.DataFrame({"__id": [10 + epoch, 20 + epoch], "__at": [5, 9]})},
+        forget_ids={"s": 7},
+        counters={"events": 3, "late": 2},
+        timings='{"reduce": 1}',
+    )
+
+
+def test_everything_of_a_commit_is_there_after_it(opened):
+    store = opened(v=VIEW)
+    assert store.last() is None
+    assert store.progress("q") is None
+    assert store.commit(full(store, *ROWS, after=NOON + 10 * SECOND)) == 1
+    assert contents(store) == [
+        ("a", "2024-05-01 12:00:00", "2024-05-01 12:00:10", 1, 1, 1),
+        ("a", "2024-05-01 12:00:10", "2024-05-01 12:00:20", 1, 3, 0),
+        ("b", "2024-05-01 12:00:00", "2024-05-01 12:00:10", 1, 2, 1),
+    ]
+    assert store.progress("q") == Progress(1, "q", 0, "offsets 0")
+    last = store.last()
+    assert (last.number, last.kind, last.epoch, last.now, last.panes) == (1, "epoch", 0, NOON, 2)
+    assert store.view_times() == {"v": NOON + 10 * SECOND}
+    assert store.trackers() == {"s": {"watermark": NOON + 10 * SECOND, "partitions": {"0": [1, None, 2]}}}
+    assert store.counters() == {"events": 3, "late": 2}
+    assert contents(store, 'SELECT kind, "offset" FROM __refused ORDER BY 2') == [("late", 1), ("late", 2), ("dead", 3)]
+    assert store.ids("s", pl.DataFrame({"__id": [10, 20, 30]})).rows() == [(20, 9)]
+    assert store.panes(0, 10).select("id", "commit", "ordinal", "key", "values", "kind", "final").rows() == [
+        (1, 1, 1, '{"k":"a"}', '{"n":1,"total":1}', "insert", True),
+        (2, 1, 2, '{"k":"b"}', '{"n":1,"total":2}', "insert", True),
+    ]
+
+
+def test_commits_are_numbered_without_gaps_and_counters_add_up(opened):
+    store = opened(v=VIEW)
+    assert [store.commit(full(store, ("a", 1, 1), epoch=epoch)) for epoch in range(3)] == [1, 2, 3]
+    assert store.commit(Commit(kind="tick", now=NOON)) == 4
+    assert store.counters() == {"events": 9, "late": 6}
+    assert contents(store, "SELECT n, total FROM v") == [(3, 3)]
+    assert store.progress("q").commit == 3
+
+
+def test_an_epoch_is_not_committed_twice(opened):
+    store = opened(v=VIEW)
+    store.commit(full(store, ("a", 1, 1), epoch=4))
+    for epoch in (3, 4):
+        with pytest.raises(StoreError, match="comes after epoch 4"):
+            store.commit(full(store, ("a", 1, 1), epoch=epoch))
+    assert contents(store, "SELECT n FROM v") == [(1,)]
+
+
+@pytest.mark.parametrize("statement", range(14))
+def test_a_failure_anywhere_in_a_commit_leaves_nothing_written_and_the_store_usable(opened, monkeypatch, statement):
+    store = opened(v=VIEW)
+    store.commit(full(store, *ROWS))
+    before = [store.query(sql).rows() for sql in EVERYTHING]
+    record = full(store, *ROWS, ("c", 1, 3), after=NOON + 10 * SECOND, epoch=1)
+    left = statement
+
+    def failing(method):
+        def call(self, sql, *args):
+            nonlocal left
+            left -= sql.startswith(("INSERT", "DELETE", "UPDATE"))
+            if left < 0:
+                raise RuntimeError("injected")
+            return method(self, sql, *args)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "run", failing(Connection.run))
+        patched.setattr(Connection, "each", failing(Connection.each))
+        with pytest.raises(RuntimeError, match="injected"):
+            store.commit(record)
+    assert [store.query(sql).rows() for sql in EVERYTHING] == before
+    assert store.commit(record) == 2
+
+
+def test_a_full_disk_leaves_nothing_written_and_the_store_usable(opened):
+    store = opened(v=VIEW)
+    store.commit(full(store, *ROWS))
+    before = [store.query(sql).rows() for sql in EVERYTHING]
+    (pages,) = store._writer.rows("PRAGMA page_count").row(0)
+    store._writer.run(f"PRAGMA max_page_count = {pages + 2}")
+    many = [(f"key {number}", 1, number % 50) for number in range(5000)]
+    with pytest.raises(StoreError, match="no room") as error:
+        store.commit(full(store, *many, epoch=1))
+    assert "free some space" in str(error.value)
+    assert [store.query(sql).rows() for sql in EVERYTHING] == before
+    store._writer.run("PRAGMA max_page_count = 1000000")
+    assert store.commit(full(store, *many, epoch=1)) == 2
+
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    from penstock.kernel.plan import Plan
+    from penstock.store import SqliteStore
+    from penstock.store.connection import Connection
+    from tests.store.conftest import VIEW
+    from tests.store.test_commit import ROWS, full
+
+    store = SqliteStore.open(Path(sys.argv[1]))
+    store.lock()
+    store.prepare({"v": Plan(VIEW)})
+    store.commit(full(store, *ROWS))
+    run, left = Connection.run, int(sys.argv[2])
+
+    def dying(self, sql, *args):
+        global left
+        run(self, sql, *args)
+        left -= sql.startswith(("INSERT", "DELETE", "UPDATE"))
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Connection.run = dying
+    store.commit(full(store, ("c", 1, 3), epoch=1))
+"""
+
+
+@pytest.mark.parametrize("statement", [1, 4, 6])
+def test_a_process_killed_within_a_commit_leaves_the_commit_before_it(tmp_path: Path, statement: int):
+    code = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path), str(statement)]
+    died = subprocess.run(code, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    reader = Reader(tmp_path)
+    assert reader.last().number == 1
+    assert [row[0] for row in reader.query("SELECT k FROM v ORDER BY 1").rows()] == ["a", "a", "b"]
+    reader.close()
+    store = SqliteStore.open(tmp_path)
+    assert store.lock() == 2
+    store.close()
+
+
+# one writer
+
+
+def test_a_second_process_is_told_who_has_the_store(opened, tmp_path: Path):
+    opened(v=VIEW)
+    code = "import sys; from penstock.store import SqliteStore; SqliteStore.open(sys.argv[1]).lock()"
+    other = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
+    assert f"is in use by process {os.getpid()}" in other.stderr
+    assert f"kill {os.getpid()}" in other.stderr
+
+
+def test_the_lock_is_free_after_close_and_each_writer_has_its_own_token(tmp_path: Path):
+    tokens = []
+    for _ in range(3):
+        store = SqliteStore.open(tmp_path)
+        tokens.append(store.lock())
+        with pytest.raises(StoreError, match="in use by this process"):
+            SqliteStore.open(tmp_path).lock()
+        store.close()
+    assert tokens == [1, 2, 3]
+
+
+def test_a_writer_that_was_taken_over_writes_nothing_more(opened, tmp_path: Path):
+    store = opened(v=VIEW)
+    store.commit(full(store, *ROWS))
+    (tmp_path / "lock").unlink()  # as on a file system whose locks do not hold
+    other = opened(v=VIEW)
+    with pytest.raises(StoreError, match="another process has taken over"):
+        store.commit(full(store, ("c", 1, 3), epoch=1))
+    assert other.commit(full(other, ("c", 1, 3), epoch=1)) == 2
+    with pytest.raises(StoreError, match="another process has taken over"):
+        store.delivered("sink", 1)
+
+
+def test_writing_without_the_lock_is_refused(tmp_path: Path):
+    store = SqliteStore.open(tmp_path)
+    with pytest.raises(StoreError, match=r"call lock\(\) before writing"):
+        store.commit(Commit(kind="tick", now=0))
+
+
+# outbox and retention
+
+
+def test_each_sink_has_its_own_place_in_the_outbox(opened):
+    store = opened(v=VIEW)
+    for epoch in range(3):
+        after = NOON + 10 * (epoch + 1) * SECOND
+        store.commit(full(store, ("a", 1, 10 * epoch + 1), after=after, epoch=epoch))
+    assert store.panes(0, 100)["id"].to_list() == [1, 2, 3]
+    assert store.panes(1, 1).select("id", "commit", "ordinal", "view").rows() == [(2, 2, 1, "v")]
+    store.delivered("files", 2)
+    store.delivered("kafka", 1)
+    assert (store.position("files"), store.position("kafka"), store.position("new")) == (2, 1, 0)
+    assert store.trim_outbox(min(store.position("files"), store.position("kafka"))) == 1
+    assert store.panes(0, 100)["id"].to_list() == [2, 3]
+    store.trim_outbox(3)
+    assert store.panes(0, 100).rows() == []
+    store.commit(full(store, ("a", 1, 31), after=NOON + 40 * SECOND, epoch=3))
+    assert store.panes(0, 100)["id"].to_list() == [4]
+
+
+def test_panes_that_nobody_listens_to_are_not_kept(opened):
+    store = opened(v=VIEW, w=VIEW)
+    changes = {name: change(store, name, *ROWS, after=NOON + 10 * SECOND) for name in ("v", "w")}
+    store.commit(Commit(kind="tick", now=NOON, changes=changes, deliver={"w"}))
+    assert store.panes(0, 100)["view"].unique().to_list() == ["w"]
+
+
+def test_retention_removes_final_rows_only(opened):
+    store = opened(v=VIEW)
+    store.commit(full(store, ("a", 1, 1), ("a", 1, 11), ("a", 1, 21), after=NOON + 20 * SECOND))
+    store.commit(Commit(kind="tick", now=NOON, expire={"v": NOON + 20 * SECOND}))
+    rows = contents(store, "SELECT window_start, final FROM v ORDER BY 1")
+    assert rows == [("2024-05-01 12:00:10", 1), ("2024-05-01 12:00:20", 0)]
+    store.commit(Commit(kind="tick", now=NOON, expire={"v": NOON + 3600 * SECOND}))
+    assert contents(store, "SELECT window_start, final FROM v") == [("2024-05-01 12:00:20", 0)]
