@@ -46,7 +46,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., SqliteStore]]:
         store.close()
 
 
-def change(store: SqliteStore, name: str, *rows: Row, before: Instant = BEGINNING, after: Instant = BEGINNING) -> Change:
+def change(
+    store: SqliteStore, name: str, *rows: Row, before: Instant = BEGINNING, after: Instant = BEGINNING
+) -> Change:
     """What these rows and this watermark do to a view of STREAM."""
     plan = store.state(name).plan
     events = [Event("s", {"k": k, "v": v, "at": NOON + at * SECOND}, 0, n) for n, (k, v, at) in enumerate(rows)]

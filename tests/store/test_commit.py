@@ -19,7 +19,17 @@ from tests.store.conftest import NOON, SECOND, VIEW, change, contents, refused
 ROWS = [("a", 1, 1), ("b", 2, 2), ("a", 3, 12)]
 EVERYTHING = [
     f"SELECT * FROM {name}"
-    for name in ("v", "__commits", "__panes", "__refused", "__counters", "__trackers", "__progress", "__ids_s", "__meta")
+    for name in (
+        "v",
+        "__commits",
+        "__panes",
+        "__refused",
+        "__counters",
+        "__trackers",
+        "__progress",
+        "__ids_s",
+        "__meta",
+    )
 ]
 
 

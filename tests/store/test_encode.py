@@ -87,7 +87,7 @@ def test_values_are_shown_as_documented(series: pl.Series, kind: str, expected: 
 def test_rows_as_json_are_valid_json():
     frame = pl.DataFrame(
         {
-            'a"b': ["\n\t\\\"\u2028", None],
+            'a"b': ['\n\t\\"\u2028', None],
             "f": [1e300, -0.0],
             "i": [2**63 - 1, None],
             "t": [datetime.datetime(2024, 5, 1, tzinfo=UTC), None],
@@ -98,6 +98,7 @@ def test_rows_as_json_are_valid_json():
     )
     first, second = map(json.loads, json_of(frame))
     assert first == {
-        'a"b': "\n\t\\\"\u2028", "f": 1e300, "i": 2**63 - 1, "t": "2024-05-01 00:00:00", "b": "/w==", "yes": True, "d": 1.5
+        'a"b': "\n\t\\\"\u2028", "f": 1e300, "i": 2**63 - 1, "t": "2024-05-01 00:00:00", "b": "/w==", "yes": True,
+        "d": 1.5,
     }  # fmt: skip
     assert list(second.values()) == [None, -0.0, None, None, "", None, None]

@@ -1,8 +1,7 @@
-"""The commands that ask: `query`, `views`, `status` and `explain`. They need no Spark, and may ask while an app runs."""
+"""The commands that ask: `query`, `views`, `status` and `explain`. None needs Spark; all work while an app runs."""
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,8 +16,8 @@ from penstock.cli import figures as fig
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.errors import PenstockError, unknown
-from penstock.model.time import Instant
 from penstock.store import Reader, StoreError
+from penstock.store.base import REFUSALS
 from penstock.store.tables import quoted
 
 #: A table on the screen ends after so many rows.
@@ -81,7 +80,7 @@ def _print_answer(answer: pl.DataFrame, format: Format) -> None:
 
 def as_table(frame: pl.DataFrame) -> Table:
     """A frame as a table; numbers to the right, null in grey."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name, kind in frame.schema.items():
         table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold")
     for row in frame.iter_rows():
@@ -93,7 +92,7 @@ def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """List the views: rows, how many of them are final, watermark, definition."""
     with errors_shown(debug):
         reader = Reader(directory)
-        table = Table("view", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table("view", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for title in ("rows", "final"):
             table.add_column(title, justify="right")
         table.add_column("watermark")
@@ -139,28 +138,31 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 def _print_totals(console: Console, found: fig.Figures) -> None:
     grid = Table.grid(padding=(0, 2))
-    ago = "" if found.committed is None else f", the last one {fig.show_lag(found.committed, _now())} ago"
+    ago = "" if found.committed is None else f", the last one {fig.show_lag(found.committed, found.now)} ago"
     grid.add_row("commits", f"{fig.number(found.commits)}{ago}")
     grid.add_row("epochs", f"{fig.number(found.epochs)}")
     grid.add_row("events", f"{fig.number(found.events)}")
     grid.add_row("events/s", f"{fig.number(found.rate)} over the last commits" if found.rate is not None else "–")
-    for kind in ("late", "duplicate", "dead"):
-        grid.add_row(kind, fig.number(found.counters.get(kind, 0)))
+    for kind in REFUSALS:
+        grid.add_row(kind, fig.number(found.count(kind)))
     console.print(grid)
+    if len(found.counters) > 1:
+        table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for kind in ("events", *REFUSALS):
+            table.add_column(kind, justify="right")
+        for stream in found.counters:
+            table.add_row(stream, *(fig.number(found.count(kind, stream)) for kind in ("events", *REFUSALS)))
+        console.print("", table)
 
 
 def _print_times(console: Console, found: fig.Figures) -> None:
-    table = Table("", "name", "watermark", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("", "name", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("behind the clock", justify="right")
     for what, times in (("stream", found.streams), ("view", found.views)):
         for name, mark in times.items():
             table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, found.now))
     if table.row_count:
-        console.print(table)
-
-
-def _now() -> Instant:
-    return time.time_ns() // 1000
+        console.print("", table)
 
 
 def explain(

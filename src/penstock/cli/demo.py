@@ -15,22 +15,25 @@ from rich.text import Text
 from penstock.cli.figures import Figures, number, show_lag, show_mark
 from penstock.cli.options import Debug, Long, Master, errors_shown, output
 from penstock.cli.run import show_end, totals
-from penstock.cli.start import LOG, start
+from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.demos import DEMOS
 from penstock.errors import PenstockError
+from penstock.model.time import SECOND
 from penstock.store import Reader
 
 #: A demo's directory, where nothing else is said.
 DIRECTORY = Path(".penstock-demo")
+#: So many seconds a demo takes, where nothing else is said.
+LONG = 60.0
 #: A file that marks a directory as a demo's, which the next demo may empty.
 MARK = "demo"
 
-#: The window that covers the last minute or most of it: the first to end after the newest event, less the disorder.
+#: The window that covers the last minute, or most of it: the first that ends well after the watermark (in seconds).
 TOP = """
 SELECT tag, posts, people, window_start, window_end FROM trending
 WHERE window_end = (SELECT min(window_end) FROM trending
-                    WHERE window_end > strftime('%Y-%m-%d %H:%M:%S', 'now', '-2 seconds'))
+                    WHERE window_end > strftime('%Y-%m-%d %H:%M:%S', ?1 + 2, 'unixepoch'))
 ORDER BY posts DESC, tag LIMIT 10
 """
 
@@ -51,12 +54,12 @@ class Trending:
         return Group(*self._picture(figures, width=30), "")
 
     def _picture(self, figures: Figures, width: int) -> list[RenderableType]:
-        top = self._reader.query(TOP)
+        mark = figures.watermark
+        top = pl.DataFrame() if mark is None else self._reader.query(TOP, [mark // SECOND])
         if not top.height:
             return [Text("waiting for the first posts …")]
         start, end = top["window_start"][0][11:], top["window_end"][0][11:]
         totals_row = self._reader.query("SELECT posts, people FROM totals").row(0)
-        mark = figures.views.get("trending")
         return [
             Text.assemble(("trending", "bold"), f"  from {start} to {end}"),
             self._bars(top, width),
@@ -66,11 +69,13 @@ class Trending:
 
     def _bars(self, top: pl.DataFrame, width: int) -> Table:
         table = Table.grid(padding=(0, 1))
-        most = max(top["posts"].max(), 1)  # type: ignore[type-var, call-overload]
-        tags = top["tag"].to_list()
+        for justify in ("left", "left", "left", "right", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        tags, most = top["tag"].to_list(), top["posts"][0]
         for place, (tag, posts, people, *_) in enumerate(top.iter_rows()):
             bar = Text("█" * max(1, round(width * posts / most)), style="cyan")
-            table.add_row(self._move(tag, place), Text(f"#{tag}"), bar, f"{number(posts)} posts", f"≈{number(people)} people")
+            counts = (f"{number(posts)} posts", f"≈ {number(people)} people")
+            table.add_row(self._move(tag, place), Text(f"#{tag}"), bar, *counts)
         self._before = tags
         return table
 
@@ -84,7 +89,7 @@ class Trending:
 
 def demo(
     name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.", metavar="[NAME]")] = "trending",
-    seconds: Long = 60.0,
+    seconds: Long = None,
     directory: Annotated[Path, typer.Option("--dir", help="Where it keeps its store.", metavar="DIR")] = DIRECTORY,
     master: Master = "local[*]",
     debug: Debug = False,
@@ -96,17 +101,13 @@ def demo(
     with errors_shown(debug):
         _empty(directory)
         app = DEMOS[name].app()
-        try:
-            running = start(app, directory, console, master=master, debug=debug)
-        except KeyboardInterrupt:
-            console.print("stopped before anything was read")
-            raise typer.Exit(1) from None
-        picture = Trending(running.store)
-        last = watch(running, picture, console, seconds=seconds, until_caught_up=False, each=3.0)
+        running = start(app, directory, console, master=master, debug=debug)
+        picture = Trending(Reader(directory))
+        last = watch(running, picture, console, seconds=seconds or LONG, until_caught_up=False, each=3.0)
         console.print(picture.live(last))
         show_end(console, last)
-        where = "" if directory == DIRECTORY and False else f" --dir {directory}"
-        console.print(f'ask it:  penstock query "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"{where}', style="bold")
+        question = "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"
+        console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold")
 
 
 def _empty(directory: Path) -> None:
@@ -117,6 +118,3 @@ def _empty(directory: Path) -> None:
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / MARK).touch()
-
-
-__all__ = ["LOG", "demo"]

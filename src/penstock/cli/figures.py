@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
@@ -21,7 +21,7 @@ class Figures:
     now: Instant
     commits: int = 0
     epochs: int = 0
-    counters: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)  # by stream and kind
     streams: dict[str, Instant] = field(default_factory=dict)
     views: dict[str, Instant] = field(default_factory=dict)
     committed: Instant | None = None
@@ -29,7 +29,11 @@ class Figures:
 
     @property
     def events(self) -> int:
-        return self.counters.get("events", 0)
+        return self.count("events")
+
+    def count(self, kind: str, stream: str | None = None) -> int:
+        """How many events there were, or how many of them were late, duplicate or dead."""
+        return sum(of.get(kind, 0) for name, of in self.counters.items() if stream in (None, name))
 
     @property
     def watermark(self) -> Instant | None:
@@ -44,12 +48,20 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         now=time.time_ns() // 1000,
         commits=0 if last is None else last.number,
         epochs=store.query("SELECT coalesce(sum(epoch + 1), 0) FROM __progress").item(),
-        counters=store.counters(),
+        counters=_by_stream(store.counters()),
         streams={name: saved["watermark"] for name, saved in sorted(store.trackers().items())},
         views=dict(sorted(store.view_times().items())),
         committed=None if last is None else last.now,
         rate=rate,
     )
+
+
+def _by_stream(counters: dict[str, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, count in counters.items():
+        stream, _, kind = name.rpartition(".")
+        found.setdefault(stream, {})[kind] = count
+    return found
 
 
 class Meter:
@@ -66,13 +78,13 @@ class Meter:
             self._seen.popleft()
         (since, before), passed = self._seen[0], now - self._seen[0][0]
         rate = (figures.events - before) / passed if since < now else None
-        return Figures(**{**vars(figures), "rate": rate})
+        return replace(figures, rate=rate)
 
 
 def recent_rate(store: Reader, commits: int = 20) -> float | None:
     """Events a second over the last commits, by the clock that they recorded."""
     rows = store.query(f"SELECT now, timings FROM __commits ORDER BY number DESC LIMIT {commits}").rows()
-    counts = [json.loads(timings).get("events", 0) for _, timings in rows]
+    counts = [json.loads(timings).get("rows", 0) for _, timings in rows]
     passed = (rows[0][0] - rows[-1][0]) / SECOND if rows else 0
     # The events of the oldest of them came before its time.
     return sum(counts[:-1]) / passed if passed > 0 and any(counts) else None

@@ -67,5 +67,7 @@ def _place(path: Path, error: Exception) -> str:
     """The file, and the line of it where things went wrong."""
     if isinstance(error, SyntaxError):
         return f"{path}:{error.lineno}"
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    lines = [
+        f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()
+    ]
     return f"{path}:{lines[-1]}" if lines else str(path)

@@ -58,9 +58,14 @@ def errors_shown(debug: bool = False) -> Iterator[None]:
     """Prints an error without its stack, and ends with 1. With `debug` it passes as it is."""
     try:
         yield
-    except PenstockError as error:
+    except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+        raise
+    except Exception as error:
         if debug:
             raise
+        if not isinstance(error, PenstockError):
+            said = str(error).strip().splitlines() or [""]
+            error = PenstockError(f"{type(error).__name__}: {said[0]}", hint="--debug shows the stack")
         show_error(error)
         raise typer.Exit(1) from None
 

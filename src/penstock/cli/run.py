@@ -15,6 +15,7 @@ from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Long, Master, errors_shown, output
 from penstock.cli.start import start
 from penstock.cli.watch import watch
+from penstock.store.base import REFUSALS
 
 
 class Totals:
@@ -25,7 +26,7 @@ class Totals:
 
     def live(self, figures: Figures) -> RenderableType:
         """A line of totals, and a line for each view."""
-        table = Table("view", "watermark", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table("view", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("behind the clock", justify="right")
         for name, mark in figures.views.items():
             table.add_row(name, show_mark(mark), show_lag(mark, figures.now))
@@ -39,12 +40,8 @@ class Totals:
 
 def totals(figures: Figures) -> str:
     """Events, epochs, and what was refused."""
-    refused = "".join(
-        f"  {kind} {number(figures.counters.get(kind, 0))}"
-        for kind in ("late", "duplicate", "dead")
-        if kind != "duplicate" or figures.counters.get(kind)
-    )
-    return f"events {number(figures.events)} ({number(figures.rate)}/s)  epochs {number(figures.epochs)}{refused}"
+    refused = "  ".join(f"{kind} {number(figures.count(kind))}" for kind in REFUSALS)
+    return f"events {number(figures.events)} ({number(figures.rate)}/s)  epochs {number(figures.epochs)}  {refused}"
 
 
 def run(
@@ -62,11 +59,7 @@ def run(
     console = output()
     with errors_shown(debug):
         loaded = load_app(file, app)
-        try:
-            running = start(loaded, directory, console, master=master, debug=debug)
-        except KeyboardInterrupt:
-            console.print("stopped before anything was read")
-            raise typer.Exit(1) from None
+        running = start(loaded, directory, console, master=master, debug=debug)
         console.print(f"running «{loaded.name}» in {directory}: {', '.join(loaded.views)}. Ctrl-C stops it")
         picture = Totals(loaded.name)
         last = watch(running, picture, console, seconds=seconds, until_caught_up=until_caught_up, each=2.0)
@@ -75,5 +68,5 @@ def run(
 
 def show_end(console: Console, last: Figures) -> None:
     """What there is now that the app has stopped."""
-    refused = ", ".join(f"{number(last.counters.get(kind, 0))} {kind}" for kind in ("late", "duplicate", "dead"))
+    refused = ", ".join(f"{number(last.count(kind))} {kind}" for kind in REFUSALS)
     console.print(f"stopped after commit {number(last.commits)}: {number(last.events)} events ({refused})")

@@ -26,13 +26,16 @@ def start(app: App, directory: Path, console: Console, *, master: str, debug: bo
     """The app, ready to read. Java starts in here, and inherits where its errors go."""
     if not app.views:
         raise PenstockError(f"the app «{app.name}» has no views", hint='add one: app.view("by_item", …)')
-    _pickled_by_value(app)
+    _pickled_by_value()
     if debug:
         return app.run(directory, master=master)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("pyspark").setLevel(logging.CRITICAL)
-    with _spinner(console), _errors_into(directory / LOG):
-        return app.run(directory, master=master)
+    try:
+        with _spinner(console), _errors_into(directory / LOG):
+            return app.run(directory, master=master)
+    except KeyboardInterrupt:
+        raise PenstockError("stopped before anything was read") from None
 
 
 @contextmanager
@@ -70,7 +73,7 @@ def _errors_into(path: Path) -> Iterator[None]:
         os.close(own)
 
 
-def _pickled_by_value(app: App) -> None:
+def _pickled_by_value() -> None:
     """Functions of the app's file travel to Spark's tasks whole: no task could import that file."""
     try:
         from pyspark import cloudpickle
@@ -78,4 +81,4 @@ def _pickled_by_value(app: App) -> None:
         return  # the engine says what to install
     for name, module in list(sys.modules.items()):
         if name.startswith("__penstock_app_"):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

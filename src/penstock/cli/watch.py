@@ -10,15 +10,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from penstock.cli.figures import Figures, Meter
-from penstock.store import StoreError
+from penstock.cli.figures import Figures, Meter, read
+from penstock.store import Reader
 
 if TYPE_CHECKING:
     from penstock.engine.run import Run
@@ -60,16 +60,8 @@ def watch(
                     console.print(picture.line(figures))
             run.wait(0)
         finally:
-            last = _last(meter)
             run.stop()
-    return last
-
-
-def _last(meter: Meter) -> Figures:
-    try:
-        return meter.read()
-    except StoreError:
-        return Figures(time.time_ns() // 1000)
+    return read(Reader(run.directory))
 
 
 def _looks(
@@ -91,10 +83,8 @@ def _ending(run: Run, seconds: float | None, until_caught_up: bool) -> Callable[
     if until_caught_up:
 
         def catch_up() -> None:
-            try:
+            with suppress(Exception):  # `wait` raises what made the run fail
                 run.catch_up()
-            except Exception:
-                pass  # `wait` raises what made the run fail
             caught_up.set()
 
         threading.Thread(target=catch_up, name="penstock-catch-up", daemon=True).start()

@@ -23,8 +23,11 @@ from penstock.model.watermarks import bounded
 from penstock.model.windows import sliding
 
 TAGS = np.array(
-    "rain football election recipes chess comet festival traffic jazz tennis markets gardening "
-    "opera cycling robots glacier books surfing pottery volcano coffee trains birds poetry".split()
+    [
+        *("rain", "football", "election", "recipes", "chess", "comet", "festival", "traffic", "jazz", "tennis"),
+        *("markets", "gardening", "opera", "cycling", "robots", "glacier", "books", "surfing", "pottery", "volcano"),
+        *("coffee", "trains", "birds", "poetry"),
+    ]
 )
 PEOPLE = 20_000
 #: So often another tag takes the lead.

@@ -6,7 +6,7 @@ themselves. The tags, numbers and lengths of all columns come first, so that who
 
 >>> frame = pl.DataFrame({"k": ["a", None, ""], "n": [1, 1, None]})
 >>> [key.hex() for key in encoded(frame)]
-['0101000000010100000000000000' '61', '0000000000010100000000000000', '0100000000000000000000000000']
+['010100000001010000000000000061', '0000000000010100000000000000', '0100000000000000000000000000']
 """
 
 from __future__ import annotations

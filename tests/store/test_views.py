@@ -1,0 +1,224 @@
+"""Views in the store: how they are read, what may change in their definition, and what becomes of open windows."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+import penstock as ps
+from penstock.errors import DefinitionError
+from penstock.kernel.plan import Plan
+from penstock.store import Commit, StoreError
+from tests.store.conftest import NOON, SECOND, STREAM, VIEW, change, contents
+
+FLOATS = ps.stream("s", schema="k string, v int, at timestamp, f double", event_time="at", watermark=ps.bounded("1 s"))
+
+
+def commit(store, *rows, before=NOON, after=NOON, name="v"):
+    """Commits rows and a watermark; the panes that fired: kind, n, index."""
+    made = change(store, name, *rows, before=before, after=after)
+    last = store.query("SELECT coalesce(max(id), 0) FROM __panes").item()
+    store.commit(Commit(kind="tick", now=NOON, changes={name: made}, view_times={name: after}))
+    panes = store.panes(last, 1000).select("kind", "values", "index").iter_rows()
+    return [(kind, json.loads(values)["n"], index) for kind, values, index in panes]
+
+
+# reading
+
+
+def test_bounds_are_text_in_utc_numbers_or_null(opened):
+    views = {
+        "fine": STREAM.group_by("k").window(ps.fixed("1500 milliseconds")).agg(n=ps.count()),
+        "counted": STREAM.group_by("k").window(ps.count_window(2)).agg(n=ps.count()),
+        "whole": STREAM.group_by().agg(n=ps.count()),
+    }
+    store = opened(**views)
+    for name in views:
+        commit(store, ("a", 1, 1), ("a", 1, -NOON // SECOND - 2), name=name, before=-(1 << 62), after=-(1 << 62))
+    assert contents(store, "SELECT window_start, window_end FROM fine ORDER BY 1") == [
+        ("1969-12-31 23:59:57", "1969-12-31 23:59:58.500000"),
+        ("2024-05-01 12:00:00", "2024-05-01 12:00:01.500000"),
+    ]
+    assert contents(store, "SELECT * FROM counted") == [("a", 0, 2, 2, 1)]
+    assert contents(store, "SELECT * FROM whole") == [(None, None, 2, 0)]
+
+
+def test_null_nan_and_negative_zero_are_keys_like_any_other(opened):
+    view = FLOATS.select(
+        "k", "v", "at", f="CASE k WHEN 'nan' THEN double('NaN') WHEN 'minus' THEN -0.0D WHEN 'zero' THEN 0.0D END"
+    )
+    store = opened(v=view.group_by("f").window(ps.fixed("1 hour")).agg(n=ps.count(), top=ps.max("f")))
+    for _ in range(2):
+        commit(store, *((k, 1, 1) for k in ("nan", "minus", "zero", None)), before=0, after=0)
+    rows = contents(store, "SELECT f, n, top FROM v ORDER BY f")
+    assert [(f, n) for f, n, _ in rows[:2]] == [(None, 2), (0.0, 4)]
+    assert math.isnan(rows[2][0])
+    assert math.isnan(rows[2][2])
+    assert rows[2][1] == 2
+    assert contents(store, "SELECT n FROM v WHERE f = 'NaN'") == [(2,)]
+
+
+def test_lists_are_json_and_come_back_as_state(opened):
+    store = opened(v=STREAM.group_by().window(ps.fixed("10 seconds")).agg(n=ps.count(), tops=ps.top(2, "v", value="k")))
+    commit(store, ("a", 1, 1), ("b'\"", 5, 1))
+    commit(store, ("c", 3, 1))
+    assert contents(store, "SELECT tops FROM v") == [('["b\'\\"","c"]',)]
+
+
+def test_an_index_by_what_people_read_is_used(opened):
+    store = opened(v=VIEW)
+    store.index("v", "window_end", "k")
+    store.index("v", "window_end", "k")
+    plan = contents(store, "EXPLAIN QUERY PLAN SELECT * FROM v WHERE window_end = '2024-05-01 12:00:10'")
+    assert "USING INDEX __by_v_window_end_k" in str(plan)
+    with pytest.raises(DefinitionError, match="unknown column of «v» «nn»"):
+        store.index("v", "nn")
+    commit(store, ("a", 1, 1))
+    store.prepare({"v": Plan(VIEW.retracting())})
+    assert contents(store, "SELECT n FROM v WHERE window_end = '2024-05-01 12:00:10'") == [(1,)]
+    assert len(contents(store, "SELECT 1 FROM sqlite_schema WHERE name = '__by_v_window_end_k'")) == 1
+
+
+def test_what_is_due_is_found_by_order_and_index_and_not_by_a_scan(opened):
+    store = opened(v=VIEW, sessions=STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()))
+    for name in ("v", "sessions"):
+        table = f"__view_{name}"
+        by_due = f"SELECT * FROM {table} INDEXED BY __due_{name} WHERE final = 0 AND __due <= 5"
+        for sql in (f"SELECT * FROM {table} WHERE final = 0 AND __end > 1 AND __end <= 5", by_due):
+            assert "SCAN" not in str(contents(store, f"EXPLAIN QUERY PLAN {sql}"))
+
+
+# definitions
+
+
+def test_another_definition_is_refused_with_both_and_the_way_out(opened):
+    store = opened(v=VIEW)
+    store.close()
+    other = STREAM.group_by("k").window(ps.fixed("20 seconds")).agg(n=ps.count(), total=ps.sum("v"))
+    with pytest.raises(StoreError) as error:
+        opened(v=other)
+    for text in ("«v» has another definition", repr(VIEW), repr(other), "store.drop('v')"):
+        assert text in str(error.value)
+
+
+def test_a_dropped_view_leaves_nothing_and_can_come_again(opened):
+    view = STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()).retracting()
+    store = opened(v=view, w=VIEW)
+    commit(store, ("a", 1, 1))
+    store.drop("v")
+    assert store.views() == {"w": repr(VIEW)}
+    assert contents(store, "SELECT name FROM sqlite_schema WHERE name LIKE '%\\_v' ESCAPE '\\'") == []
+    with pytest.raises(StoreError, match=r"has no view «v»\n  detail: there are: w"):
+        store.drop("v")
+    store.prepare({"v": Plan(VIEW)})
+    assert contents(store) == []
+
+
+@pytest.mark.parametrize("name", ["__x", "sqlite_x", 'x"; DROP TABLE __meta; --', "a b", ""])
+def test_a_name_that_sql_cannot_have_is_refused(opened, name):
+    store = opened()
+    with pytest.raises(StoreError, match="cannot be the name of a view"):
+        store.prepare({name: Plan(VIEW)})
+    assert store.views() == {}
+
+
+def test_names_that_are_words_of_sql_or_differ_in_case_only(opened):
+    view = STREAM.group_by(select="k", order="v").window(ps.fixed("10 seconds")).agg(group=ps.count(), é=ps.sum("v"))
+    store = opened(table=view)
+    store.commit(Commit(kind="tick", now=NOON, changes={"table": change(store, "table", ("a", 1, 1), before=0)}))
+    assert contents(store, 'SELECT "select", "order", "group", é FROM "table"') == [("a", 1, 1, 1)]
+    with pytest.raises(StoreError, match="differ in case only"):
+        store.prepare({"Table": Plan(view)})
+
+
+def test_a_failed_prepare_changes_nothing(opened):
+    store = opened(v=VIEW)
+    with pytest.raises(StoreError):
+        store.prepare({"w": Plan(VIEW), "sqlite_w": Plan(VIEW)})
+    assert list(store.views()) == ["v"]
+    with pytest.raises(StoreError, match="«w» is not prepared"):
+        store.state("w")
+
+
+# another trigger, another accumulation
+
+LATE = VIEW.allow_late("1 hour")
+
+
+def test_open_windows_keep_values_and_index_under_another_trigger(opened):
+    early = VIEW.trigger(ps.on_time(early=ps.each()))
+    store = opened(v=early)
+    assert commit(store, ("a", 1, 1), ("a", 1, 1)) == [("insert", 2, 0)]
+    store.close()
+    store = opened(v=VIEW.trigger(ps.on_time(early=ps.repeatedly(ps.after_count(2)))))
+    assert "after_count(2)" in store.views()["v"]
+    assert commit(store, ("a", 1, 2)) == []
+    assert commit(store, ("a", 1, 2)) == [("insert", 4, 1)]
+    assert commit(store, after=NOON + 10 * SECOND) == [("insert", 4, 2)]
+
+
+def test_elements_that_no_pane_has_shown_count_for_the_new_trigger(opened):
+    store = opened(v=VIEW)
+    assert commit(store, ("a", 1, 1), ("a", 1, 1)) == []
+    store.prepare({"v": Plan(VIEW.trigger(ps.on_time(early=ps.repeatedly(ps.after_count(2)))))})
+    assert commit(store) == [("insert", 2, 0)]
+
+
+def test_windows_past_the_watermark_do_not_fire_on_time_again(opened):
+    store = opened(v=LATE)
+    commit(store, ("a", 1, 1))
+    assert commit(store, after=NOON + 10 * SECOND) == [("insert", 1, 0)]
+    store.prepare({"v": Plan(LATE.trigger(ps.on_time(late=ps.repeatedly(ps.after_count(2)))))})
+    at = NOON + 10 * SECOND
+    assert commit(store, ("a", 1, 2), before=at, after=at) == []
+    assert commit(store, ("a", 1, 3), before=at, after=at) == [("insert", 3, 1)]
+
+
+def test_from_accumulating_to_retracting_nothing_is_taken_back_that_was_not_recorded(opened):
+    each = VIEW.trigger(ps.each())
+    store = opened(v=each)
+    assert commit(store, ("a", 1, 1)) == [("insert", 1, 0)]
+    store.prepare({"v": Plan(each.retracting())})
+    assert commit(store, ("a", 1, 1)) == [("insert", 2, 1)]
+    assert commit(store, ("a", 1, 1)) == [("retract", 2, 1), ("insert", 3, 2)]
+    store.prepare({"v": Plan(VIEW.trigger(ps.repeatedly(ps.after_count(1))).retracting())})
+    assert commit(store, ("a", 1, 1)) == [("retract", 3, 2), ("insert", 4, 3)]
+
+
+def test_from_accumulating_to_discarding_the_next_pane_shows_everything(opened):
+    each = VIEW.trigger(ps.each())
+    store = opened(v=each)
+    commit(store, ("a", 1, 1))
+    store.prepare({"v": Plan(each.discarding())})
+    assert commit(store, ("a", 1, 1)) == [("insert", 2, 1)]
+    assert commit(store, ("a", 1, 1)) == [("insert", 1, 2)]
+    store.prepare({"v": Plan(VIEW.trigger(ps.repeatedly(ps.after_count(2))).discarding())})
+    assert commit(store, ("a", 1, 1)) == []
+    assert commit(store, ("a", 1, 1)) == [("insert", 2, 3)]
+    store.prepare({"v": Plan(each.accumulating())})
+    assert commit(store, ("a", 1, 1)) == [("insert", 6, 4)]
+
+
+def test_final_rows_ghosts_and_counts_survive_a_migration(opened):
+    sessions = STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()).trigger(ps.each())
+    counted = STREAM.group_by("k").window(ps.count_window(2)).agg(n=ps.count())
+    store = opened(v=sessions.retracting(), w=counted)
+    commit(store, ("a", 1, 1), ("a", 1, 8))
+    commit(store, ("a", 1, 20), before=NOON, after=NOON + 20 * SECOND)
+    commit(store, *[("a", 1, 1)] * 3, name="w")
+    before = [contents(store), contents(store, "SELECT * FROM w ORDER BY 2")]
+    store.prepare({"v": Plan(replace(sessions, firing=ps.on_time()).retracting()), "w": Plan(counted.retracting())})
+    assert [contents(store), contents(store, "SELECT * FROM w ORDER BY 2")] == before
+    commit(store, ("a", 1, 1), name="w")
+    assert contents(store, "SELECT window_start, n, final FROM w ORDER BY 1") == [(0, 2, 1), (2, 2, 1)]
+
+
+def test_lateness_may_change_without_a_migration(opened):
+    store = opened(v=VIEW)
+    commit(store, ("a", 1, 1))
+    store.prepare({"v": Plan(LATE)})
+    assert commit(store, after=NOON + 10 * SECOND) == [("insert", 1, 0)]
+    assert contents(store, "SELECT final FROM v") == [(0,)]
