@@ -29,6 +29,7 @@ class SparkEngine:
         self.store.lock()
         self._epochs, self._caught_up = epochs, True
         self._engine: Engine | None = None
+        self._events: dict[tuple[str, int, int], Event] = {}
 
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         self._caught_up = commit.caught_up
@@ -39,6 +40,7 @@ class SparkEngine:
         engine = self._engine
         last = self.store.query("SELECT coalesce(max(id), 0) FROM __panes").item()
         before = self.store.last()
+        self._events |= {(event.stream, event.partition, event.offset): event for event in commit.events}
         names = {event.stream for event in commit.events}
         assert len(names) <= 1, "an epoch is of one stream"
         for name in names:
@@ -59,7 +61,7 @@ class SparkEngine:
     def _refused(self, number: int) -> list[Refused]:
         sql = 'SELECT kind, stream, partition, "offset", reason, missed, windows FROM __refused WHERE "commit" = ?1'
         return [
-            Refused(kind, Event(stream, {}, partition, offset), reason, missed, windows)
+            Refused(kind, self._events[stream, partition, offset], reason, missed, windows)
             for kind, stream, partition, offset, reason, missed, windows in self.store.query(sql, [number]).rows()
         ]
 

@@ -222,3 +222,14 @@ def test_lateness_may_change_without_a_migration(opened):
     store.prepare({"v": Plan(LATE)})
     assert commit(store, after=NOON + 10 * SECOND) == [("insert", 1, 0)]
     assert contents(store, "SELECT final FROM v") == [(0,)]
+
+
+def test_a_closed_window_is_never_overwritten(opened):
+    """Who lets lateness grow must keep closed windows closed; the store holds on to what was final."""
+    store = opened(v=VIEW)
+    commit(store, ("a", 1, 1), ("a", 1, 1), after=NOON + 10 * SECOND)
+    store.prepare({"v": Plan(LATE)})
+    commit(store, ("a", 1, 1), before=NOON + 10 * SECOND, after=NOON + 10 * SECOND)
+    with pytest.raises(StoreError, match="was closed once more"):
+        commit(store, before=NOON + 10 * SECOND, after=NOON + 7200 * SECOND)
+    assert contents(store, "SELECT n, final FROM v ORDER BY final") == [(1, 0), (2, 1)]

@@ -67,7 +67,21 @@ class Run:
         self._spark = spark or spark_session(name, master=master)
         self.engine = Engine(streams, self.store, clock(), self._is_caught_up)
         self.engine.keep(views)
+        self._check_checkpoints()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
+
+    def _check_checkpoints(self) -> None:
+        """A store that knows a stream whose checkpoint is gone would count its events again."""
+        for name in self.engine.streams:
+            if f"{name}.events" in self.store.counters() and not self._checkpoint(name).exists():
+                self.store.close()
+                raise RunError(
+                    f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
+                    hint=f"restore {self._checkpoint(name)}, or delete {self.directory} to start from the beginning",
+                )
+
+    def _checkpoint(self, name: str) -> Path:
+        return self.directory / "checkpoints" / name
 
     # views come and go
 
@@ -94,8 +108,12 @@ class Run:
 
     def start(self) -> Run:
         """Starts reading."""
-        for name in self.engine.streams:
-            self._start_query(name)
+        try:
+            for name in self.engine.streams:
+                self._start_query(name)
+        except BaseException:
+            self.stop()
+            raise
         self._ticker.start()
         return self
 
@@ -107,7 +125,7 @@ class Run:
         log = stream.log
         assert isinstance(log, Log)
         columns = self._columns[name] = self._needed(name)
-        checkpoint = self.directory / "checkpoints" / name
+        checkpoint = self._checkpoint(name)
 
         def epoch(rows: DataFrame, number: int) -> None:
             self._epoch(name, columns, checkpoint, rows, number)

@@ -33,7 +33,7 @@ class Connection:
     """One connection. A writing one is always in a transaction, which begins with its first statement."""
 
     def __init__(self, path: Path, *, writes: bool = False, immutable: bool = False) -> None:
-        self.path, self.writes = path, writes
+        self.path, self.writes, self.immutable = path, writes, immutable
         self._mode = "rwc" if writes else "ro&immutable=1" if immutable else "ro"
         self._connect()
 
@@ -128,6 +128,11 @@ _EXPLAINED: Final = (
         ("not a database", "malformed", "database disk image", "unsupported file format"),
         "the store «{path}» is damaged, or no SQLite file",
         "restore it from a backup, or remove the directory and rewind the streams",
+    ),
+    (
+        ("UNIQUE constraint failed: __view_",),
+        "a window that is closed already in the store «{path}» was closed once more",
+        "closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
     ),
     (("disk I/O error",), "the disk of the store «{path}» fails", "look at the system's log; restore from a backup"),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from penstock.store.encode import INTEGERS
+from penstock.store.scalars import INTEGERS
 
 #: Decimals of up to so many digits survive as a double.
 EXACT_DIGITS = 15

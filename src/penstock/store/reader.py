@@ -41,6 +41,9 @@ class Reader:
         except BaseException:
             connection.close()
             raise
+        if connection.immutable:
+            connection.close()  # it would not notice a writer that starts
+            return
         with self._pool:
             self._idle.append(connection)
 
@@ -48,24 +51,12 @@ class Reader:
         if not self.path.exists():
             raise StoreError(f"there is no store in «{self.directory}»", hint="run the app first, or check the path")
         try:
-            connection = Connection(self.path)
-            check_format(connection)
+            return _checked(Connection(self.path))
         except StoreError:
-            # Without write access SQLite cannot share the log with a writer; without a log there is no writer.
-            if Path(f"{self.path}-wal").exists() or not self._readable_alone():
+            # To follow a writer's log takes write access beside it; a store without a log has no writer.
+            if Path(f"{self.path}-wal").exists():
                 raise
-            connection = Connection(self.path, immutable=True)
-            check_format(connection)
-        return connection
-
-    def _readable_alone(self) -> bool:
-        try:
-            connection = Connection(self.path, immutable=True)
-            connection.rows("PRAGMA schema_version")
-            connection.close()
-        except StoreError:
-            return False
-        return True
+            return _checked(Connection(self.path, immutable=True))
 
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
         with self._reading() as connection:
@@ -146,6 +137,15 @@ def typed(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         pl.lit(None, kind).alias(name) if frame[name].null_count() == frame.height else pl.col(name).cast(kind)
         for name, kind in schema.items()
     )
+
+
+def _checked(connection: Connection) -> Connection:
+    try:
+        check_format(connection)
+    except StoreError:
+        connection.close()
+        raise
+    return connection
 
 
 def check_format(connection: Connection) -> None:

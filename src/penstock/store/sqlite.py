@@ -48,6 +48,8 @@ class SqliteStore(Reader, Store):
 
     def lock(self) -> int:
         """Makes this process the only writer, and gives it a new token."""
+        if self._writer is not None:
+            return self.token
         self._lock.take()
         try:
             self._writer = Connection(self.path, writes=True)

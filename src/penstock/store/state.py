@@ -146,11 +146,13 @@ def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool
             rows = rows.with_columns(nan)
             place = names.index(series.name)
             values[place] = f"coalesce({values[place]}, ?{rows.width})"
-    # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
-    kept = {"final", *_PLACE, *plan.keys}
-    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
     sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
-    connection.each(f"{sql} ON CONFLICT DO UPDATE SET {updates}", rows.sort(_PLACE))
+    if not final:
+        # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
+        kept = {"final", *_PLACE, *plan.keys}
+        updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
+        sql = f"{sql} ON CONFLICT DO UPDATE SET {updates}"
+    connection.each(sql, rows.sort(_PLACE))
 
 
 def _due(plan: Plan) -> pl.Expr:
