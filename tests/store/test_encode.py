@@ -10,11 +10,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_series_equal
 
 from penstock.store.connection import Connection
 from penstock.store.encode import loaded, sql_type, stored
 from penstock.store.present import json_of, shown, shown_type
+from tests.strategies import cases
 
 UTC = datetime.UTC
 NESTED = pl.List(pl.Struct({"rank": pl.Float32(), "at": pl.Int64(), "value": pl.Decimal(38, 3), "day": pl.Date()}))
@@ -58,6 +61,38 @@ def test_what_is_stored_comes_back_the_same(connection: Connection, series: pl.S
     connection.each("INSERT INTO t VALUES (?1, ?2)", rows)
     connection.commit()
     assert_series_equal(loaded(connection.rows("SELECT x FROM t ORDER BY n")["x"], series.dtype), series)
+
+
+SCALARS: dict[pl.DataType, st.SearchStrategy[object]] = {
+    pl.Int32(): st.integers(-(2**31), 2**31 - 1),
+    pl.Float64(): st.sampled_from([0.0, -0.0, math.nan, math.inf, 1.5]),
+    pl.Boolean(): st.booleans(),
+    pl.String(): st.sampled_from(["", "a", "\0", "é", "abc" * 30]),
+    pl.Binary(): st.binary(max_size=4),
+    pl.Date(): st.dates(),
+    pl.Decimal(38, 2): st.integers(-(10**36), 10**36).map(lambda n: Decimal(n).scaleb(-2)),
+}
+
+
+@cases(150)
+@given(st.data())
+def test_any_lists_and_structs_come_back_the_same(data):
+    names = st.sampled_from(list(SCALARS))
+    kinds = {f"f{number}": kind for number, kind in enumerate(data.draw(st.lists(names, min_size=1, max_size=4)))}
+    element: pl.DataType = pl.Struct(kinds)
+    values: st.SearchStrategy[object] = st.fixed_dictionaries({n: st.none() | SCALARS[k] for n, k in kinds.items()})
+    if data.draw(st.booleans()):
+        element, values = kinds["f0"], SCALARS[kinds["f0"]]
+    shape = data.draw(st.sampled_from(["list", "list of lists", "struct"]))
+    kind = {"list": pl.List(element), "list of lists": pl.List(pl.List(element)), "struct": pl.Struct({"x": element})}
+    lists = st.lists(st.none() | values, max_size=4)
+    drawn = {"list": lists, "list of lists": st.lists(lists, max_size=2), "struct": st.builds(dict, x=values)}
+    series = pl.Series("x", data.draw(st.lists(st.none() | drawn[shape], max_size=5)), dtype=kind[shape])
+    cut = data.draw(st.integers(0, len(series)))
+    chunked = pl.concat([series[:cut], series[cut:]], rechunk=False)
+    back = loaded(stored(chunked), kind[shape])
+    assert_series_equal(back, series)
+    assert str(back.to_list()) == str(series.to_list())  # the sign of zero, too
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.figures import Figures, number, show_lag, show_mark
+from penstock.cli.figures import Figures, number
 from penstock.cli.options import Debug, Long, Master, errors_shown, output
-from penstock.cli.run import show_end, totals
+from penstock.cli.run import show_end, totals, watermark
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.demos import DEMOS
@@ -64,7 +64,7 @@ class Trending:
             Text.assemble(("trending", "bold"), f"  from {start} to {end}"),
             self._bars(top, width),
             Text(f"all: {number(totals_row[0])} posts by about {number(totals_row[1])} people"),
-            Text(f"{totals(figures)}  watermark {show_mark(mark)} ({show_lag(mark, figures.now)} behind)", "dim"),
+            Text(f"{totals(figures)}  {watermark(figures)}", "dim"),
         ]
 
     def _bars(self, top: pl.DataFrame, width: int) -> Table:

@@ -34,14 +34,19 @@ class Totals:
 
     def line(self, figures: Figures) -> RenderableType:
         """All in one line."""
-        mark = figures.watermark
-        return f"{totals(figures)}  watermark {show_mark(mark)} ({show_lag(mark, figures.now)} behind the clock)"
+        return f"{totals(figures)}  {watermark(figures)}"
 
 
 def totals(figures: Figures) -> str:
     """Events, epochs, and what was refused."""
     refused = "  ".join(f"{kind} {number(figures.count(kind))}" for kind in REFUSALS)
     return f"events {number(figures.events)} ({number(figures.rate)}/s)  epochs {number(figures.epochs)}  {refused}"
+
+
+def watermark(figures: Figures) -> str:
+    """The watermark of the view that is furthest behind."""
+    mark = figures.watermark
+    return "no watermark yet" if mark is None else f"watermark {show_mark(mark)}, {show_lag(mark, figures.now)} behind"
 
 
 def run(

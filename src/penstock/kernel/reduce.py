@@ -6,7 +6,7 @@ Runs wherever the events are; knows the watermark in force when the epoch began,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -14,6 +14,7 @@ from penstock.errors import RowError
 from penstock.kernel.aggregates import Columns
 from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, dead_schema, elements
+from penstock.kernel.group import group
 from penstock.kernel.plan import END, POSITION, START, Input, Plan, nothing, settle
 from penstock.model.stream import Select
 from penstock.model.time import BEGINNING, Instant
@@ -28,6 +29,26 @@ from penstock.model.windows import (
     Session,
 )
 from penstock.model.windows.calendar import EARLIEST, LATEST, OUTSIDE
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is known of a batch before it is grouped: its rows, and whether no sum of its values can overflow."""
+
+    rows: int
+    small: bool
+
+
+#: The types of what elements are grouped by, besides their keys.
+_BOUNDS: dict[str, pl.DataType] = {
+    START: pl.Int64(),
+    END: pl.Int64(),
+    "__session": pl.UInt32(),
+    "__element": pl.UInt32(),
+    "__source": pl.Int32(),
+    "__partition": pl.Int32(),
+    "__offset": pl.Int64(),
+}
 
 
 def late_schema() -> dict[str, pl.DataType]:
@@ -48,8 +69,8 @@ def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> 
     """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
     ways = [branch for branch in plan.branches if branch.source.name == source]
     plain = not any(isinstance(step, Select) for branch in ways for step in branch.steps)
-    small = plain and is_small(plan.columns, frame)
-    found = [_reduce_branch(plan, elements(plan, branch, frame), watermark, small) for branch in ways]
+    size = Size(frame.height, plain and is_small(plan.columns, frame))
+    found = [_reduce_branch(plan, elements(plan, branch, frame), watermark, size) for branch in ways]
     if len(found) == 1:
         return found[0]
     return Reduced(
@@ -82,27 +103,27 @@ def closing_bound(plan: Plan, watermark: Instant) -> Instant | None:
     return watermark - plan.view.lateness
 
 
-def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, small: bool) -> Reduced:
+def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, size: Size) -> Reduced:
     kind = plan.view.windows
     if isinstance(kind, Aligned):
-        reduced = _aligned(plan, kind, taken.good, watermark, small)
+        reduced = _aligned(plan, kind, taken.good, watermark, size)
     elif isinstance(kind, Session):
-        reduced = _sessions(plan, kind, taken.good, watermark, small)
+        reduced = _sessions(plan, kind, taken.good, watermark, size)
     elif isinstance(kind, Assigned):
-        reduced = _assigned(plan, kind, taken.good, watermark, small)
+        reduced = _assigned(plan, kind, taken.good, watermark, size)
     elif isinstance(kind, CustomMerging):
-        reduced = _opened(plan, kind, taken.good, small)
+        reduced = _opened(plan, kind, taken.good, size)
     else:
         assert isinstance(kind, Counted)
-        reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)), small)
+        reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)), size)
     if taken.dead.height:
         reduced.dead = pl.concat([taken.dead, reduced.dead])
     return reduced
 
 
-def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
+def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, size: Size) -> Reduced:
     if isinstance(kind, Global):
-        return Reduced(_deltas(plan, rows, plan.keys, small))
+        return Reduced(_deltas(plan, rows, plan.keys, size))
     ends, dead = None, nothing(dead_schema())
     if isinstance(kind, Calendar):
         collected = rows.collect()
@@ -126,7 +147,7 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, 
             spans = reach(kind, pl.col(START), ends)
             late = _late(spans, rows, bound)
             rows = rows.filter(spans.last > bound)
-    return Reduced(_deltas(plan, rows, [*plan.keys, START], small), late, dead)
+    return Reduced(_deltas(plan, rows, [*plan.keys, START], size), late, dead)
 
 
 def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
@@ -149,8 +170,8 @@ def _late(spans: Reach, rows: pl.LazyFrame, bound: Instant) -> pl.DataFrame:
     return counted.filter(pl.col("__missed") > 0).select(list(late_schema())).collect()
 
 
-def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
-    """Elements of a key that lie within the gap of each other become one small session.
+def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant, size: Size) -> Reduced:
+    """Elements of a key that lie within the gap of each other become one little session.
 
     One that is closed by itself may still belong to a session that is not: its elements go to the merge one by one.
     """
@@ -162,21 +183,21 @@ def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant,
     rows = rows.with_columns(new.fill_null(True).cum_sum().alias("__session"))
     bound = closing_bound(plan, watermark)
     if bound is None:
-        return Reduced(_sessions_of(plan, kind, rows, small))
+        return Reduced(_sessions_of(plan, kind, rows, size))
     end = at.max().over("__session") + kind.gap
     told = rows.with_columns((end <= bound).alias("__suspect")).collect()
-    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy(), small)
+    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy(), size)
     alone = told.filter(pl.col("__suspect")).lazy().with_columns(at.alias(START), (at + kind.gap).alias(END))
-    return Reduced(pl.concat([fine, _by_row(plan, alone, small).deltas]))
+    return Reduced(pl.concat([fine, _by_row(plan, alone, size).deltas]))
 
 
-def _sessions_of(plan: Plan, kind: Session, rows: pl.LazyFrame, small: bool) -> pl.DataFrame:
+def _sessions_of(plan: Plan, kind: Session, rows: pl.LazyFrame, size: Size) -> pl.DataFrame:
     at = pl.col("__at")
     bounds = {START: at.min(), END: at.max() + kind.gap}
-    return _deltas(plan, rows, [*plan.keys, "__session"], small, bounds)
+    return _deltas(plan, rows, [*plan.keys, "__session"], size, bounds)
 
 
-def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant, small: bool) -> Reduced:
+def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant, size: Size) -> Reduced:
     def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
         return list(kind.assign(at, values))
 
@@ -190,15 +211,15 @@ def _assigned(plan: Plan, kind: Assigned, rows: pl.LazyFrame, watermark: Instant
             missed = closed.group_by("__element", *POSITION).agg(pl.len().cast(pl.Int64).alias("__missed"))
             late = missed.join(total, on="__element").select(list(late_schema()))
             placed = placed.filter(pl.col(END) > bound)
-    return Reduced(_deltas(plan, placed.lazy(), [*plan.keys, START, END], small), late, dead)
+    return Reduced(_deltas(plan, placed.lazy(), [*plan.keys, START, END], size), late, dead)
 
 
-def _opened(plan: Plan, kind: CustomMerging, rows: pl.LazyFrame, small: bool) -> Reduced:
+def _opened(plan: Plan, kind: CustomMerging, rows: pl.LazyFrame, size: Size) -> Reduced:
     def assign(at: int, values: tuple[object, ...]) -> list[Interval]:
         return [kind.open(at, values)]
 
     placed, dead = _call(plan, rows.collect().with_row_index("__element"), assign)
-    reduced = _by_row(plan, placed.drop("__element").lazy(), small)
+    reduced = _by_row(plan, placed.drop("__element").lazy(), size)
     reduced.dead = dead
     return reduced
 
@@ -232,15 +253,15 @@ def _call(plan: Plan, rows: pl.DataFrame, assign: object) -> tuple[pl.DataFrame,
     return called.join(given, on="__call").drop("__call"), dead
 
 
-def _by_row(plan: Plan, rows: pl.LazyFrame, small: bool) -> Reduced:
+def _by_row(plan: Plan, rows: pl.LazyFrame, size: Size) -> Reduced:
     """Each element as a delta of its own, with its position."""
     bounds = [START, END] if plan.merging else [START]
     numbered = rows.with_row_index("__element")
-    return Reduced(_deltas(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION], small))
+    return Reduced(_deltas(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION], replace(size, rows=0)))
 
 
 def _deltas(
-    plan: Plan, rows: pl.LazyFrame, by: list[str], small: bool, more: Mapping[str, pl.Expr] | None = None
+    plan: Plan, rows: pl.LazyFrame, by: list[str], size: Size, more: Mapping[str, pl.Expr] | None = None
 ) -> pl.DataFrame:
     """Rows by group as deltas. `more` gives other columns of a group; what a delta lacks is null."""
     sums = [pl.len().cast(pl.Int64).alias("__n")]
@@ -248,9 +269,11 @@ def _deltas(
         sums.append(pl.col("__sign").cast(pl.Int64).sum().alias("__rows"))
     others = more or {}
     sums += [expression.alias(name) for name, expression in others.items()]
-    if not by:  # a column, not a literal: of no rows there is no group
-        rows, by = rows.with_columns(pl.lit(0).alias("__all")), ["__all"]
-    grouped = rows.group_by(by).agg(*sums, *partials(plan.aggregates, small))
+    parts = [*sums, *partials(plan.aggregates, size.small)]
+    if by:
+        grouped = group(rows, by, plan.key_types | _BOUNDS, parts, size.rows)
+    else:  # a column, not a literal: of no rows there is no group
+        grouped = rows.with_columns(pl.lit(0).alias("__all")).group_by("__all").agg(parts)
     known = {*by, *others, "__n", "__rows", *plan.fields}
     missing = {START: pl.lit(BEGINNING, pl.Int64)}
     columns = [

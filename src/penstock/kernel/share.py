@@ -19,7 +19,8 @@ from penstock.kernel.aggregates import Columns, columns
 from penstock.kernel.aggregates.base import canonical
 from penstock.kernel.assign import reach, slice_start
 from penstock.kernel.elements import compiled
-from penstock.kernel.expressions import Compiled
+from penstock.kernel.expressions import Compiled, dtype
+from penstock.kernel.group import group
 from penstock.kernel.plan import START, Input, Plan, settle
 from penstock.kernel.reduce import Reduced, closing_bound, combine, is_small, late_rows, partials, reduce
 from penstock.model.aggregates import Aggregate
@@ -104,6 +105,12 @@ class Cluster:
     def names(self) -> list[str]:
         return [*self.keys.values(), *self.filters.values(), *(["__t"] if self.slice else [])]
 
+    @cached_property
+    def types(self) -> dict[str, pl.DataType]:
+        """The types of the dimensions."""
+        made = {name: dtype(bind(text, self.source.schema).type or "string") for text, name in self.keys.items()}
+        return made | dict.fromkeys(self.filters.values(), pl.Boolean()) | {"__t": pl.Int64()}
+
     def base(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The stream's rows, grouped by all dimensions of the cluster."""
         texts: dict[str, pl.Expr] = {}
@@ -119,9 +126,11 @@ class Cluster:
             inputs.append(Input(part, tuple(column(text) for text in aggregate.inputs), where))
         rows = frame.lazy().select(*self.dimensions(), "__at", "__partition", "__offset", *texts.values())
         parts = [pl.len().cast(pl.Int64).alias("__n"), *partials(inputs, is_small(self.aggregates.values(), frame))]
-        if not self.names:
-            rows = rows.with_columns(pl.lit(0).alias("__all"))
-        return settle(rows.group_by(self.names or ["__all"]).agg(parts).collect(), self.aggregates.values())
+        if self.names:
+            grouped = group(rows, self.names, self.types, parts, frame.height)
+        else:
+            grouped = rows.with_columns(pl.lit(0).alias("__all")).group_by("__all").agg(parts)
+        return settle(grouped.collect(), self.aggregates.values())
 
     def combine(self, bases: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The bases of several batches as one."""

@@ -1,0 +1,25 @@
+"""Who receives panes: sinks as frozen values, and the delivery that brings them what the outbox holds."""
+
+from penstock.sinks.base import MODES, Sink, SinkError, check
+from penstock.sinks.console import Console, to_console
+from penstock.sinks.delivery import Delivery, Failure
+from penstock.sinks.files import Jsonl, Parquet, read_jsonl, to_jsonl, to_parquet
+from penstock.sinks.function import Function, to_function
+
+__all__ = [
+    "MODES",
+    "Console",
+    "Delivery",
+    "Failure",
+    "Function",
+    "Jsonl",
+    "Parquet",
+    "Sink",
+    "SinkError",
+    "check",
+    "read_jsonl",
+    "to_console",
+    "to_function",
+    "to_jsonl",
+    "to_parquet",
+]

@@ -1,0 +1,191 @@
+"""What a sink is: a frozen value that says who receives a view's panes, and in which of four modes.
+
+- `panes`: every pane, inserts and retractions, early, on time and late;
+- `append`: each window once, with its final value;
+- `update`: the newest value of each window, to be put in the place of the one before;
+- `complete`: the whole table of the view, each time something fired.
+
+>>> import penstock as ps
+>>> from penstock.sinks import check, to_console
+>>> totals = ps.stream("s", schema="k string").group_by("k").agg(n=ps.count())
+>>> check(to_console(mode="append"), totals)
+Traceback (most recent call last):
+penstock.errors.DefinitionError: ps.to_console(mode='append') would never get a row: ps.global_window() never ends
+  hint: use mode='update' or mode='complete', or a window that ends
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, TypeAlias
+
+import polars as pl
+
+from penstock.errors import DefinitionError, PenstockError, unknown
+from penstock.model.triggers import Never, OnClose, OnTime
+from penstock.model.view import View
+from penstock.model.windows import Counted, Merging
+from penstock.sinks.rows import PANE_COLUMNS, Row
+
+Mode: TypeAlias = Literal["panes", "append", "update", "complete"]
+MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete")
+
+
+class SinkError(PenstockError):
+    """A sink cannot take what it should, or holds something else than what this app has brought there."""
+
+
+class Outbox(Protocol):
+    """What sinks read of a store; every `Store` and every `Reader` is one."""
+
+    def panes(self, after: int, limit: int) -> pl.DataFrame: ...
+    def position(self, sink: str) -> int: ...
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
+
+
+def newest_pane(outbox: Outbox) -> int:
+    """The id of the newest pane that was ever fired, delivered and trimmed ones included."""
+    return int(outbox.query("SELECT value FROM __meta WHERE name = 'panes'").item())
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a sink is opened for: its own name, its view's name and definition, and the store that they are in."""
+
+    sink: str
+    view: str
+    definition: View
+    outbox: Outbox
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a sink takes at once: rows that stand for all panes of its view with ids from `first` to `last`."""
+
+    first: int
+    last: int
+    rows: list[Row]
+
+
+class OpenSink(ABC):
+    """A sink at work. `take` returns when the rows are safe; if it raises, they are brought again."""
+
+    #: The last pane that is known to be there, whatever the store says; 0 where the sink cannot tell.
+    position: int = 0
+
+    @abstractmethod
+    def take(self, batch: Batch) -> None: ...
+
+    def close(self) -> None:
+        """Lets go of what was opened; many sinks hold nothing."""
+        return
+
+
+@dataclass(frozen=True, repr=False)
+class Sink(ABC):
+    """Who receives the panes of a view. A value: compares by content, and prints as its own constructor."""
+
+    mode: Mode = field(default="panes", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise unknown("mode of a sink", str(self.mode), MODES)
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many rows it takes at once."""
+
+    @abstractmethod
+    def open(self, target: Target) -> OpenSink:
+        """Makes ready to take rows; refuses a place that holds something else."""
+
+    def show(self, constructor: str, *said: str) -> str:
+        """The constructor with what was said, and the mode where it is not the default."""
+        mode = [f"mode={self.mode!r}"] if self.mode != "panes" else []
+        return f"ps.{constructor}({', '.join([*said, *mode])})"
+
+
+def above_zero(number: object, what: str) -> None:
+    """Refuses what is no whole number above zero."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise DefinitionError(f"{what} must be a whole number above zero, and is {number!r}")
+
+
+# Which sinks a view can have
+
+
+def check(sink: Sink, view: View) -> None:
+    """Refuses a sink that would get nothing of this view, or something wrong, with what to do about it."""
+    if not isinstance(sink, Sink):
+        raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
+    if view.firing == Never():
+        raise DefinitionError(
+            f"{sink!r} would never get a row: the view fires no panes, as {view.firing!r} says",
+            hint="choose another trigger, or leave the sink out and query the table",
+        )
+    if sink.mode != "complete":
+        _check_names(sink, view)
+    if sink.mode == "append":
+        _check_append(sink, view)
+    if sink.mode == "update":
+        _check_update(sink, view)
+
+
+def _check_names(sink: Sink, view: View) -> None:
+    for name, _ in (*view.keys, *view.aggregates):
+        if name.lower() in PANE_COLUMNS:
+            raise DefinitionError(
+                f"the view has a column «{name}», and so has every pane",
+                detail=f"panes have the columns {', '.join(PANE_COLUMNS)}",
+                hint="rename the view's column, or use mode='complete'",
+            )
+
+
+def _check_append(sink: Sink, view: View) -> None:
+    """Each window that ends must get one pane that is final, and that pane must hold all of it."""
+    if not view.windows.ends:
+        raise DefinitionError(
+            f"{sink!r} would never get a row: {view.windows!r} never ends",
+            hint="use mode='update' or mode='complete', or a window that ends",
+        )
+    firing = view.firing
+    if firing == OnClose():
+        return
+    if not isinstance(firing, OnTime) or firing.unchanged != "fire":
+        raise DefinitionError(
+            f"{sink!r} would miss windows: with {firing!r} one may close without a final pane",
+            hint="use .trigger(ps.on_close()), or mode='panes'",
+        )
+    if view.lateness and not isinstance(view.windows, Counted):
+        raise DefinitionError(
+            f"{sink!r} would miss windows: with allowed lateness the pane on time is not final, "
+            "and a window without late elements fires no other",
+            hint="use .trigger(ps.on_close()), or mode='panes'",
+        )
+    if view.accumulation == "discarding" and firing.early != Never():
+        raise DefinitionError(
+            f"{sink!r} would get parts of windows: the panes are discarding, and {firing!r} fires early ones",
+            hint="use .accumulating(), or mode='panes'",
+        )
+
+
+def _check_update(sink: Sink, view: View) -> None:
+    """A window's newest insert must hold all of it, and a window that was shown must not vanish."""
+    if view.accumulation == "discarding":
+        raise DefinitionError(
+            f"{sink!r} would replace a window's value by a part of it: the panes are discarding",
+            hint="use .accumulating(), or mode='panes'",
+        )
+    if isinstance(view.windows, Merging):
+        raise DefinitionError(
+            f"{sink!r} cannot follow {view.windows!r}: a window that grows is another one, and the old one would stay",
+            hint="use mode='panes' with .retracting(), mode='append', or mode='complete'",
+        )
+    if view.signed and view.accumulation == "retracting":
+        raise DefinitionError(
+            f"{sink!r} cannot show that all rows of a window were taken back: that is a retraction only",
+            hint="use .accumulating(), mode='panes', or mode='complete'",
+        )

@@ -1,0 +1,223 @@
+"""Delivery: brings sinks the panes that the outbox holds, and trims the outbox of what all of them have.
+
+Every sink has a position of its own and a thread of its own while there is something for it. One that is slow or fails
+holds up neither epochs nor the others; one that fails is tried again, after longer and longer whiles.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from penstock.errors import unknown
+from penstock.model.view import View
+from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, newest_pane
+from penstock.sinks.rows import Decoder, Row, shaped
+
+#: How many panes are read at once; and by how many a saved position may lag behind panes of other views.
+CHUNK: Final = 10_000
+_log = logging.getLogger("penstock.sinks")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a sink does not get on: the last error, and how often in a row it failed."""
+
+    error: BaseException
+    count: int
+
+
+@dataclass
+class _Way:
+    """A sink at work: how far it is, what of that the store knows, and when it may be tried next."""
+
+    target: Target
+    sink: Sink
+    open: OpenSink
+    decoder: Decoder
+    position: int
+    saved: int
+    owes: bool  # whether it has panes that the store does not know of
+    delivered: int = 0
+    told: int = 0  # how much of that `deliver` has counted
+    due: float = 0.0
+    thread: threading.Thread | None = None
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
+
+    def close(self, patience: float) -> None:
+        """Ends after the batch at hand; a sink that takes longer than one's patience is left to itself."""
+        self.closing.set()
+        if self.thread is not None:
+            self.thread.join(patience)
+        if not self.is_busy:
+            self.open.close()
+
+
+class Delivery:
+    """Sinks by name, each with its view's name, its view and its definition.
+
+    `commit_position` and `trim` write to the store and are called from the sinks' threads: they take the lock that
+    keeps epochs apart. `keep` is how many of the newest panes stay for subscribers; `patience` how many seconds
+    `deliver` waits for slow sinks; `retry` the first and the longest while before another try.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        sinks: Mapping[str, tuple[str, View, Sink]],
+        *,
+        commit_position: Callable[[str, int], object],
+        trim: Callable[[int], object],
+        keep: int = 100_000,
+        patience: float = 1.0,
+        retry: tuple[float, float] = (0.5, 60.0),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._outbox, self._commit_position, self._trim_outbox = outbox, commit_position, trim
+        self._keep, self._patience, self._retry, self._clock = keep, patience, retry, clock
+        self._ways: dict[str, _Way] = {}
+        self._failures: dict[str, Failure] = {}
+        self._trimmed = 0
+        try:
+            for name, (view_name, view, sink) in sinks.items():
+                self.add(name, view_name, view, sink)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        """The sinks that do not get on, and why. Those that have recovered are not there."""
+        return dict(self._failures)
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """The last pane that each sink is done with."""
+        return {name: way.position for name, way in list(self._ways.items())}
+
+    def add(self, name: str, view_name: str, view: View, sink: Sink) -> None:
+        """Takes up a sink where it was; a new one gets what the outbox still holds. Refuses what it cannot open."""
+        target, decoder = Target(name, view_name, view, self._outbox), Decoder(view)
+        saved, opened = self._outbox.position(name), sink.open(target)
+        self._ways[name] = _Way(
+            target, sink, opened, decoder, max(saved, opened.position), saved, opened.position > saved
+        )
+
+    def drop(self, name: str) -> None:
+        """Gives up a sink; what it has stays where it is."""
+        if name not in self._ways:
+            raise unknown("sink", name, self._ways)
+        way = self._ways.pop(name)
+        way.close(self._patience)
+        self._failures.pop(name, None)
+
+    def deliver(self) -> int:
+        """Brings each sink what is there for it. How many panes were taken since the last call, by all sinks."""
+        ways = dict(self._ways)  # others may come and go meanwhile
+        for name, way in ways.items():
+            if not way.is_busy and self._clock() >= way.due:
+                way.thread = threading.Thread(
+                    target=self._attempt, args=(name, way), name=f"penstock-sink-{name}", daemon=True
+                )
+                way.thread.start()
+        end = time.monotonic() + self._patience
+        for way in ways.values():
+            if way.thread is not None:
+                way.thread.join(max(0.0, end - time.monotonic()))
+        self._trim()
+        taken = 0
+        for way in ways.values():
+            taken += way.delivered - way.told
+            way.told = way.delivered
+        return taken
+
+    def close(self, patience: float = 10.0) -> None:
+        """Ends after the batches at hand, for which it waits so many seconds."""
+        ways, self._ways = self._ways, {}
+        for way in ways.values():
+            way.closing.set()
+        end = time.monotonic() + patience
+        for way in ways.values():
+            way.close(max(0.0, end - time.monotonic()))
+
+    # one sink
+
+    def _attempt(self, name: str, way: _Way) -> None:
+        try:
+            self._run(way)
+            self._failures.pop(name, None)
+        except BaseException as error:  # in a thread of its own nobody else would hear of it
+            before = self._failures.get(name)
+            count = 1 if before is None else before.count + 1
+            first, longest = self._retry
+            pause = min(longest, first * 2 ** min(count - 1, 30))
+            way.due = self._clock() + pause
+            if not way.closing.is_set():
+                self._failures[name] = Failure(error, count)
+            _log.warning(
+                "the sink «%s» failed (%d in a row), next try in %g s: %s: %s",
+                name, count, pause, type(error).__name__, error,
+            )  # fmt: skip
+
+    def _run(self, way: _Way) -> None:
+        """Batch by batch, until there is nothing more. What was taken counts even if the store cannot be told."""
+        if way.owes:
+            self._save(way)
+        while not way.closing.is_set():
+            panes, last = self._next(way)
+            if last == way.position:
+                return
+            taken = shaped(panes, way.sink.mode)
+            if taken.height:
+                way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, taken)))
+                way.delivered += taken.height
+                way.owes = True
+            way.position = last
+            if way.owes or last - way.saved >= CHUNK:
+                self._save(way)
+
+    def _next(self, way: _Way) -> tuple[pl.DataFrame, int]:
+        """The next panes of the sink's view, no more than it takes at once, and the id up to which that is all."""
+        whole = way.sink.mode == "complete"
+        found, last, room = [], way.position, way.sink.rows
+        while room > 0 and (panes := self._outbox.panes(last, CHUNK)).height:
+            mine = panes.filter(pl.col("view") == way.target.view)
+            if whole:
+                mine = mine.select("id")
+            else:
+                mine = mine.head(room)
+                room -= mine.height
+            found.append(mine)
+            last = int(panes["id"][-1] if room else mine["id"][-1])
+        return pl.concat(found) if found else pl.DataFrame(schema={"id": pl.Int64}), last
+
+    def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
+        if way.sink.mode != "complete":
+            return way.decoder.panes(panes)
+        order = ", ".join(str(number + 1) for number in range(len(way.target.definition.keys) + 2))
+        return way.decoder.table(self._outbox.query(f'SELECT * FROM "{way.target.view}" ORDER BY {order}'))
+
+    def _save(self, way: _Way) -> None:
+        position = way.position
+        self._commit_position(way.target.sink, position)
+        way.saved, way.owes = position, False
+
+    # the outbox
+
+    def _trim(self) -> None:
+        """Removes what every sink is done with, but for the newest panes; not a few at a time."""
+        newest = newest_pane(self._outbox)
+        through = min([newest - self._keep, *self.positions.values()])
+        if through - self._trimmed >= max(1, self._keep // 10):
+            self._trim_outbox(through)
+            self._trimmed = through

@@ -1,0 +1,165 @@
+"""A directory into which each pane goes once, whatever dies: files named by the pane ids that they hold.
+
+A file is written under a temporary name, made durable, and moved to its own, all or nothing. So the names tell how far
+the sink is, also when the process dies before the store learns of it. The file `_penstock.json` says whose they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from penstock.sinks.base import Outbox, SinkError, newest_pane
+
+MANIFEST: Final = "_penstock.json"
+_TEMPORARY: Final = ".writing"
+_NAME: Final = re.compile(r"(\d{12,})-(\d{12,})\.(jsonl|parquet)")
+
+
+def files_of(path: Path | str) -> list[tuple[int, int, Path]]:
+    """The files of a directory, in order: the first and last pane id that they hold, and the path."""
+    found = ((_NAME.fullmatch(entry.name), entry) for entry in Path(path).iterdir())
+    return sorted((int(match[1]), int(match[2]), entry) for match, entry in found if match)
+
+
+class Directory:
+    """A directory of one sink, open for writing by this process alone. `position` is the last pane in it."""
+
+    def __init__(self, path: Path, suffix: str, owner: Mapping[str, object], outbox: Outbox) -> None:
+        self.path, self._suffix, self._owner, self._outbox = path, suffix, dict(owner), outbox
+        try:
+            _make(path)
+            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SinkError(
+                f"cannot use the directory «{path}»: {error.strerror}", hint="choose one that can be written"
+            ) from error
+        try:
+            self._lock()
+            (path / _TEMPORARY).unlink(missing_ok=True)
+            self._check_owner()
+            self.position = self._last()
+            self._begun = False
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def write(self, first: int, last: int, write: Callable[[BinaryIO], None]) -> None:
+        """Adds a file with these panes; when this returns it is there, and stays there."""
+        if first <= self.position:
+            raise SinkError(
+                f"«{self.path}» has the panes up to {self.position} already, and was to take {first} to {last}"
+            )
+        if not self._begun:
+            self._begin()
+            self._begun = True
+        self._place(f"{first:012}-{last:012}.{self._suffix}", write)
+        self.position = last
+
+    def _place(self, name: str, write: Callable[[BinaryIO], None]) -> None:
+        temporary = self.path / _TEMPORARY
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, self.path / name)
+        os.fsync(self._handle)
+
+    # whose it is
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SinkError(
+                f"another sink or process writes into «{self.path}»", hint="give each sink a directory of its own"
+            ) from None
+
+    def _manifest(self) -> dict[str, object] | None:
+        try:
+            found: dict[str, object] = json.loads((self.path / MANIFEST).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise SinkError(f"«{self.path / MANIFEST}» is damaged", detail=str(error), hint=_ELSEWHERE) from error
+        return found
+
+    def _check_owner(self) -> None:
+        found = self._manifest()
+        if found is None:
+            if files_of(self.path):
+                raise SinkError(f"«{self.path}» holds files, and none that says whose they are", hint=_ELSEWHERE)
+            return
+        for what, mine in self._owner.items():
+            if found.get(what) != mine:
+                raise SinkError(
+                    f"«{self.path}» holds the files of another sink",
+                    detail=f"its {what} is {_short(found.get(what))}, and ours {_short(mine)}",
+                    hint=_ELSEWHERE,
+                )
+
+    def _begin(self) -> None:
+        """Says whose the files are before the first one; and that the store is the one that the others came from."""
+        birth, found = _birth(self._outbox), self._manifest()
+        if found is None:
+            text = json.dumps({**self._owner, "store": birth}, indent=2)
+            self._place(MANIFEST, lambda file: _write_text(file, text))
+        elif None not in (birth, found.get("store")) and found["store"] != birth:
+            raise SinkError(
+                f"«{self.path}» holds panes of another store, whose ids mean something else", hint=_ELSEWHERE
+            )
+
+    def _last(self) -> int:
+        """The last pane that is there; refuses files that this store cannot have given."""
+        files, last = files_of(self.path), 0
+        for first, end, path in files:
+            if first <= last or end < first:
+                raise SinkError(f"«{path}» overlaps with the file before it", hint=_ELSEWHERE)
+            last = end
+        newest = newest_pane(self._outbox)
+        if last > newest:
+            raise SinkError(
+                f"«{self.path}» holds panes up to {last}, and the store has fired {newest} only",
+                detail="the store was reset, or restored from an older copy",
+                hint=_ELSEWHERE,
+            )
+        return last
+
+
+_ELSEWHERE: Final = "choose an empty directory, or move these files away with their " + MANIFEST
+
+
+def _birth(outbox: Outbox) -> int | None:
+    """What tells a store from one that took its place: when it made its first commit."""
+    found = outbox.query("SELECT now FROM __commits WHERE number = 1")
+    return int(found.item()) if found.height else None
+
+
+def _make(path: Path) -> None:
+    """Makes a directory that stays: each new entry is made durable in the directory above it."""
+    if path.is_dir():
+        return
+    _make(path.absolute().parent)
+    path.mkdir(exist_ok=True)
+    above = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)
+
+
+def _write_text(file: BinaryIO, text: str) -> None:
+    file.write(text.encode() + b"\n")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else text[:300] + "…"

@@ -1,0 +1,183 @@
+"""Sinks that are directories of files, JSON lines or Parquet: each pane is in exactly one file, whatever dies.
+
+>>> to_jsonl("out", mode="append")
+ps.to_jsonl('out', mode='append')
+
+A file is named by the panes that it holds, `000000000101-000000000250.jsonl`, and appears whole. In the mode `complete`
+each file is the whole table, and the last one the newest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import polars as pl
+
+from penstock.errors import DefinitionError
+from penstock.kernel.plan import Plan
+from penstock.model.time import instant, show_instant
+from penstock.sinks.base import Batch, Mode, OpenSink, Sink, Target, above_zero
+from penstock.sinks.directory import Directory, files_of
+from penstock.sinks.rows import Decoder, Row
+
+_ROWS = 100_000
+
+
+@dataclass(frozen=True, repr=False)
+class Files(Sink):
+    """A directory of files with up to `rows_per_file` panes each."""
+
+    directory: str
+    rows_per_file: int = _ROWS
+
+    format: ClassVar[str]
+
+    @property
+    def rows(self) -> int:
+        return self.rows_per_file
+
+    @abstractmethod
+    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
+        """Writes rows of these columns as one file."""
+
+    def open(self, target: Target) -> OpenSink:
+        return _Writing(self, target)
+
+    def __repr__(self) -> str:
+        said = [f"rows_per_file={self.rows_per_file}"] if self.rows_per_file != _ROWS else []
+        return self.show(f"to_{self.format}", repr(self.directory), *said)
+
+
+class _Writing(OpenSink):
+    def __init__(self, sink: Files, target: Target) -> None:
+        view = target.definition
+        types = {name: aggregate.result_type(view.input_types(aggregate)) for name, aggregate in view.aggregates}
+        owner = {
+            "sink": target.sink,
+            "view": target.view,
+            "mode": sink.mode,
+            "format": sink.format,
+            "keys": Plan(view).key_names,
+            "values": types,
+        }
+        self._sink, self._schema = sink, Decoder(view).schema(sink.mode)
+        self._directory = Directory(Path(sink.directory), sink.format, owner, target.outbox)
+        self.position = self._directory.position
+
+    def take(self, batch: Batch) -> None:
+        def write(file: BinaryIO) -> None:
+            self._sink.write(file, batch.rows, self._schema)
+
+        self._directory.write(batch.first, batch.last, write)
+        self.position = self._directory.position
+
+    def close(self) -> None:
+        self._directory.close()
+
+
+# JSON lines
+
+
+@dataclass(frozen=True, repr=False)
+class Jsonl(Files):
+    """One JSON object a line. Timestamps and dates are ISO text, decimals text, binary base64, NaN the text «NaN»."""
+
+    format: ClassVar[str] = "jsonl"
+
+    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
+        for row in rows:
+            file.write(json.dumps(plain(row), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def plain(value: Any) -> Any:
+    """A value in what JSON knows, without losing a digit.
+
+    >>> plain({"at": datetime(2024, 5, 1, 12), "x": [float("nan"), Decimal("1.10")]})
+    {'at': '2024-05-01T12:00:00Z', 'x': ['NaN', '1.10']}
+    """
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    if isinstance(value, datetime):
+        return show_instant(instant(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def read_jsonl(directory: str | Path) -> Iterator[Row]:
+    """The rows in a directory of `to_jsonl`, in the order in which they fired, as JSON has them."""
+    for _, _, path in files_of(directory):
+        with path.open(encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+
+# Parquet
+
+
+@dataclass(frozen=True, repr=False)
+class Parquet(Files):
+    """Columns with the types of the view; timestamps in UTC."""
+
+    format: ClassVar[str] = "parquet"
+
+    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
+        pl.DataFrame([_column(name, kind, rows) for name, kind in schema.items()]).write_parquet(file)
+
+
+def _column(name: str, kind: pl.DataType, rows: list[Row]) -> pl.Series:
+    values = [_physical(row[name]) for row in rows]
+    return pl.Series(name, values, dtype=_physical_type(kind)).cast(kind)
+
+
+def _physical(value: Any) -> Any:
+    """Times as numbers: years that Python does not know are numbers already."""
+    if isinstance(value, list):
+        return [_physical(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _physical(part) for name, part in value.items()}
+    if isinstance(value, datetime):
+        return instant(value)
+    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
+
+
+def _physical_type(kind: pl.DataType) -> pl.DataType:
+    if isinstance(kind, pl.List):
+        return pl.List(_physical_type(kind.inner))  # type: ignore[arg-type]
+    if isinstance(kind, pl.Struct):
+        return pl.Struct({part.name: _physical_type(part.dtype) for part in kind.fields})  # type: ignore[arg-type]
+    return pl.Int64() if isinstance(kind, pl.Datetime) else pl.Int32() if kind == pl.Date else kind
+
+
+# What a user writes
+
+
+def to_jsonl(directory: str | Path, *, rows_per_file: int = _ROWS, mode: Mode = "panes") -> Jsonl:
+    """Files of JSON lines in a directory of their own, each pane in exactly one."""
+    return Jsonl(*_given(directory, rows_per_file), mode=mode)
+
+
+def to_parquet(directory: str | Path, *, rows_per_file: int = _ROWS, mode: Mode = "panes") -> Parquet:
+    """Parquet files in a directory of their own, each pane in exactly one."""
+    return Parquet(*_given(directory, rows_per_file), mode=mode)
+
+
+def _given(directory: str | Path, rows_per_file: int) -> tuple[str, int]:
+    if not isinstance(directory, (str, Path)) or not str(directory) or "://" in str(directory):
+        raise DefinitionError(f"not a directory of this machine: {directory!r}", hint="give a path, «out/trending»")
+    above_zero(rows_per_file, "rows_per_file")
+    return str(directory), rows_per_file
