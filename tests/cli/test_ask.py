@@ -63,9 +63,8 @@ def test_a_wrong_column_and_wrong_syntax_are_refused(penstock: Penstock, directo
 def test_nothing_can_be_written(penstock: Penstock, directory: Path) -> None:
     for sql in ("DELETE FROM by_page", "WITH a AS (SELECT 1) DELETE FROM __commits"):
         assert penstock("query", sql, "--dir", directory).exit_code == 1
-    assert json.loads(
-        penstock("query", "SELECT count(*) AS n FROM __commits", "--dir", directory, "--format", "json").stdout
-    ) == [{"n": 2}]
+    left = penstock("query", "SELECT count(*) AS n FROM __commits", "--dir", directory, "--format", "csv")
+    assert left.stdout == "n\n2\n"
 
 
 @pytest.mark.parametrize("command", [("query", "SELECT 1"), ("views",), ("status",)])

@@ -64,7 +64,8 @@ class Trending:
             Text.assemble(("trending", "bold"), f"  from {start} to {end}"),
             self._bars(top, width),
             Text(f"all: {number(totals_row[0])} posts by about {number(totals_row[1])} people"),
-            Text(f"{totals(figures)}  {watermark(figures)}", "dim"),
+            Text(totals(figures), "dim"),
+            Text(watermark(figures), "dim"),
         ]
 
     def _bars(self, top: pl.DataFrame, width: int) -> Table:
@@ -103,11 +104,11 @@ def demo(
         app = DEMOS[name].app()
         running = start(app, directory, console, master=master, debug=debug)
         picture = Trending(Reader(directory))
-        last = watch(running, picture, console, seconds=seconds or LONG, until_caught_up=False, each=3.0)
+        last = watch(running, picture, console, each=3.0, seconds=seconds or LONG, from_first_commit=True)
         console.print(picture.live(last))
         show_end(console, last)
         question = "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"
-        console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold")
+        console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold", soft_wrap=True)
 
 
 def _empty(directory: Path) -> None:

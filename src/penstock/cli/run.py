@@ -40,7 +40,8 @@ class Totals:
 def totals(figures: Figures) -> str:
     """Events, epochs, and what was refused."""
     refused = "  ".join(f"{kind} {number(figures.count(kind))}" for kind in REFUSALS)
-    return f"events {number(figures.events)} ({number(figures.rate)}/s)  epochs {number(figures.epochs)}  {refused}"
+    rate = "" if figures.rate is None else f" ({number(figures.rate)}/s)"
+    return f"events {number(figures.events)}{rate}  epochs {number(figures.epochs)}  {refused}"
 
 
 def watermark(figures: Figures) -> str:
@@ -67,7 +68,7 @@ def run(
         running = start(loaded, directory, console, master=master, debug=debug)
         console.print(f"running «{loaded.name}» in {directory}: {', '.join(loaded.views)}. Ctrl-C stops it")
         picture = Totals(loaded.name)
-        last = watch(running, picture, console, seconds=seconds, until_caught_up=until_caught_up, each=2.0)
+        last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
         show_end(console, last)
 
 

@@ -39,18 +39,25 @@ class Picture(Protocol):
 
 
 def watch(
-    run: Run, picture: Picture, console: Console, *, seconds: float | None, until_caught_up: bool, each: float
+    run: Run,
+    picture: Picture,
+    console: Console,
+    *,
+    each: float,
+    seconds: float | None = None,
+    from_first_commit: bool = False,
+    until_caught_up: bool = False,
 ) -> Figures:
     """Reads until the time is over, the logs are read, someone asks to stop, or it fails; stops at an epoch boundary.
 
-    The last figures. `each` is how many seconds lie between two lines.
+    The last figures. `each` is how many seconds lie between two lines; `seconds` count from the start or the first commit.
     """
     stopping = threading.Event()
     meter = Meter(run.store)
     with _signals(stopping, console):
         run.start()
         try:
-            is_done = _ending(run, seconds, until_caught_up)
+            is_done = _ending(run, seconds, from_first_commit, until_caught_up)
             if console.is_terminal:
                 with Live(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
@@ -76,9 +83,9 @@ def _looks(
             yield meter.read()
 
 
-def _ending(run: Run, seconds: float | None, until_caught_up: bool) -> Callable[[], bool]:
+def _ending(run: Run, seconds: float | None, from_first_commit: bool, until_caught_up: bool) -> Callable[[], bool]:
     """Whether it is time to stop."""
-    end = None if seconds is None else time.monotonic() + seconds
+    begun = None if from_first_commit else time.monotonic()
     caught_up = threading.Event()
     if until_caught_up:
 
@@ -88,7 +95,15 @@ def _ending(run: Run, seconds: float | None, until_caught_up: bool) -> Callable[
             caught_up.set()
 
         threading.Thread(target=catch_up, name="penstock-catch-up", daemon=True).start()
-    return lambda: caught_up.is_set() or (end is not None and time.monotonic() >= end)
+
+    def is_done() -> bool:
+        nonlocal begun
+        if begun is None and run.store.last() is not None:
+            begun = time.monotonic()
+        is_over = seconds is not None and begun is not None and time.monotonic() >= begun + seconds
+        return is_over or caught_up.is_set()
+
+    return is_done
 
 
 @contextmanager

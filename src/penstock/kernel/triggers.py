@@ -5,7 +5,7 @@ evaluated for all windows of a commit at once. The model's scalar version is the
 
 >>> from penstock.model.triggers import after_count, repeatedly
 >>> list(compile_trigger(repeatedly(after_count(3))).columns)
-['t1.n']
+['trigger:1.n']
 """
 
 from __future__ import annotations
@@ -362,12 +362,12 @@ class OrFinally(Composed):
 
 
 def compile_trigger(trigger: model.Trigger) -> Node:
-    """The trigger on columns. Its columns are named t0, t1, … in the order of its nodes."""
+    """The trigger on columns. Its columns are named trigger:0, trigger:1, … in the order of its nodes."""
     return _compile(trigger, count())
 
 
 def _compile(trigger: model.Trigger, numbers: count[int]) -> Node:
-    name = f"t{next(numbers)}"
+    name = f"trigger:{next(numbers)}"
     parts = [_compile(part, numbers) for part in trigger.parts] if trigger.parts else []
     match trigger:
         case model.AfterCount():

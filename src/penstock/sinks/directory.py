@@ -71,7 +71,11 @@ class Directory:
             file.flush()
             os.fsync(file.fileno())
         os.rename(temporary, self.path / name)
-        os.fsync(self._handle)
+        try:
+            os.fsync(self._handle)
+        except OSError:
+            (self.path / name).unlink()  # not known to be safe: it is written again, perhaps with more panes
+            raise
 
     # whose it is
 

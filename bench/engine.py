@@ -1,0 +1,240 @@
+"""The engine against hand-written Structured Streaming and a one-shot Spark batch, on the same files in one run.
+
+    python bench/engine.py [--quick]
+
+Hand-written means: update mode, RocksDB state, committed to the same SQLite by an upsert. Both warm up first; then they
+take turns. The batch aggregation is the limit that Spark itself sets.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import adbc_driver_sqlite.dbapi as adbc
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import penstock as ps
+from bench.side_by_side import Report
+from penstock.app import App
+from penstock.engine.session import spark_session
+
+QUICK = "--quick" in sys.argv
+FILES, PER_FILE = (4, 100_000) if QUICK else (10, 250_000)
+START = 1_700_000_000_000_000
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+KEYS = "at timestamp, key bigint, v bigint"
+ADS = "user_id string, page_id string, ad_id string, ad_type string, event_type string, at timestamp, ip string"
+
+
+def write_keys(folder: Path) -> None:
+    """Counts and sums over 100 k skewed keys, in disorder of up to two seconds."""
+    chance = np.random.default_rng(0)
+    for number in range(FILES):
+        at = START + (np.arange(PER_FILE) + number * PER_FILE) * 10 + chance.integers(-2_000_000, 0, PER_FILE)
+        key = chance.zipf(1.3, PER_FILE) % 100_000
+        table = {"at": pa.array(at, pa.timestamp("us", tz="UTC")), "key": key, "v": chance.integers(0, 1000, PER_FILE)}
+        pq.write_table(pa.table(table), folder / f"{number:04}.parquet")
+
+
+def write_ads(folder: Path, kind: str) -> None:
+    """Yahoo's events: a third are views, of 1000 ads in 100 campaigns (the campaign is the ad's prefix)."""
+    chance = np.random.default_rng(1)
+    for number in range(FILES):
+        ads = chance.integers(0, 1000, PER_FILE)
+        at = START + (np.arange(PER_FILE) + number * PER_FILE) * 100
+        columns = {
+            "user_id": [f"user-{n}" for n in chance.integers(0, 100, PER_FILE)],
+            "page_id": [f"page-{n}" for n in chance.integers(0, 100, PER_FILE)],
+            "ad_id": [f"c{n // 10:02}-{n % 10}" for n in ads],
+            "ad_type": np.array(["banner", "modal", "mail"])[chance.integers(0, 3, PER_FILE)],
+            "event_type": np.array(["view", "click", "purchase"])[chance.integers(0, 3, PER_FILE)],
+            "at": pa.array(at, pa.timestamp("us", tz="UTC")),
+            "ip": ["1.2.3.4"] * PER_FILE,
+        }
+        table = pa.table(columns)
+        if kind == "parquet":
+            pq.write_table(table, folder / f"{number:04}.parquet")
+        else:
+            with (folder / f"{number:04}.json").open("w") as file:
+                for row in table.to_pylist():
+                    file.write(json.dumps({**row, "at": row["at"].isoformat()}) + "\n")
+
+
+class Job:
+    """One aggregation, written three ways."""
+
+    def __init__(self, kind: str, schema: str, key: str, where: str | None, total: str | None) -> None:
+        self.kind, self.schema, self.key, self.where, self.total = kind, schema, key, where, total
+
+    def native(self, events: DataFrame) -> DataFrame:
+        rows = events if self.where is None else events.where(self.where)
+        sums = [F.count("*").alias("n"), *([F.sum(self.total).alias("s")] if self.total else [])]
+        window = F.window("at", "10 seconds").alias("w")
+        return rows.withWatermark("at", "5 seconds").groupBy(F.expr(self.key).alias("key"), window).agg(*sums)
+
+    def app(self, folder: Path, per_epoch: int) -> App:
+        app = App("bench")
+        log = ps.files(folder, format=self.kind, files_per_epoch=per_epoch)
+        stream = app.stream(
+            "events",
+            log,
+            schema=self.schema,
+            event_time="at",
+            watermark=ps.bounded("5 seconds", idle=None),
+            max_ahead=None,
+        )
+        flow = stream if self.where is None else stream.where(self.where)
+        sums = {"n": ps.count(), **({"s": ps.sum(self.total)} if self.total else {})}
+        app.view("result", flow.group_by(key=self.key).window(ps.fixed("10 seconds")).agg(**sums))
+        return app
+
+
+def run_native(spark: SparkSession, job: Job, folder: Path, per_epoch: int) -> tuple[float, int]:
+    with tempfile.TemporaryDirectory() as work:
+        store = adbc.connect(f"{work}/store.db", autocommit=True)
+        columns = "w integer, key, n integer, s integer"
+        with store.cursor() as cursor:
+            cursor.execute("pragma journal_mode=wal")
+            cursor.fetchall()
+            cursor.execute("pragma synchronous=full")
+            cursor.execute(f"create table v({columns}, primary key(w, key)) without rowid")
+        store.adbc_connection.set_autocommit(False)
+
+        def upsert(rows: DataFrame, number: int) -> None:
+            s = F.col("s") if job.total else F.lit(0)
+            found = rows.select(F.unix_timestamp("w.start").alias("w"), "key", "n", s.alias("s")).toArrow()
+            if len(found):
+                with store.cursor() as cursor:
+                    cursor.adbc_ingest("delta", found, mode="replace", temporary=True)
+                    cursor.execute("insert or replace into v select w, key, n, s from delta")
+                store.commit()
+
+        reader = spark.readStream.schema(job.schema).option("maxFilesPerTrigger", per_epoch)
+        events = reader.format(job.kind).load(str(folder))
+        begun = time.perf_counter()
+        query = job.native(events).writeStream.outputMode("update").foreachBatch(upsert)
+        query = query.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True).start()
+        query.awaitTermination()
+        seconds = time.perf_counter() - begun
+        with store.cursor() as cursor:
+            cursor.execute("select sum(n) from v")
+            counted = cursor.fetchall()[0][0]
+        store.close()
+        return seconds, counted
+
+
+def run_engine(spark: SparkSession, make: Callable[[], App], log: list[dict] | None = None) -> tuple[float, int]:
+    with tempfile.TemporaryDirectory() as work:
+        begun = time.perf_counter()
+        run = make().run(Path(work) / "state", spark=spark, tick=3600.0).start()
+        run.catch_up()
+        seconds = time.perf_counter() - begun
+        view = min(run.engine.views)
+        counted = run.store.query(f"SELECT sum(n) FROM {view}").item()
+        if log is not None:
+            timings = run.store.query("SELECT timings FROM __commits WHERE kind = 'epoch'").to_series()
+            log += [json.loads(text) for text in timings]
+        run.stop()
+        return seconds, counted
+
+
+def run_batch(spark: SparkSession, job: Job, folder: Path) -> float:
+    begun = time.perf_counter()
+    job.native(spark.read.schema(job.schema).format(job.kind).load(str(folder))).write.format("noop").mode(
+        "overwrite"
+    ).save()
+    return time.perf_counter() - begun
+
+
+def side_by_side(report: Report, spark: SparkSession, root: Path) -> None:
+    jobs = {
+        "100 k skewed keys, Parquet": (Job("parquet", KEYS, "key", None, "v"), root / "keys"),
+        "Yahoo, Parquet": (
+            Job("parquet", ADS, "substr(ad_id, 1, 3)", "event_type = 'view'", None),
+            root / "ads-parquet",
+        ),
+        "Yahoo, JSON": (Job("json", ADS, "substr(ad_id, 1, 3)", "event_type = 'view'", None), root / "ads-json"),
+    }
+    lines = []
+    events = FILES * PER_FILE
+    for name, (job, folder) in jobs.items():
+        for per_epoch in (1, 5) if name.startswith("100") else (1,):
+            rates: dict[str, list[float]] = {"native": [], "engine": [], "batch": []}
+            for turn in range(2 if QUICK else 3):
+                native, counted = run_native(spark, job, folder, per_epoch)
+                engine, same = run_engine(spark, lambda j=job, f=folder, p=per_epoch: j.app(f, p))
+                batch = run_batch(spark, job, folder)
+                assert counted == same, (counted, same)
+                if turn:  # the first one warms up
+                    for way, seconds in (("native", native), ("engine", engine), ("batch", batch)):
+                        rates[way].append(events / seconds)
+            best = {way: max(found) for way, found in rates.items()}
+            ratio = max(e / n for e, n in zip(rates["engine"], rates["native"], strict=True))
+            cells = [f"{best[way] / 1000:,.0f} k/s" for way in ("native", "engine", "batch")]
+            lines.append([name, f"{per_epoch * PER_FILE:,}", *cells, f"{ratio:.2f}"])
+    head = ["job", "events an epoch", "hand-written", "Penstock", "one-shot batch", "Penstock, of hand-written"]
+    report.table(f"{events:,} events from files into SQLite", head, lines)
+
+
+def many_views(report: Report, spark: SparkSession, root: Path) -> None:
+    lines = []
+    first = 0.0
+    for count in (1, 10, 100):
+        log: list[dict] = []
+
+        def make(count: int = count) -> App:
+            app = App("bench")
+            stream = app.stream(
+                "events", ps.files(root / "ads-parquet", format="parquet", files_per_epoch=1), schema=ADS,
+                event_time="at", watermark=ps.bounded("5 seconds", idle=None), max_ahead=None,
+            )  # fmt: skip
+            keys = ["ad_type", "event_type", "ad_id", "page_id", "user_id"]
+            for number in range(count):
+                condition = [None, "event_type = 'view'", "ad_type = 'mail'", "ad_type = 'modal'"][number // 5 % 4]
+                flow = stream if condition is None else stream.where(condition)
+                seconds = 10 * (number // 20 + 1)
+                grouped = flow.group_by(keys[number % 5]).window(ps.fixed(f"{seconds} seconds"))
+                app.view(f"v{number:03}", grouped.agg(n=ps.count()))
+            return app
+
+        run_engine(spark, make, log)
+        epochs = sorted(sum(v for k, v in epoch.items() if k != "rows") for epoch in log[2:])
+        middle = epochs[len(epochs) // 2]
+        first = first or middle
+        lines.append([str(count), f"{middle:.2f} s", f"{middle / first:.1f}×"])
+    head = ["views", "an epoch, without Spark's own log and the write to the store", "of one"]
+    report.table(f"Different views on one stream, epochs of {PER_FILE:,}", head, lines)
+
+
+def main() -> None:
+    root = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    try:
+        for name in ("keys", "ads-parquet", "ads-json"):
+            (root / name).mkdir()
+        write_keys(root / "keys")
+        write_ads(root / "ads-parquet", "parquet")
+        write_ads(root / "ads-json", "json")
+        options = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+        spark = spark_session("penstock-bench", master="local[2]", options=options)
+        report = Report("engine", "python bench/engine.py")
+        side_by_side(report, spark, root)
+        many_views(report, spark, root)
+        report.write()
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

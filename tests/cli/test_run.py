@@ -1,0 +1,94 @@
+"""`run` in a process of its own, on Spark, asked by another one while it runs; stopped, and started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.session import ensure_java
+from penstock.errors import PenstockError
+from tests.conftest import without
+
+COMMAND = (sys.executable, "-m", "penstock.cli")
+LONGEST = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _spark() -> None:
+    try:
+        import pyspark  # noqa: F401
+
+        ensure_java()
+    except ImportError:
+        without("pyspark is not installed")
+    except PenstockError as error:
+        without(error.message)
+
+
+def visit(page: str, second: int) -> str:
+    return json.dumps({"page": page, "at": f"2024-05-01T12:00:{second:02}Z"})
+
+
+def put(folder: Path, name: str, *lines: str) -> None:
+    """A file that appears whole."""
+    folder.mkdir(exist_ok=True)
+    (folder / f".{name}").write_text("\n".join(lines) + "\n")
+    (folder / f".{name}").rename(folder / f"{name}.json")
+
+
+def ask(folder: Path, sql: str) -> list[list[object]]:
+    """The rows that another process gets; none while there is no answer."""
+    done = subprocess.run(
+        [*COMMAND, "query", sql, "--format", "json"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return [list(row.values()) for row in json.loads(done.stdout)] if done.returncode == 0 else []
+
+
+def wait_for(running: subprocess.Popen[str], what: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONGEST
+    while not what():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < end, "it took too long"
+
+
+def test_an_app_runs_is_asked_meanwhile_stops_at_ctrl_c_and_goes_on(
+    app_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file, counts = app_file(), "SELECT page, n FROM by_page ORDER BY window_start, page"
+    put(
+        tmp_path / "in", "1", {"page": "/a", "at": "2024-05-01T12:00:01Z"}, {"page": "/a", "at": "2024-05-01T12:00:02Z"}
+    )
+    arguments = [*COMMAND, "run", str(file), "--for", "10m", "--master", "local[1]"]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            wait_for(running, lambda: ask(tmp_path, counts) == [["/a", 2]])
+            put(tmp_path / "in", "2", visit("/b", 3), "{")
+            wait_for(running, lambda: ask(tmp_path, counts) == [["/a", 2], ["/b", 1]])
+            running.send_signal(signal.SIGINT)
+            output, errors = running.communicate(timeout=LONGEST)
+        finally:
+            running.kill()
+    assert running.returncode == 0, errors
+    assert errors == ""
+    assert "stopping at the end of this epoch" in output
+    assert output.endswith("4 events (0 late, 0 duplicate, 1 dead)\n")
+
+    put(
+        tmp_path / "in", "3", {"page": "/b", "at": "2024-05-01T12:00:30Z"}, {"page": "/b", "at": "2024-05-01T12:00:31Z"}
+    )
+    again = subprocess.run(
+        [*COMMAND, "run", str(file), "--until-caught-up", "--master", "local[1]"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=False,
+    )  # fmt: skip
+    assert (again.returncode, again.stderr) == (0, "")
+    assert ask(tmp_path, counts) == [["/a", 2], ["/b", 1], ["/b", 2]]
+    assert ask(tmp_path, "SELECT kind, row FROM __refused") == [["dead", "{"]]

@@ -1,0 +1,91 @@
+"""A view in a real store that scripts feed, and deliveries from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import penstock as ps
+from penstock.model.commits import Commit
+from penstock.sinks import Delivery, Sink
+from penstock.testing import TestStream
+from tests.store.engine import NAME, StoreEngine
+
+STREAM = ps.stream(
+    "s", schema="k string, v int, at timestamp", event_time="at", watermark=ps.bounded("0 seconds"), max_ahead=None
+)
+COUNTS = STREAM.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.count(), total=ps.sum("v"))
+#: Each commit fires early; windows are corrected by a retraction and an insert.
+LIVE = COUNTS.trigger(ps.on_time(early=ps.each())).retracting()
+PATIENCE = 60.0
+
+
+class Fed:
+    """A view's store, and the script that feeds it commit by commit."""
+
+    def __init__(self, view: ps.View, directory: Path, script: TestStream) -> None:
+        self.view, self.engine = view, StoreEngine(view, directory)
+        self.commits: Iterator[Commit | None] = iter(script.commits())
+
+    @property
+    def store(self) -> Any:
+        return self.engine.store
+
+    def step(self, count: int = 1) -> None:
+        for _ in range(count):
+            commit = next(self.commits)
+            assert commit is not None
+            self.engine.commit(commit)
+
+    def all(self) -> None:
+        for commit in self.commits:
+            assert commit is not None
+            self.engine.commit(commit)
+
+    def delivery(self, options: dict[str, Any] | None = None, /, **sinks: Sink) -> Delivery:
+        settings: dict[str, Any] = {
+            "commit_position": self.store.delivered, "trim": self.store.trim_outbox, "patience": PATIENCE,
+        }  # fmt: skip
+        named = {name: (NAME, self.view, sink) for name, sink in sinks.items()}
+        return Delivery(self.store, named, **(settings | (options or {})))
+
+    def deliver(self, **sinks: Sink) -> int:
+        """A process that delivers what is there, and ends."""
+        delivery = self.delivery(**sinks)
+        try:
+            taken = delivery.deliver()
+            assert not delivery.failures, delivery.failures
+        finally:
+            delivery.close()
+        return taken
+
+    def ids(self) -> list[int]:
+        return self.store.panes(0, 1 << 30)["id"].to_list()
+
+
+def steady(epochs: int) -> TestStream:
+    """So many commits, each of which fires panes of two keys; the windows go by."""
+    script = TestStream(STREAM)
+    for number in range(epochs):
+        at = f"12:{number // 20:02}:{number % 20 * 3:02}"
+        script = script.add(("a", number, at), ("b", 1, at))
+    return script
+
+
+class Collected:
+    """A function for a sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[dict[str, Any]]] = []
+
+    def __call__(self, rows: list[dict[str, Any]]) -> None:
+        self.calls.append(rows)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for call in self.calls for row in call]
+
+    @property
+    def ids(self) -> list[int]:
+        return [row["pane"] for row in self.rows]
