@@ -16,11 +16,14 @@ ALLOWED = {
     "kernel": {"model"},
     "logs": {"model", "kernel"},
     "store": {"model", "kernel"},
-    "engine": {"model", "kernel", "logs", "store"},
-    "app": {"model", "logs", "engine"},
-    "testing": {"model", "kernel"},
+    "engine": {"model", "kernel", "logs", "sinks", "store"},
+    "app": {"model", "logs", "sinks", "engine"},
+    "sinks": {"model", "kernel", "store"},
+    "demos": {"app", "logs", "model", ""},
+    "cli": {"app", "demos", "engine", "logs", "model", "store", ""},
+    "testing": {"model", "kernel", "engine"},
     "transcripts": {"model", "kernel", "testing", ""},
-    "": {"app", "model", "logs"},
+    "": {"app", "model", "logs", "sinks"},
 }
 #: Libraries that a part must do without.
 FORBIDDEN = {

@@ -241,7 +241,7 @@ class Result:
 
 
 def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "spark"] = "kernel") -> Result:
-    """Runs a view over a script: on the kernel, or on the reference interpreter, which is the specification."""
+    """Runs a view over a script: on the kernel, on the reference interpreter (the specification), or on Spark."""
     missing = {s.name for s in view.input.sources} - {s.name for s in script.streams}
     if missing:
         raise DefinitionError(
@@ -259,7 +259,9 @@ def start(view: View, engine: str) -> Engine:
     if engine == "reference":
         return Reference(view)
     if engine == "spark":
-        raise DefinitionError("engine='spark' comes with the engine", hint="use engine='kernel' or engine='reference'")
+        from penstock.engine.script import OnSpark
+
+        return OnSpark(view)
     raise unknown("engine", engine, ["kernel", "reference", "spark"])
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from penstock.engine.script import OnSpark
 from penstock.model.reference import Reference
 from penstock.testing import replay
 from tests.comparison import differences
-from tests.engine.spark_engine import SparkEngine
 from tests.strategies import cases, scripts, views
 
 
@@ -23,5 +23,5 @@ def test_any_view_gives_the_same_panes_table_and_refusals_on_spark(spark, view, 
     note("\n".join(map(repr, script.steps)))
     expected = replay(view, script, Reference(view))
     with tempfile.TemporaryDirectory() as directory:
-        got = replay(view, script, SparkEngine(view, spark, Path(directory), tasks))
+        got = replay(view, script, OnSpark(view, spark, Path(directory), tasks))
     assert not (found := differences(expected, got)), "\n".join(found)

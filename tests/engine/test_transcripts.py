@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.script import OnSpark
 from penstock.transcripts import Transcript, load
-from tests.engine.spark_engine import SparkEngine
 from tests.strategies import DEEP
 
 FOLDER = Path(__file__).parent.parent / "transcripts"
@@ -26,4 +26,4 @@ def chosen() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("transcript", "tasks"), list(chosen()))
 def test_transcript_on_spark(transcript: Transcript, tasks: int, spark, tmp_path):
-    transcript.run(lambda view: SparkEngine(view, spark, tmp_path, tasks))
+    transcript.run(lambda view: OnSpark(view, spark, tmp_path, tasks))

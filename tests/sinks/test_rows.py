@@ -83,7 +83,8 @@ EVERYTHING = ps.stream(
 )
 VALUES = EVERYTHING.group_by("y", "d").agg(
     t=ps.max("t"), ts=ps.collect_list("t", order="position"), ds=ps.collect_list("d", order="position"),
-    b=ps.max("b"), f=ps.max("f"), x=ps.max("x"), c=ps.max("c"), w=ps.sum("w"), cs=ps.collect_list("c", order="position"),
+    b=ps.max("b"), f=ps.max("f"), x=ps.max("x"), c=ps.max("c"), w=ps.sum("w"),
+    cs=ps.collect_list("c", order="position"),
     hot=ps.heavy_hitters("s"),
 )  # fmt: skip
 

@@ -112,7 +112,7 @@ class LocalKernel:
         for name in self.ids:
             if name in self.trackers:
                 self.ids[name] = forget(self.streams[name], self.ids[name], self.trackers[name].watermark)
-        return self._as_panes(change.panes), refused
+        return panes_of(self.plan, change.panes), refused
 
     def step(self, deltas: Sequence[pl.DataFrame], time: Time) -> Change:
         """Merges a commit's deltas into the state in memory, and fires."""
@@ -167,27 +167,7 @@ class LocalKernel:
                 self.state.final.with_columns(pl.lit(True).alias("final")),
             ]
         )
-        if self.view.signed:
-            rows = rows.filter(pl.col("__rows") != 0)
-        values = present([part.columns for part in self.plan.aggregates], rows)
-        shown = rows.select(*self.plan.keys, START, END, "final").with_columns(values)
-        shown = shown.sort([*self.plan.keys, START, END])
-        keys, windows, values_of = self._rows_of(shown)
-        return [TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values_of, shown["final"], strict=True)]
-
-    def _as_panes(self, frame: pl.DataFrame) -> list[Pane]:
-        keys, windows, values = self._rows_of(frame)
-        rest = frame.select("__insert", "__timing", "__index", "__final").iter_rows()
-        return [
-            Pane(k, w, v, "insert" if insert else "retract", timing, index, final)
-            for k, w, v, (insert, timing, index, final) in zip(keys, windows, values, rest, strict=True)
-        ]
-
-    def _rows_of(self, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], list[Any]]:
-        names = [part.columns.name for part in self.plan.aggregates]
-        keys = model_rows(frame.select(self.plan.keys)) if self.plan.keys else [()] * frame.height
-        windows = [Interval(*bounds) for bounds in frame.select(START, END).iter_rows()]
-        return keys, windows, model_rows(frame.select(names))
+        return table_of(self.plan, rows)
 
     def restart(self) -> LocalKernel:
         """The kernel as a restarted process would find it: everything goes through bytes."""
@@ -198,6 +178,32 @@ class LocalKernel:
         other.trackers = {n: Tracker.restore(t.definition, t.snapshot()) for n, t in self.trackers.items()}
         other.time = ViewTime(other.trackers, self.time.watermark)
         return other
+
+
+def table_of(plan: Plan, rows: pl.DataFrame) -> list[TableRow]:
+    """Rows of value state with `final` as the view's table, in the form and the order of the model."""
+    if plan.view.signed:
+        rows = rows.filter(pl.col("__rows") != 0)
+    shown = rows.select(*plan.keys, START, END, "final").with_columns(present(plan.columns, rows))
+    shown = shown.sort([*plan.keys, START, END])
+    keys, windows, values = _parts(plan, shown)
+    return [TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values, shown["final"], strict=True)]
+
+
+def panes_of(plan: Plan, frame: pl.DataFrame) -> list[Pane]:
+    """Panes on columns in the form of the model."""
+    keys, windows, values = _parts(plan, frame)
+    rest = frame.select("__insert", "__timing", "__index", "__final").iter_rows()
+    return [
+        Pane(k, w, v, "insert" if insert else "retract", timing, index, final)
+        for k, w, v, (insert, timing, index, final) in zip(keys, windows, values, rest, strict=True)
+    ]
+
+
+def _parts(plan: Plan, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], list[Any]]:
+    keys = model_rows(frame.select(plan.keys)) if plan.keys else [()] * frame.height
+    windows = [Interval(*bounds) for bounds in frame.select(START, END).iter_rows()]
+    return keys, windows, model_rows(frame.select(part.name for part in plan.columns))
 
 
 def check_local(view: View) -> None:

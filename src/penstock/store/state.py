@@ -77,6 +77,16 @@ class SqlState:
             f"UNION ALL {waking} AND NOT {place}"
         )
 
+    def table(self) -> pl.DataFrame:
+        """The value state of all windows, open and final, with `final`."""
+        columns = select([self.layout.stored[name] for name in self.plan.value_schema])
+        found = [
+            loaded_frame(rows, self.plan.value_schema).with_columns(pl.lit(bool(final)).alias("final"))
+            for final in (0, 1)
+            if (rows := self._fetch(f"SELECT {columns} FROM {self.layout.table} WHERE final = {final}", None)).height
+        ]
+        return pl.concat(found) if found else nothing({**self.plan.value_schema, "final": pl.Boolean()})
+
     def _rows(self, sql: str, bound: pl.DataFrame | None = None) -> pl.DataFrame:
         found = self._fetch(sql, bound)
         return loaded_frame(found, self.plan.state_schema) if found.height else nothing(self.plan.state_schema)

@@ -1,0 +1,87 @@
+"""A view on Spark for `penstock.testing`: a script's commits become epochs and ticks of the engine.
+
+Rows are spread over tasks with their places in the log; the state is a store in a directory of its own, and a restart
+opens everything anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.engine.core import Engine, Source
+from penstock.engine.needs import needed
+from penstock.engine.session import spark_session
+from penstock.errors import DefinitionError
+from penstock.kernel.local import events_frame, panes_of, table_of
+from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.view import View
+from penstock.store import SqliteStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "view"
+
+
+class OnSpark:
+    """Runs one view on Spark, commit by commit."""
+
+    def __init__(
+        self, view: View, spark: SparkSession | None = None, directory: Path | None = None, tasks: int = 2
+    ) -> None:
+        self.view, self.tasks = view, tasks
+        self.spark = spark or spark_session("penstock-testing", master="local[2]")
+        self._temporary = tempfile.TemporaryDirectory() if directory is None else None
+        self.directory = Path(self._temporary.name) if self._temporary is not None else Path(str(directory))
+        self.store = SqliteStore.open(self.directory)
+        self.store.lock()
+        self._epochs, self._caught_up = 0, True
+        self._engine: Engine | None = None
+        self._events: dict[tuple[str, int, int], Event] = {}
+
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+        self._caught_up = commit.caught_up
+        engine = self._started(commit)
+        self._events |= {(event.stream, event.partition, event.offset): event for event in commit.events}
+        names = {event.stream for event in commit.events}
+        if len(names) > 1:
+            raise DefinitionError("on Spark a commit is an epoch of one stream", hint="add to one stream at a time")
+        done = None
+        for name in names:
+            stream = engine.streams[name]
+            columns = needed(stream, [self.view])
+            rows = events_frame(stream, commit.events, 0).select(*columns, "__partition", "__offset")
+            frame = self.spark.createDataFrame(rows.to_arrow()).repartition(self.tasks)
+            source = Source(name, self._epochs, str(self._epochs))
+            self._epochs += 1
+            done = engine.epoch(name, columns, frame, source, commit.now)
+        if not names:
+            done = engine.tick(commit.now, commit.fixed)
+        if done is None:
+            return [], []
+        refused = [self._refused(kind, row) for kind, f in done.refused.items() for row in f.iter_rows(named=True)]
+        return panes_of(engine.views[NAME].plan, done.changes[NAME].panes), refused
+
+    def _refused(self, kind: str, row: dict[str, Any]) -> Refused:
+        event = self._events[row["stream"], row["partition"], row["offset"]]
+        return Refused(cast(Any, kind), event, row["reason"], row["missed"], row["windows"])
+
+    def _started(self, commit: Commit) -> Engine:
+        if self._engine is None:
+            streams = {source.name: source for source in self.view.input.sources}
+            self._engine = Engine(streams, self.store, commit.now, lambda name: self._caught_up)
+            self._engine.keep({NAME: self.view})
+        return self._engine
+
+    def table(self) -> list[TableRow]:
+        if self._engine is None:
+            return []
+        return table_of(self._engine.views[NAME].plan, self.store.state(NAME).table())
+
+    def restart(self) -> OnSpark:
+        self.store.close()
+        other = OnSpark(self.view, self.spark, self.directory, self.tasks)
+        other._epochs, other._events, other._temporary = self._epochs, self._events, self._temporary
+        return other
