@@ -68,9 +68,14 @@ from penstock.model.windows import (
 if TYPE_CHECKING:
     from penstock.app import App
     from penstock.logs import files, generator
+    from penstock.sinks import to_console, to_function, to_jsonl, to_parquet
 
 #: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
-_LATER = {"App": "penstock.app", "files": "penstock.logs", "generator": "penstock.logs"}
+_LATER = {
+    "App": "penstock.app",
+    **dict.fromkeys(("files", "generator"), "penstock.logs"),
+    **dict.fromkeys(("to_console", "to_function", "to_jsonl", "to_parquet"), "penstock.sinks"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -131,6 +136,10 @@ __all__ = [
     "stddev_pop",
     "stream",
     "sum",
+    "to_console",
+    "to_function",
+    "to_jsonl",
+    "to_parquet",
     "top",
     "var_pop",
     "variance",

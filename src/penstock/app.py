@@ -1,4 +1,4 @@
-"""An app: a set of streams and views that is run together.
+"""An app: a set of streams, views and sinks that is run together.
 
 >>> import penstock as ps
 >>> app = ps.App("shop")
@@ -21,13 +21,14 @@ from penstock.model.stream import Stream, stream
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Watermark
+from penstock.sinks import Sink, check
 
 if TYPE_CHECKING:
     from penstock.engine.run import Run
 
 
 class App:
-    """Streams and views under their names. Definitions are added here and do nothing until the app runs."""
+    """Streams, views and sinks under their names. Definitions are added here and do nothing until the app runs."""
 
     def __init__(self, name: str) -> None:
         if not valid_name(name):
@@ -35,6 +36,7 @@ class App:
         self.name = name
         self.streams: dict[str, Stream] = {}
         self.views: dict[str, View] = {}
+        self.sinks: dict[str, tuple[str, View, Sink]] = {}
 
     def stream(
         self,
@@ -78,8 +80,22 @@ class App:
         self.views[name] = view
         return view
 
+    def sink(self, view: View | str, sink: Sink, *, name: str | None = None) -> Sink:
+        """Delivers a view's panes: `app.sink(trending, ps.to_jsonl("panes"))`. Its progress is kept by its name."""
+        found = [known for known, kept in self.views.items() if view in (known, kept)]
+        if not found:
+            raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
+        if not isinstance(sink, Sink):
+            raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
+        check(sink, self.views[found[0]])
+        chosen = name or f"{found[0]}_{type(sink).__name__.lower()}"
+        if not valid_name(chosen) or chosen in self.sinks:
+            raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
+        self.sinks[chosen] = (found[0], self.views[found[0]], sink)
+        return sink
+
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
         """Runs the app until it is stopped; see `penstock.engine.run.Run`."""
         from penstock.engine.run import Run
 
-        return Run(self.name, self.streams, self.views, Path(directory), **options)  # type: ignore[arg-type]
+        return Run(self.name, self.streams, self.views, Path(directory), sinks=self.sinks, **options)  # type: ignore[arg-type]

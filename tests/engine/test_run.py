@@ -126,6 +126,8 @@ def test_time_passes_without_events(root, spark):
     run = started(app, root, spark, clock)
     try:
         run.catch_up()
+        while not run.is_caught_up("visits"):  # Spark says so between two looks at the directory
+            run.wait(0.01)
         assert rows(run, "SELECT final FROM sessions") == [(0,)]
         assert run.store.panes(0, 10).height == 0
         clock.now += 15_000_000
@@ -215,3 +217,26 @@ def test_a_missing_directory_is_named(root, spark):
     app.view("n", stream.group_by().agg(n=ps.count()))
     with pytest.raises(PenstockError, match="there is no directory"):
         started(app, root, spark)
+
+
+def test_panes_reach_their_sinks_once_across_a_restart(root, spark):
+    got: list[dict] = []
+
+    def again() -> App:
+        app, _ = make(root)
+        app.sink("by_page", ps.to_jsonl(root / "panes"))
+        app.sink(app.views["by_page"], ps.to_function(got.extend), name="taken")
+        return app
+
+    put(root, "a", ["/a", "u", 1, "2024-05-01T12:00:00Z"], ["/a", "u", 2, "2024-05-01T12:02:00Z"])
+    run = started(again(), root, spark)
+    run.catch_up()
+    run.stop()
+    put(root, "b", ["/b", "u", 1, "2024-05-01T12:02:05Z"], ["/b", "u", 2, "2024-05-01T12:05:00Z"])
+    run = started(again(), root, spark)
+    run.catch_up()
+    run.stop()
+    lines = [json.loads(line) for file in sorted((root / "panes").glob("*.jsonl")) for line in file.open()]
+    expected = [("/a", 1, 1), ("/a", 2, 2), ("/b", 1, 3)]
+    assert [(line["page"], line["ms"], line["pane"]) for line in lines] == expected
+    assert [(row["page"], row["ms"], row["pane"]) for row in got] == expected

@@ -34,6 +34,7 @@ def make_app(root: Path) -> App:
         "sessions", events.group_by("k").window(ps.session("3 seconds")).agg(n=ps.count(), top=ps.max("v")).retracting()
     )
     app.view("total", events.group_by().agg(n=ps.count(), s=ps.sum("v"), ids=ps.count_distinct("id")))
+    app.sink("sessions", ps.to_jsonl(root / "panes"))
     return app
 
 

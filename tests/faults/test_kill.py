@@ -94,6 +94,8 @@ def check(root: Path, rows: list[dict]) -> None:
     panes = reader.panes(0, 1 << 30)
     identity = ["view", "key", "start", "end", "index", "kind"]
     assert panes.select(identity).is_unique().all(), "a pane stands in the outbox twice"
+    delivered = [json.loads(line)["pane"] for file in sorted((root / "panes").glob("*.jsonl")) for line in file.open()]
+    assert delivered == panes.filter(pl.col("view") == "sessions")["id"].to_list(), "the files hold each pane once"
     numbers = reader.query('SELECT count(*), max("number") FROM __commits').row(0)
     assert numbers[0] == numbers[1], "commits are numbered without gaps"
     reader.close()

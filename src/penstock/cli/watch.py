@@ -50,7 +50,7 @@ def watch(
 ) -> Figures:
     """Reads until the time is over, the logs are read, someone asks to stop, or it fails; stops at an epoch boundary.
 
-    The last figures. `each` is how many seconds lie between two lines; `seconds` count from the start or the first commit.
+    The last figures. `each`: seconds between two lines. `seconds` count from the start, or from the first commit.
     """
     stopping = threading.Event()
     meter = Meter(run.store)

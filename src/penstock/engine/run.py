@@ -22,6 +22,7 @@ from penstock.logs import Log
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
+from penstock.sinks import Delivery, Sink
 from penstock.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Run:
         tick: float = 0.5,
         epoch_every: str = "0 seconds",
         clock: Callable[[], Instant] = wall_clock,
+        sinks: Mapping[str, tuple[str, View, Sink]] | None = None,
     ) -> None:
         for view_name, view in views.items():
             check_runnable(view_name, view)
@@ -61,14 +63,18 @@ class Run:
         self._stopping = threading.Event()
         self._queries: dict[str, StreamingQuery] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
+        self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
         self.store = SqliteStore.open(directory)
         self.store.lock()
         self._spark = spark or spark_session(name, master=master)
-        self.engine = Engine(streams, self.store, clock(), self._is_caught_up)
+        self.engine = Engine(streams, self.store, clock(), self.is_caught_up)
         self.engine.keep(views)
         self._check_checkpoints()
+        self.delivery = Delivery(self.store, sinks or {}, commit_position=self._delivered, trim=self._trim_outbox)
+        self._committed = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
+        self._deliverer = threading.Thread(target=self._deliver_on, name="penstock-delivery", daemon=True)
 
     def _check_checkpoints(self) -> None:
         """A store that knows a stream whose checkpoint is gone would count its events again."""
@@ -115,6 +121,7 @@ class Run:
             self.stop()
             raise
         self._ticker.start()
+        self._deliverer.start()
         return self
 
     def _needed(self, name: str) -> tuple[str, ...]:
@@ -125,6 +132,7 @@ class Run:
         log = stream.log
         assert isinstance(log, Log)
         columns = self._columns[name] = self._needed(name)
+        self._waiting.discard(name)
         checkpoint = self._checkpoint(name)
 
         def epoch(rows: DataFrame, number: int) -> None:
@@ -145,8 +153,12 @@ class Run:
         with self._mutex:
             for query in self._queries.values():
                 query.stop()
-        if self._ticker.is_alive() and threading.current_thread() is not self._ticker:
-            self._ticker.join()
+        self._committed.set()
+        for thread in (self._ticker, self._deliverer):
+            if thread.is_alive() and threading.current_thread() is not thread:
+                thread.join()
+        self.delivery.deliver()
+        self.delivery.close()
         self.store.close()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -176,23 +188,33 @@ class Run:
             if error is not None:
                 raise RunError(f"the stream «{name}» has failed", detail=str(error)[:2000])
 
-    def _is_caught_up(self, name: str) -> bool:
-        """Whether a stream's query has read all that its log has. One that is starting has not."""
+    def is_caught_up(self, name: str) -> bool:
+        """Whether a stream's query has read all that its log has.
+
+        Spark says so only between two looks at the log; what it said holds until the next epoch. A query that is
+        starting has not looked yet.
+        """
         query = self._queries.get(name)
         if query is None:
             return False
         status: dict[str, Any] = query.status
-        return not status["isDataAvailable"] and "Waiting" in status["message"]
+        if status["isDataAvailable"]:
+            self._waiting.discard(name)
+        elif "Waiting" in status["message"]:
+            self._waiting.add(name)
+        return name in self._waiting
 
     # epochs and ticks
 
     def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Path, rows: DataFrame, number: int) -> None:
         try:
             with self._mutex:
+                self._waiting.discard(name)
                 query = json.loads((checkpoint / "metadata").read_text())["id"]
                 offsets = "\n".join((checkpoint / "offsets" / str(number)).read_text().splitlines()[2:])
                 if not self._is_done(name, query, number, offsets):
                     self.engine.epoch(name, columns, rows, Source(query, number, offsets), self._clock())
+                    self._committed.set()
         except BaseException as error:
             self._failure = self._failure or error
             raise
@@ -218,8 +240,29 @@ class Run:
         while not self._stopping.wait(self._tick):
             try:
                 with self._mutex:
-                    if not self._stopping.is_set():
-                        self.engine.tick(self._clock())
+                    if not self._stopping.is_set() and self.engine.tick(self._clock()) is not None:
+                        self._committed.set()
             except BaseException as error:
                 self._failure = self._failure or error
                 return
+
+    # delivery
+
+    def _deliver_on(self) -> None:
+        """Delivers after commits, and now and then: a sink that failed may be due again."""
+        while not self._stopping.is_set():
+            self._committed.wait(1.0)
+            self._committed.clear()
+            try:
+                self.delivery.deliver()
+            except BaseException as error:
+                self._failure = self._failure or error
+                return
+
+    def _delivered(self, sink: str, position: int) -> None:
+        with self._mutex:
+            self.store.delivered(sink, position)
+
+    def _trim_outbox(self, through: int) -> None:
+        with self._mutex:
+            self.store.trim_outbox(through)

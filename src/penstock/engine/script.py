@@ -16,6 +16,7 @@ from penstock.engine.session import spark_session
 from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame, panes_of, table_of
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.store import SqliteStore
 
@@ -37,13 +38,14 @@ class OnSpark:
         self.directory = Path(self._temporary.name) if self._temporary is not None else Path(str(directory))
         self.store = SqliteStore.open(self.directory)
         self.store.lock()
-        self._epochs, self._caught_up = 0, True
+        self._epochs, self._caught_up, self._now = 0, True, 0
         self._engine: Engine | None = None
         self._events: dict[tuple[str, int, int], Event] = {}
 
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         self._caught_up = commit.caught_up
-        engine = self._started(commit)
+        self._now = commit.now
+        engine = self._started(commit.now)
         self._events |= {(event.stream, event.partition, event.offset): event for event in commit.events}
         names = {event.stream for event in commit.events}
         if len(names) > 1:
@@ -68,20 +70,20 @@ class OnSpark:
         event = self._events[row["stream"], row["partition"], row["offset"]]
         return Refused(cast(Any, kind), event, row["reason"], row["missed"], row["windows"])
 
-    def _started(self, commit: Commit) -> Engine:
+    def _started(self, now: Instant) -> Engine:
         if self._engine is None:
             streams = {source.name: source for source in self.view.input.sources}
-            self._engine = Engine(streams, self.store, commit.now, lambda name: self._caught_up)
+            self._engine = Engine(streams, self.store, now, lambda name: self._caught_up)
             self._engine.keep({NAME: self.view})
         return self._engine
 
     def table(self) -> list[TableRow]:
-        if self._engine is None:
-            return []
-        return table_of(self._engine.views[NAME].plan, self.store.state(NAME).table())
+        engine = self._started(self._now)
+        return table_of(engine.views[NAME].plan, self.store.state(NAME).table())
 
     def restart(self) -> OnSpark:
         self.store.close()
         other = OnSpark(self.view, self.spark, self.directory, self.tasks)
         other._epochs, other._events, other._temporary = self._epochs, self._events, self._temporary
+        other._now = self._now
         return other
