@@ -1,11 +1,11 @@
-# Two commands on a fresh machine: `make test` and (with the engine) `make demo`. Everything is set up by itself.
+# Two commands on a fresh machine: `make demo` and `make test`. Everything is set up by itself.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: test deep lint types check bench pictures clean help
+.PHONY: demo test deep lint types check bench pictures clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $(STAMP)
+
+demo: $(STAMP) ## live views of made-up posts; ARGS="--for 1m"
+	$(BIN)/penstock demo $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
@@ -31,8 +34,9 @@ types: $(STAMP) ## mypy
 
 check: lint types test ## what CI runs
 
-bench: $(STAMP) ## the kernel's benchmark; writes bench/results/
+bench: $(STAMP) ## the benchmarks; write bench/results/
 	$(BIN)/python bench/kernel.py $(ARGS)
+	$(BIN)/python bench/engine.py $(ARGS)
 
 pictures: $(STAMP) ## the pictures of docs/
 	$(BIN)/python docs/make_pictures.py

@@ -162,6 +162,34 @@ def test_sinks_come_and_go(feed):
     delivery.close()
 
 
+def test_the_sinks_of_a_view_go_with_it(feed):
+    fed, got = feed(), Collected()
+    delivery = fed.delivery(one=to_function(got), two=to_function(got))
+    delivery.add("other", "w", LIVE, to_function(got))
+    delivery.drop_view("v")
+    assert list(delivery.positions) == ["other"]
+    delivery.close()
+
+
+def test_draining_waits_for_slow_sinks_and_not_for_failing_ones(feed):
+    fed, slow, go = feed(), Collected(), threading.Event()
+    fed.step(3)
+
+    def wait(rows: list) -> None:
+        assert go.wait(60)
+        slow(rows)
+
+    delivery = fed.delivery(
+        {"patience": 0.01, "retry": (60.0, 60.0)}, slow=to_function(wait, batch=2), broken=to_function(Failing(1))
+    )
+    assert not delivery.drain(seconds=0.05)
+    go.set()
+    assert delivery.drain(seconds=60)
+    assert slow.ids == fed.ids()
+    assert list(delivery.failures) == ["broken"]
+    delivery.close()
+
+
 # Trimming
 
 

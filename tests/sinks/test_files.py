@@ -67,9 +67,10 @@ def test_dying_before_the_rename_leaves_nothing_but_a_temporary_file(feed, tmp_p
         dying.close()
     assert ids_in(tmp_path / "out") == before
     assert (tmp_path / "out" / ".writing").exists()
+    fed.delivery(out=sink).close()
+    assert not (tmp_path / "out" / ".writing").exists()
     fed.deliver(out=sink)
     assert ids_in(tmp_path / "out") == fed.ids()
-    assert not (tmp_path / "out" / ".writing").exists()
 
 
 def _dies(*arguments: object) -> None:

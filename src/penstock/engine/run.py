@@ -34,6 +34,10 @@ class RunError(PenstockError):
     """The app cannot go on; the message says why and what to do."""
 
 
+class _Stopping(Exception):
+    """An epoch began when the run was stopping."""
+
+
 def wall_clock() -> Instant:
     return clock_time.time_ns() // 1000
 
@@ -96,8 +100,8 @@ class Run:
         check_runnable(name, view)
         with self._mutex:
             self.engine.keep({name: view})
-            for stream in list(self._queries):
-                self._restart_if_pruned(stream)
+        for stream in list(self._queries):
+            self._restart_if_pruned(stream)
 
     def drop_view(self, name: str) -> None:
         """Gives up a view and its table, from the next epoch on."""
@@ -107,8 +111,9 @@ class Run:
     def _restart_if_pruned(self, name: str) -> None:
         """A view that needs a column which nobody read so far restarts the stream's plan, at an epoch boundary."""
         if set(self._needed(name)) - set(self._columns[name]):
-            self._queries[name].stop()
-            self._start_query(name)
+            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
+            with self._mutex:
+                self._start_query(name)
 
     # queries
 
@@ -151,8 +156,9 @@ class Run:
         """Stops at an epoch boundary."""
         self._stopping.set()
         with self._mutex:
-            for query in self._queries.values():
-                query.stop()
+            pass  # the epoch that runs is committed; from here on none begins
+        for query in self._queries.values():  # without the mutex: Spark waits for an epoch that it has just called
+            query.stop()
         self._committed.set()
         for thread in (self._ticker, self._deliverer):
             if thread.is_alive() and threading.current_thread() is not thread:
@@ -209,12 +215,16 @@ class Run:
     def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Path, rows: DataFrame, number: int) -> None:
         try:
             with self._mutex:
+                if self._stopping.is_set():
+                    raise _Stopping
                 self._waiting.discard(name)
                 query = json.loads((checkpoint / "metadata").read_text())["id"]
                 offsets = "\n".join((checkpoint / "offsets" / str(number)).read_text().splitlines()[2:])
                 if not self._is_done(name, query, number, offsets):
                     self.engine.epoch(name, columns, rows, Source(query, number, offsets), self._clock())
                     self._committed.set()
+        except _Stopping:
+            raise  # not committed: Spark reads it again at the next start
         except BaseException as error:
             self._failure = self._failure or error
             raise

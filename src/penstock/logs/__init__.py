@@ -2,6 +2,6 @@
 
 from penstock.logs.base import MALFORMED, Log
 from penstock.logs.files import Files, files
-from penstock.logs.generator import Generator, generator
+from penstock.logs.generator import Chance, Generator, generator
 
-__all__ = ["MALFORMED", "Files", "Generator", "Log", "files", "generator"]
+__all__ = ["MALFORMED", "Chance", "Files", "Generator", "Log", "files", "generator"]

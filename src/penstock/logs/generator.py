@@ -21,7 +21,20 @@ from penstock.model.types import Schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Rows = Callable[[np.ndarray, np.ndarray, np.random.Generator], dict[str, object]]
+
+class Chance:
+    """Random numbers that depend on the events' numbers: the same event gets the same ones in every replay."""
+
+    def __init__(self, numbers: np.ndarray, seed: int) -> None:
+        self._numbers, self._seed, self._drawn = numbers, seed, 16
+
+    def uniform(self) -> np.ndarray:
+        """A number in [0, 1) for each event; another one at each call."""
+        self._drawn += 1
+        return _uniform(self._numbers, self._seed, self._drawn)
+
+
+Rows = Callable[[np.ndarray, np.ndarray, Chance], dict[str, object]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +73,7 @@ class Generator(Log):
         if self.late:
             late = _uniform(shifted, self.seed, 3) < self.late
             at = np.where(late, at - self.lateness, at)
-        columns = self.function(shifted, at, _Chance(shifted, self.seed))  # type: ignore[arg-type]
+        columns = self.function(shifted, at, Chance(shifted, self.seed))
         return pl.DataFrame(columns)
 
     def __repr__(self) -> str:
@@ -70,18 +83,6 @@ class Generator(Log):
         said += [f"duplicates={self.duplicates}"] if self.duplicates else []
         said += [f"late={self.late}, lateness={show_duration(self.lateness)!r}"] if self.late else []
         return f"ps.generator({', '.join(said)})"
-
-
-class _Chance:
-    """Random numbers that depend on the events' numbers: the same event gets the same ones in every replay."""
-
-    def __init__(self, numbers: np.ndarray, seed: int) -> None:
-        self._numbers, self._seed, self._drawn = numbers, seed, 16
-
-    def uniform(self) -> np.ndarray:
-        """A number in [0, 1) for each event; another one at each call."""
-        self._drawn += 1
-        return _uniform(self._numbers, self._seed, self._drawn)
 
 
 def _uniform(numbers: np.ndarray, seed: int, stream: int) -> np.ndarray:

@@ -121,6 +121,12 @@ class Delivery:
         way.close(self._patience)
         self._failures.pop(name, None)
 
+    def drop_view(self, view_name: str) -> None:
+        """Gives up the sinks of a view that is gone: they would wait for ever, and the outbox for them."""
+        for name, way in list(self._ways.items()):
+            if way.target.view == view_name:
+                self.drop(name)
+
     def deliver(self) -> int:
         """Brings each sink what is there for it. How many panes were taken since the last call, by all sinks."""
         ways = dict(self._ways)  # others may come and go meanwhile
@@ -140,6 +146,17 @@ class Delivery:
             taken += way.delivered - way.told
             way.told = way.delivered
         return taken
+
+    def drain(self, seconds: float = 10.0) -> bool:
+        """Delivers until every sink has all that is there, but for those that fail, or the time is over: then false."""
+        end = time.monotonic() + seconds
+        while True:
+            self.deliver()
+            behind = [name for name, at in self.positions.items() if self._outbox.panes(at, 1).height]
+            if not set(behind) - set(self._failures):
+                return True
+            if time.monotonic() >= end:
+                return False
 
     def close(self, patience: float = 10.0) -> None:
         """Ends after the batches at hand, for which it waits so many seconds."""
