@@ -85,6 +85,8 @@ class App:
         found = [known for known, kept in self.views.items() if view in (known, kept)]
         if not found:
             raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
+        if len(found) > 1:
+            raise DefinitionError(f"the views {', '.join(found)} are the same", hint="say which by its name")
         if not isinstance(sink, Sink):
             raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
         check(sink, self.views[found[0]])

@@ -75,7 +75,11 @@ class Run:
         self.engine = Engine(streams, self.store, clock(), self.is_caught_up)
         self.engine.keep(views)
         self._check_checkpoints()
-        self.delivery = Delivery(self.store, sinks or {}, commit_position=self._delivered, trim=self._trim_outbox)
+        try:
+            self.delivery = Delivery(self.store, sinks or {}, commit_position=self._delivered, trim=self._trim_outbox)
+        except BaseException:
+            self.store.close()
+            raise
         self._committed = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
         self._deliverer = threading.Thread(target=self._deliver_on, name="penstock-delivery", daemon=True)
@@ -104,7 +108,8 @@ class Run:
             self._restart_if_pruned(stream)
 
     def drop_view(self, name: str) -> None:
-        """Gives up a view and its table, from the next epoch on."""
+        """Gives up a view, its table and its sinks, from the next epoch on."""
+        self.delivery.drop_view(name)
         with self._mutex:
             self.engine.drop(name)
 
@@ -163,7 +168,7 @@ class Run:
         for thread in (self._ticker, self._deliverer):
             if thread.is_alive() and threading.current_thread() is not thread:
                 thread.join()
-        self.delivery.deliver()
+        self.delivery.drain()
         self.delivery.close()
         self.store.close()
 
