@@ -36,10 +36,11 @@ def visit(page: str, second: int) -> str:
     return json.dumps({"page": page, "at": f"2024-05-01T12:00:{second:02}Z"})
 
 
-def put(folder: Path, name: str, *lines: str) -> None:
-    """A file that appears whole."""
+def put(folder: Path, name: str, *lines: object) -> None:
+    """A file that appears whole: rows, or raw text."""
     folder.mkdir(exist_ok=True)
-    (folder / f".{name}").write_text("\n".join(lines) + "\n")
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    (folder / f".{name}").write_text("\n".join(texts) + "\n")
     (folder / f".{name}").rename(folder / f"{name}.json")
 
 
