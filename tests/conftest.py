@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ON_SPARK = {"conformance", "engine"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ON_SPARK & set(item.path.parts):
