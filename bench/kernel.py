@@ -33,11 +33,8 @@ from penstock.model.time import BEGINNING, instant
 EVENTS = 250_000
 START = instant("2024-05-01T12:00:00Z")
 DIMENSIONS = {"country": 12, "device": 4, "plan": 3, "kind": 6, "status": 5}
-SCHEMA = (
-    "key bigint, user string, "
-    + ", ".join(f"{name} string" for name in DIMENSIONS)
-    + ", v bigint, x double, at timestamp"
-)
+TEXTS = ", ".join(f"{name} string, {name}_id int" for name in DIMENSIONS)
+SCHEMA = f"key bigint, user string, {TEXTS}, v bigint, x double, at timestamp"
 QUICK = "--quick" in sys.argv
 
 

@@ -7,6 +7,7 @@ from penstock.kernel import group
 
 @pytest.fixture(autouse=True, scope="session")
 def small_batches_are_packed():
-    before, group.PACK_FROM = group.PACK_FROM, 2
+    before = group.PACK_COLUMNS, group.PACK_FROM
+    group.PACK_COLUMNS, group.PACK_FROM = 2, 2
     yield
-    group.PACK_FROM = before
+    group.PACK_COLUMNS, group.PACK_FROM = before
