@@ -1,0 +1,45 @@
+"""The README tells the truth: its program prints what stands below it, its links lead somewhere, its numbers are those
+that the benchmarks wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_first_program_prints_what_stands_below_it():
+    printed = re.search(r"```python\n.*?```\n\n```\n(.*?)```", README, re.DOTALL)
+    assert printed is not None
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(PROGRAMS[0], {})
+    assert said.getvalue() == printed[1]
+
+
+def test_the_other_programs_run_after_it():
+    scope: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for program in PROGRAMS:
+            exec(program, scope)
+
+
+def test_its_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#\s:]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_its_numbers_are_those_that_the_benchmarks_wrote():
+    quoted = re.search(r"## Speed\n(.*?)\n## ", README, re.DOTALL)
+    assert quoted is not None
+    written = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "bench" / "results").glob("*.md")))
+    known = set(written.splitlines())
+    tables = [line for line in quoted[1].splitlines() if line.startswith(("|", "Measured on", "**"))]
+    assert len(tables) > 10
+    assert [line for line in tables if line not in known] == []
