@@ -1,8 +1,8 @@
 """Grouping by several columns of whole numbers at the price of one: their values are packed into a single number.
 
 Polars groups one column of integers faster than several, by more than packing costs once there are four. Where the
-values of a batch span so little that all combinations fit into 63 bits, the columns become the digits of one number, and
-are taken apart again for each group.
+values of a batch span so little that all combinations fit into 63 bits, the columns become the digits of one number,
+and are taken apart again for each group.
 """
 
 from __future__ import annotations
