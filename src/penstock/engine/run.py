@@ -35,7 +35,7 @@ class RunError(PenstockError):
 
 
 class _Stopping(Exception):
-    """An epoch began when the run was stopping."""
+    """An epoch began when the run, or its stream's query, was stopping."""
 
 
 def wall_clock() -> Instant:
@@ -67,18 +67,19 @@ class Run:
         self._stopping = threading.Event()
         self._queries: dict[str, StreamingQuery] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
+        self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
         self.store = SqliteStore.open(directory)
         self.store.lock()
-        self._spark = spark or spark_session(name, master=master)
-        self.engine = Engine(streams, self.store, clock(), self.is_caught_up)
-        self.engine.keep(views)
-        self._check_checkpoints()
         try:
+            self._spark = spark or spark_session(name, master=master)
+            self.engine = Engine(streams, self.store, clock(), self.is_caught_up)
+            self.engine.keep(views)
+            self._check_checkpoints()
             self.delivery = Delivery(self.store, sinks or {}, commit_position=self._delivered, trim=self._trim_outbox)
         except BaseException:
-            self.store.close()
+            self.store.close()  # gives the lock back
             raise
         self._committed = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
@@ -88,7 +89,6 @@ class Run:
         """A store that knows a stream whose checkpoint is gone would count its events again."""
         for name in self.engine.streams:
             if f"{name}.events" in self.store.counters() and not self._checkpoint(name).exists():
-                self.store.close()
                 raise RunError(
                     f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
                     hint=f"restore {self._checkpoint(name)}, or delete {self.directory} to start from the beginning",
@@ -104,8 +104,9 @@ class Run:
         check_runnable(name, view)
         with self._mutex:
             self.engine.keep({name: view})
-        for stream in list(self._queries):
-            self._restart_if_pruned(stream)
+            self._restarting = {n for n in self._queries if set(self._needed(n)) - set(self._columns[n])}
+        for stream in sorted(self._restarting):
+            self._restart(stream)
 
     def drop_view(self, name: str) -> None:
         """Gives up a view, its table and its sinks, from the next epoch on."""
@@ -113,12 +114,12 @@ class Run:
         with self._mutex:
             self.engine.drop(name)
 
-    def _restart_if_pruned(self, name: str) -> None:
+    def _restart(self, name: str) -> None:
         """A view that needs a column which nobody read so far restarts the stream's plan, at an epoch boundary."""
-        if set(self._needed(name)) - set(self._columns[name]):
-            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
-            with self._mutex:
-                self._start_query(name)
+        self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
+        with self._mutex:
+            self._start_query(name)
+            self._restarting.discard(name)
 
     # queries
 
@@ -195,7 +196,7 @@ class Run:
         if self._failure is not None:
             raise self._failure
         for name, query in self._queries.items():
-            error = query.exception()
+            error = None if name in self._restarting else query.exception()
             if error is not None:
                 raise RunError(f"the stream «{name}» has failed", detail=str(error)[:2000])
 
@@ -220,7 +221,7 @@ class Run:
     def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Path, rows: DataFrame, number: int) -> None:
         try:
             with self._mutex:
-                if self._stopping.is_set():
+                if self._stopping.is_set() or name in self._restarting:
                     raise _Stopping
                 self._waiting.discard(name)
                 query = json.loads((checkpoint / "metadata").read_text())["id"]
