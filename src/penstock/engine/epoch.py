@@ -32,8 +32,6 @@ class Epoch:
 def gathered(records: list[dict[str, Any]]) -> Epoch:
     """The tasks' records, put together."""
     epoch = Epoch()
-    partitions: dict[int, Seen] = {}
-    lateness: dict[int, int] = {}
     bases: dict[int, list[pl.DataFrame]] = {}
     own: dict[int, list[pl.DataFrame]] = {}
     for record in records:
@@ -41,12 +39,9 @@ def gathered(records: list[dict[str, Any]]) -> Epoch:
         if kind == "observed":
             epoch.rows += number
             seen = json.loads(data)
-            for partition, (newest, mark) in seen["partitions"].items():
-                before = partitions.get(int(partition), Seen(newest, mark))
-                marks = [m for m in (before.mark, mark) if m is not None]
-                partitions[int(partition)] = Seen(max(before.newest, newest), max(marks, default=None))
-            for bucket, count in seen["lateness"].items():
-                lateness[int(bucket)] = lateness.get(int(bucket), 0) + count
+            partitions = {int(partition): Seen(*shown) for partition, shown in seen["partitions"].items()}
+            lateness = {int(bucket): count for bucket, count in seen["lateness"].items()}
+            epoch.observed = epoch.observed.merge(Observation(partitions, lateness))
         elif kind == "base":
             bases.setdefault(number, []).append(unpack(data))
         elif kind == "own":
@@ -57,7 +52,6 @@ def gathered(records: list[dict[str, Any]]) -> Epoch:
             epoch.sample = unpack(data) if epoch.sample is None else epoch.sample
         else:
             epoch.refused.setdefault(kind, []).append(unpack(data))
-    epoch.observed = Observation(partitions, lateness)
     count = max((len(frames) for frames in (*bases.values(), *own.values())), default=0)
     for i in range(count):
         epoch.batches.append(

@@ -22,7 +22,7 @@ from penstock.kernel.share import Batch, Sharing
 from penstock.logs import MALFORMED, Log
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
-from penstock.model.watermarks import Observation, Seen
+from penstock.model.watermarks import Observation
 
 #: What `mapInArrow` gives: a kind, a number, and the bytes of a frame or of JSON.
 RECORD = "kind string, number int, data binary"
@@ -108,8 +108,7 @@ class _Task:
         self.refused: dict[str, list[pl.DataFrame]] = {"late": [], "duplicate": [], "dead": []}
         self.sample: pl.DataFrame | None = None
         self.suspects: list[pl.DataFrame] = []
-        self.partitions: dict[int, Seen] = {}
-        self.lateness: dict[int, int] = {}
+        self.observed = Observation()
         self.rows = 0
 
     def rows_of(self, batch: pa.RecordBatch) -> pl.DataFrame:
@@ -124,7 +123,7 @@ class _Task:
         job = self.job
         rows = self.rows_of(batch)
         admitted = admit(job.stream, rows, job.now, job.newest)
-        self._observe(admitted.observed)
+        self.observed = self.observed.merge(admitted.observed)
         self._refuse("dead", None, admitted.dead, rows)
         if job.left_out is not None:
             self._leave_out(job.left_out, admitted)
@@ -209,19 +208,11 @@ class _Task:
                 found = self._with_json(rows.join(alone, on=["__partition", "__offset"]))
                 self.suspects.append(found.select("__partition", "__offset", "__at", "row"))
 
-    def _observe(self, observed: Observation) -> None:
-        for number, seen in observed.partitions.items():
-            before = self.partitions.get(number, seen)
-            marks = [m for m in (before.mark, seen.mark) if m is not None]
-            self.partitions[number] = Seen(max(before.newest, seen.newest), max(marks, default=None))
-        for bucket, count in observed.lateness.items():
-            self.lateness[bucket] = self.lateness.get(bucket, 0) + count
-
     def records(self) -> Iterator[tuple[str, int, bytes]]:
         if self.rows:
             seen = {
-                "partitions": {n: (s.newest, s.mark) for n, s in self.partitions.items()},
-                "lateness": self.lateness,
+                "partitions": {n: (s.newest, s.mark) for n, s in self.observed.partitions.items()},
+                "lateness": self.observed.lateness,
             }
             yield "observed", self.rows, json.dumps(seen).encode()
         for kind, frames in self.refused.items():

@@ -101,7 +101,6 @@ class Run:
 
     def add_view(self, name: str, view: View) -> None:
         """Keeps another view, from the next epoch on."""
-        check_runnable(name, view)
         with self._mutex:
             self.engine.keep({name: view})
             self._restarting = {n for n in self._queries if set(self._needed(n)) - set(self._columns[n])}

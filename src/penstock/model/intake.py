@@ -92,8 +92,7 @@ class Intake:
 
     def _observe(self, name: str, partition: int, at: Instant, mark: object) -> None:
         seen = self._observed[name].get(partition, Seen(BEGINNING))
-        marks = [m for m in (seen.mark, mark) if isinstance(m, int)]
-        self._observed[name][partition] = Seen(max(seen.newest, at), max(marks, default=None))
+        self._observed[name][partition] = seen.merge(Seen(at, mark if isinstance(mark, int) else None))
         number = bucket(max(0, self.trackers[name].newest - at))
         self._lateness[name][number] = self._lateness[name].get(number, 0) + 1
 

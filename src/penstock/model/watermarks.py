@@ -112,6 +112,15 @@ class Seen:
     newest: Instant
     mark: Instant | None = None
 
+    def merge(self, other: Seen) -> Seen:
+        """What both showed together.
+
+        >>> Seen(5).merge(Seen(3, mark=2))
+        Seen(newest=5, mark=2)
+        """
+        marks = [mark for mark in (self.mark, other.mark) if mark is not None]
+        return Seen(max(self.newest, other.newest), max(marks, default=None))
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -119,6 +128,15 @@ class Observation:
 
     partitions: Mapping[int, Seen] = field(default_factory=dict)
     lateness: Mapping[int, int] = field(default_factory=dict)  # bucket → events
+
+    def merge(self, other: Observation) -> Observation:
+        """What both showed together: of batches, of tasks."""
+        partitions, lateness = dict(self.partitions), dict(self.lateness)
+        for number, seen in other.partitions.items():
+            partitions[number] = seen.merge(partitions.get(number, seen))
+        for number, count in other.lateness.items():
+            lateness[number] = lateness.get(number, 0) + count
+        return Observation(partitions, lateness)
 
 
 @dataclass(frozen=True)
@@ -157,8 +175,8 @@ class Tracker:
             self._started = now
         for number, seen in observed.partitions.items():
             before = self._partitions.get(number, _Partition(BEGINNING, None, now))
-            marks = [m for m in (before.mark, seen.mark) if m is not None]
-            self._partitions[number] = _Partition(max(before.newest, seen.newest), max(marks, default=None), now)
+            both = seen.merge(Seen(before.newest, before.mark))
+            self._partitions[number] = _Partition(both.newest, both.mark, now)
             self.newest = max(self.newest, seen.newest)
         self._remember(observed.lateness)
         estimate = self._estimate(now, caught_up)
