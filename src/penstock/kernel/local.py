@@ -14,8 +14,9 @@ import polars as pl
 from penstock.errors import DefinitionError
 from penstock.kernel.admit import admit, distinct, forget
 from penstock.kernel.expressions import dtype
-from penstock.kernel.fire import Time, due, present
-from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.fire import Time, present
+from penstock.kernel.memory import Memory
+from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
@@ -27,52 +28,6 @@ from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.model.windows import Interval
 
 Cut = Callable[[pl.DataFrame], Sequence[pl.DataFrame]]
-
-
-class Memory:
-    """A view's state in this process."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.live = nothing(plan.state_schema)
-        self.final = nothing(plan.value_schema)
-        self.ghosts = nothing(plan.ghost_schema)
-        self.seen = nothing({**plan.key_types, "__seen": pl.Int64()})
-
-    def at(self, windows: pl.DataFrame) -> pl.DataFrame:
-        return _matching(self.live, windows)
-
-    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
-        return _matching(self.live, keys)
-
-    def ghosts_of(self, keys: pl.DataFrame) -> pl.DataFrame:
-        return _matching(self.ghosts, keys)
-
-    def seen_of(self, keys: pl.DataFrame) -> pl.DataFrame:
-        return _matching(self.seen, keys)
-
-    def due(self, time: Time) -> pl.DataFrame:
-        return self.live.filter(due(self.plan, time))
-
-    def apply(self, change: Change) -> None:
-        """Replaces what a commit has changed."""
-        self.live = pl.concat([_without(self.live, change.taken), change.live])
-        self.final = pl.concat([self.final, change.closed.select(*self.plan.value_schema)])
-        self.ghosts = pl.concat([_without(self.ghosts, change.ghosts_taken), change.ghosts])
-        if change.seen.height:
-            self.seen = pl.concat([_without(self.seen, change.seen.select(self.plan.keys)), change.seen])
-
-
-def _matching(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows that agree with one of `rows` in all its columns; all, if it has none."""
-    return frame.join(rows, on=rows.columns, how="semi", nulls_equal=True) if rows.width else frame
-
-
-def _without(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The other rows. Without columns to agree in, none are left."""
-    if not rows.width:
-        return frame.clear()
-    return frame.join(rows, on=rows.columns, how="anti", nulls_equal=True) if rows.height else frame
 
 
 class LocalKernel:

@@ -54,16 +54,25 @@ class Change:
 
 def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time) -> Change:
     """Merges a commit's deltas into the state and judges every trigger that may be ready."""
+    if not deltas:
+        return advance(plan, None, state, time)
+    combined = combine(plan, list(deltas))
+    seen = None
+    if isinstance(plan.view.windows, Counted):
+        combined, seen = number(plan, combined, state.seen_of(combined.select(plan.keys).unique()))
+    change = advance(plan, widen(plan, combined, time.before), state, time)
+    if seen is not None:
+        change.seen = seen
+    return change
+
+
+def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time) -> Change:
+    """The same from deltas that know their windows."""
     by = [*plan.keys, START, END]
     rows = taken = nothing(plan.state_schema)
     ghosts = old_ghosts = nothing(plan.ghost_schema)
-    seen = nothing({**plan.key_types, "__seen": pl.Int64()})
     late = nothing(late_schema())
-    if deltas:
-        combined = combine(plan, list(deltas))
-        if isinstance(plan.view.windows, Counted):
-            combined, seen = number(plan, combined, state.seen_of(combined.select(plan.keys).unique()))
-        windowed = widen(plan, combined, time.before)
+    if windowed is not None:
         if plan.merging:
             keys = windowed.select(plan.keys).unique()
             taken, old_ghosts = state.of(keys), state.ghosts_of(keys)
@@ -82,4 +91,5 @@ def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time) -
             ghosts, old_ghosts = pl.concat([ghosts, more]), pl.concat([old_ghosts, more])
     fired = fire(plan, rows, ghosts, time)
     gone = old_ghosts.select(*by, "__shown")
+    seen = nothing({**plan.key_types, "__seen": pl.Int64()})
     return Change(taken.select(by), fired.live, fired.closed, fired.panes, late, gone, fired.ghosts, seen)

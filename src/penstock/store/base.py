@@ -14,7 +14,8 @@ import polars as pl
 
 from penstock.errors import PenstockError
 from penstock.kernel.plan import Plan
-from penstock.kernel.step import Change, State
+from penstock.kernel.stack import Stack, Stored
+from penstock.kernel.step import Change
 from penstock.model.time import Instant
 
 Kind: TypeAlias = Literal["epoch", "tick"]
@@ -69,6 +70,7 @@ class Summary:
 class Commit:
     """All that one commit writes.
 
+    `changes` are those of single views, `stacked` those of views that took their steps together.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
     """
@@ -79,6 +81,7 @@ class Commit:
     epoch: int | None = None
     offsets: str | None = None
     changes: Mapping[str, Change] = field(default_factory=dict)
+    stacked: Sequence[tuple[Stack, Change]] = ()
     view_times: Mapping[str, Instant] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refused: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -112,7 +115,7 @@ class Store(ABC):
         """Makes questions by these columns of a view fast."""
 
     @abstractmethod
-    def state(self, view: str) -> State:
+    def state(self, view: str) -> Stored:
         """A view's open windows, for the kernel."""
 
     @abstractmethod

@@ -135,7 +135,9 @@ class SqliteStore(Reader, Store):
     def commit(self, record: Commit) -> int:
         """Writes a commit, whole or not at all; its number."""
         with self._transaction() as connection:
-            return write(connection, record, {name: self.state(name) for name in (*record.changes, *record.expire)})
+            stacked = (name for stack, _ in record.stacked for name in stack.names)
+            names = {*record.changes, *stacked, *record.expire}
+            return write(connection, record, {name: self.state(name) for name in names})
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""

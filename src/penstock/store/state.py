@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import RLock
 
 import polars as pl
 
 from penstock.kernel.fire import Time, percents, present
 from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.stack import VIEW, Stack
 from penstock.kernel.step import Change
 from penstock.model.time import BEGINNING
 from penstock.model.time import END as FOREVER
@@ -77,6 +79,11 @@ class SqlState:
             f"UNION ALL {waking} AND NOT {place}"
         )
 
+    def open_rows(self, limit: int) -> pl.DataFrame | None:
+        """All open windows; None if there are more than so many."""
+        rows = self._rows(f"{self._open} LIMIT {limit + 1}")
+        return rows if rows.height <= limit else None
+
     def table(self) -> pl.DataFrame:
         """The value state of all windows, open and final, with `final`."""
         columns = select([self.layout.stored[name] for name in self.plan.value_schema])
@@ -137,8 +144,34 @@ class SqlState:
 
 def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool) -> None:
     """Writes rows of state with what they present. Final rows have no firing state."""
-    if not frame.height:
-        return
+    if frame.height:
+        rows, values = _prepared(layout, frame, final)
+        connection.each(_insertion(layout, rows.columns, values, final), rows.sort(_PLACE))
+
+
+def apply_stack(connection: Connection, stack: Stack, layouts: Sequence[Layout], change: Change) -> None:
+    """Replaces what a commit has changed in views that took their steps together."""
+    where = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
+    for frame, final in ((change.live, False), (change.closed, True)):
+        if not frame.height:
+            continue
+        rows, values = _prepared(layouts[0], frame, final)
+        names = rows.columns
+        rows = rows.with_columns(frame[VIEW]).sort(VIEW, *_PLACE)
+        parts = rows.partition_by(VIEW, as_dict=True, include_key=False, maintain_order=True)
+        for (number,), part in parts.items():
+            layout = layouts[number]
+            if final:
+                connection.each(f"DELETE FROM {layout.table} WHERE {where}", part.select(_PLACE))
+            own = dict(zip(layouts[0].columns, layout.columns, strict=True))
+            connection.each(_insertion(layout, [own.get(name, name) for name in names], values, final), part)
+
+
+def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.DataFrame, list[str]]:
+    """Rows as the table has them, and what is written for each of its columns.
+
+    SQLite takes NaN for null: where there is one, a further column says so.
+    """
     plan = layout.plan
     schema = plan.value_schema if final else plan.state_schema
     rows = stored_frame(frame, {name: layout.stored[name] for name in schema})
@@ -156,13 +189,19 @@ def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool
             rows = rows.with_columns(nan)
             place = names.index(series.name)
             values[place] = f"coalesce({values[place]}, ?{rows.width})"
+    return rows, values
+
+
+def _insertion(layout: Layout, names: Sequence[str], values: Sequence[str], final: bool) -> str:
+    """The statement that writes such rows; open windows that are there already are overwritten."""
+    names = names[: len(values)]
     sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
-    if not final:
-        # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
-        kept = {"final", *_PLACE, *plan.keys}
-        updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
-        sql = f"{sql} ON CONFLICT DO UPDATE SET {updates}"
-    connection.each(sql, rows.sort(_PLACE))
+    if final:
+        return sql
+    # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
+    kept = {"final", *_PLACE, *layout.plan.keys}
+    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
+    return f"{sql} ON CONFLICT DO UPDATE SET {updates}"
 
 
 def _due(plan: Plan) -> pl.Expr:

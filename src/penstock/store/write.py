@@ -13,8 +13,10 @@ from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, StoreError
 from penstock.store.connection import Connection
 from penstock.store.keys import encoded
 from penstock.store.present import json_of
-from penstock.store.state import SqlState
+from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, marks, select
+
+_TIMES = {"view": pl.String(), "watermark": pl.Int64()}
 
 
 def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]) -> int:
@@ -23,6 +25,8 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     number = int(last) + 1
     for name, change in record.changes.items():
         states[name].apply(change)
+    for stack, change in record.stacked:
+        apply_stack(connection, stack, [states[name].layout for name in stack.names], change)
     for name, before in record.expire.items():
         _expire(connection, states[name], before)
     panes = _deliver(connection, record, states, number)
@@ -49,8 +53,11 @@ def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
 
 def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> int:
     """Puts the panes of the views that someone listens to into the outbox."""
-    wanted = [name for name in record.changes if record.deliver is None or name in record.deliver]
-    frames = [pane_rows(name, states[name].plan, record.changes[name].panes) for name in wanted]
+    fired = {name: change.panes for name, change in record.changes.items()}
+    for stack, change in record.stacked:
+        fired |= stack.parted(change.panes)
+    wanted = [name for name in fired if record.deliver is None or name in record.deliver]
+    frames = [pane_rows(name, states[name].plan, fired[name]) for name in wanted]
     rows = pl.concat([frame for frame in frames if frame.height]) if any(f.height for f in frames) else None
     if rows is None:
         return 0
@@ -113,8 +120,8 @@ def _remember_ids(connection: Connection, record: Commit) -> None:
 def _advance(connection: Connection, record: Commit, number: int) -> None:
     if record.kind == "epoch":
         _progress(connection, record, number)
-    for view, watermark in record.view_times.items():
-        connection.run("UPDATE __views SET watermark = ?2 WHERE name = ?1", [view, watermark])
+    times = pl.DataFrame(list(record.view_times.items()), schema=_TIMES, orient="row")
+    connection.each("UPDATE __views SET watermark = ?2 WHERE name = ?1", times)
     for stream, snapshot in record.trackers.items():
         connection.run("INSERT OR REPLACE INTO __trackers VALUES (?1, ?2)", [stream, json.dumps(snapshot)])
     for name, count in record.counters.items():
