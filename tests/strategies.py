@@ -185,8 +185,27 @@ def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None) -> p
         st.sampled_from(["accumulating", "retracting"] if signed else ["discarding", "accumulating", "retracting"])
     )
     view = getattr(view, how)()
+    view = draw(shown(view))
     if chosen.ends_in_event_time:
         view = view.allow_late(draw(st.sampled_from(["0 seconds", "0 seconds", "5 seconds", "20 seconds", "1 hour"])))
+    return view
+
+
+@st.composite
+def shown(draw: st.DrawFn, view: ps.View) -> ps.View:
+    """Now and then a view shows something else than its aggregates, or not every window."""
+    if draw(st.integers(0, 3)):
+        return view
+    numbers = [name for name, kind in view.value_types.items() if kind in ("bigint", "double", "int")]
+    any_name = view.values[0]
+    conditions = [f"{any_name} IS NOT NULL", *(f"{name} > 1" for name in numbers), *(f"1 / {n} > 0" for n in numbers)]
+    values = [f"{any_name} IS NULL", *(f"{name} + 1" for name in numbers), *(f"10 / {name}" for name in numbers)]
+    if view.windows.ends_in_event_time:
+        values.append("window_end")
+    if draw(st.booleans()):
+        view = view.select(*draw(st.sampled_from([(), (any_name,)])), other=draw(st.sampled_from(values)))
+    if draw(st.booleans()):
+        view = view.having(draw(st.sampled_from(conditions)))
     return view
 
 

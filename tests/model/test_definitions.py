@@ -33,6 +33,26 @@ REFUSED = {
         "«v»",
     ),
     "unknown column in a where": (lambda: TIMED.where("kk = 'a'"), "unknown column «kk»", "did you mean"),
+    "an unknown name in what a view shows": (
+        lambda: TIMED.group_by("k").agg(total=ps.count()).having("totl > 1"),
+        "unknown column «totl»",
+        "did you mean «total»",
+    ),
+    "a condition on a view that is no condition": (
+        lambda: TIMED.group_by("k").agg(n=ps.count()).having("n + 1"),
+        "is bigint, and must be boolean",
+        "having('n + 1')",
+    ),
+    "something only Spark can compute in what a view shows": (
+        lambda: TIMED.group_by("k").agg(n=ps.count()).select(x="sha2(k, 256)"),
+        "cannot be computed from a view's answers",
+        "when you query the view",
+    ),
+    "what a view shows twice": (
+        lambda: TIMED.group_by("k").agg(n=ps.count()).select(k="n"),
+        "«k» stands twice",
+        "apart",
+    ),
     "a window without event time": (
         lambda: UNTIMED.group_by("k").window(MINUTE).agg(n=ps.count()),
         "needs an event time",
@@ -212,7 +232,7 @@ def test_explain_names_every_default_and_who_evaluates_what():
         "how           accumulating",
         "closes when the watermark reaches its end",
         "by the kernel, string",
-        "by Spark: ",
+        "by Catalyst, as a column: the function date_format is outside the kernel",
     ):
         assert part in text, text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ class StoreEngine:
 def types(view: View) -> list[str]:
     """The types of a view's keys and values."""
     keys = [view.bound(text).type or "string" for _, text in view.keys]
-    return keys + [aggregate.result_type(view.input_types(aggregate)) for _, aggregate in view.aggregates]
+    return [*keys, *view.value_types.values()]
 
 
 def table_of(view: View, frame: pl.DataFrame) -> list[TableRow]:
@@ -163,7 +163,7 @@ def panes_of(view: View, frame: pl.DataFrame) -> list[Pane]:
         assert pane["view"] == NAME
         key, values = json.loads(pane["key"]), json.loads(pane["values"])
         assert list(key) == [n for n, _ in view.keys]
-        assert list(values) == [n for n, _ in view.aggregates]
+        assert tuple(values) == view.values
         panes.append(
             Pane(
                 tuple(model_value(v, kind) for v, kind in zip(key.values(), types(view)[:width], strict=True)),
@@ -183,7 +183,7 @@ def model_value(value: Any, kind: str) -> Any:
     if value is None:
         return None
     if kind == "timestamp":
-        return (datetime.fromisoformat(value).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+        return instant(f"{value}+00:00")
     if kind == "date":
         return (date.fromisoformat(value) - date(1970, 1, 1)).days
     if kind in ("float", "double"):

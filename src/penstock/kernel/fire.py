@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import polars as pl
 
 from penstock.kernel.aggregates import Columns
+from penstock.kernel.elements import compiled
+from penstock.kernel.expressions import dtype
 from penstock.kernel.merge import is_closed, is_complete
 from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing, shown
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import Instant
 from penstock.model.triggers import Completeness, Never, Trigger
-from penstock.model.windows import Counted
+from penstock.model.view import WINDOW_COLUMNS
+from penstock.model.windows import Counted, Global
 
 PANE = ("__insert", "__timing", "__index", "__final")
 
@@ -62,7 +65,7 @@ def percents(trigger: Trigger) -> list[float]:
 def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
     """A pane's columns: key, window, values, whether it inserts or retracts, timing, index, final."""
     schema: dict[str, pl.DataType] = {**plan.key_types, START: pl.Int64(), END: pl.Int64()}
-    schema |= {part.columns.name: part.columns.result for part in plan.aggregates}
+    schema |= plan.values
     kinds: dict[str, pl.DataType] = dict(zip(PANE, (pl.Boolean(), pl.String(), pl.Int64(), pl.Boolean()), strict=True))
     return schema | kinds
 
@@ -118,11 +121,40 @@ def present(columns: list[Columns], frame: pl.DataFrame) -> list[pl.Series]:
     return [cheap[part.name] if e is not None else part.present(frame) for part, e in expressions]
 
 
+def shows(plan: Plan, frame: pl.DataFrame, columns: list[Columns]) -> tuple[list[pl.Series], pl.Series | None]:
+    """A window's values as the view shows them, and whether it shows them at all; None where it always does."""
+    answers = [series.alias(part.name) for part, series in zip(plan.columns, present(columns, frame), strict=True)]
+    if plan.view.shown is None and plan.view.condition is None:
+        return answers, None
+    schema = plan.view.result_schema
+    rows = pl.DataFrame([*frame.select(*plan.keys, *_bounds(plan)).get_columns(), *answers])
+
+    def value(text: str) -> pl.Expr:
+        made = compiled(text, schema)
+        return made.value if made.error is None else pl.when(made.error.is_null()).then(made.value)
+
+    if plan.view.shown is not None:
+        made = (value(text).cast(plan.values[name]).alias(name) for name, text in plan.view.shown)
+        answers = rows.select(made).get_columns()
+    if plan.view.condition is None:
+        return answers, None
+    return answers, rows.select(value(plan.view.condition).fill_null(False).alias("__holds")).to_series()
+
+
+def _bounds(plan: Plan) -> list[pl.Expr]:
+    """The window as expressions see it."""
+    if isinstance(plan.view.windows, Global):
+        return []
+    bounds = zip((START, END), WINDOW_COLUMNS, strict=True)
+    kind = dtype("bigint" if isinstance(plan.view.windows, Counted) else "timestamp")
+    return [pl.col(bound).cast(kind).alias(name) for bound, name in bounds]
+
+
 def _panes(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """The panes of the windows that fire, and their state after that."""
-    names = [part.columns.name for part in plan.aggregates]
-    columns = plan.pending if plan.discarding else [part.columns for part in plan.aggregates]
-    values = [series.alias(name) for name, series in zip(names, present(columns, firing), strict=True)]
+    names = list(plan.values)
+    columns = plan.pending if plan.discarding else plan.columns
+    values, holds = shows(plan, firing, columns)
     timing = (
         pl.when(~pl.col("__complete"))
         .then(pl.lit("early"))
@@ -136,13 +168,14 @@ def _panes(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[pl.D
         *plan.keys, START, END, "__timing", "__index", pl.col("__closed").alias("__final"), *window
     ).with_columns(pl.lit(True).alias("__insert"), *values)
     panes = [shown_now]
-    nothing = pl.lit(False)
+    nothing = pl.lit(False) if holds is None else pl.lit(~holds)
     if plan.retracting:
         retracted, ghosts = _retractions(plan, firing, ghosts)
         panes = [*retracted, shown_now]
         if plan.view.signed:
-            nothing = pl.col("__rows") == 0  # all its rows were taken back: nothing stands
-            panes[-1] = shown_now.filter(firing["__rows"] != 0)
+            nothing = nothing | (pl.col("__rows") == 0)  # all its rows were taken back: nothing stands
+    if holds is not None or (plan.retracting and plan.view.signed):
+        panes[-1] = shown_now.filter(~firing.select(nothing.alias("__nothing")).to_series())
     updates = [
         pl.lit(0, pl.Int64).alias("__new"),
         (pl.col("__index") + (~nothing).cast(pl.Int64)).alias("__index"),
@@ -168,7 +201,7 @@ def _retractions(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tupl
         pl.lit(False).alias("__insert"),
         pl.lit(False).alias("__final"),
         pl.col("__shown").alias("__index"),
-        *(pl.col(shown(part.columns.name)).alias(part.columns.name) for part in plan.aggregates),
+        *(pl.col(shown(name)).alias(name) for name in plan.values),
     ]
     own = firing.filter(pl.col("__shown").is_not_null()).with_columns(
         *taken_back, pl.col(START).alias(OWNER_START), pl.col(END).alias(OWNER_END)

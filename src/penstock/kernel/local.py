@@ -11,17 +11,17 @@ from typing import Any
 
 import polars as pl
 
-from penstock.errors import DefinitionError
 from penstock.kernel.admit import admit, distinct, forget
 from penstock.kernel.expressions import dtype
-from penstock.kernel.fire import Time, present
+from penstock.kernel.fire import Time, shows
 from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
+from penstock.model.alone import check_alone
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
-from penstock.model.stream import Stream, Transform
+from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
@@ -34,7 +34,7 @@ class LocalKernel:
     """Runs one view on the kernel, commit by commit. `cut` splits an epoch's rows into batches, as tasks would."""
 
     def __init__(self, view: View, cut: Cut = lambda rows: [rows]) -> None:
-        check_local(view)
+        check_alone(view)
         self.view, self.plan, self._cut = view, Plan(view), cut
         self.streams: dict[str, Stream] = {source.name: source for source in view.input.sources}
         self.trackers = {n: Tracker(s.watermark) for n, s in self.streams.items() if s.watermark is not None}
@@ -139,8 +139,9 @@ def table_of(plan: Plan, rows: pl.DataFrame) -> list[TableRow]:
     """Rows of value state with `final` as the view's table, in the form and the order of the model."""
     if plan.view.signed:
         rows = rows.filter(pl.col("__rows") != 0)
-    shown = rows.select(*plan.keys, START, END, "final").with_columns(present(plan.columns, rows))
-    shown = shown.sort([*plan.keys, START, END])
+    answers, holds = shows(plan, rows, plan.columns)
+    shown = rows.select(*plan.keys, START, END, "final").with_columns(answers)
+    shown = (shown if holds is None else shown.filter(holds)).sort([*plan.keys, START, END])
     keys, windows, values = _parts(plan, shown)
     return [TableRow(k, w, v, f) for k, w, v, f in zip(keys, windows, values, shown["final"], strict=True)]
 
@@ -158,20 +159,7 @@ def panes_of(plan: Plan, frame: pl.DataFrame) -> list[Pane]:
 def _parts(plan: Plan, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], list[Any]]:
     keys = model_rows(frame.select(plan.keys)) if plan.keys else [()] * frame.height
     windows = [Interval(*bounds) for bounds in frame.select(START, END).iter_rows()]
-    return keys, windows, model_rows(frame.select(part.name for part in plan.columns))
-
-
-def check_local(view: View) -> None:
-    """Refuses a view that only Spark can evaluate, and says which part of it."""
-    plan = Plan(view)
-    for branch in plan.branches:
-        for part in branch.steps:
-            if isinstance(part, Transform):
-                raise DefinitionError(f"{part.label} is DataFrame code", hint="run it with engine='spark'")
-    for text in view.expressions:
-        outside = view.bound(text).outside
-        if outside:
-            raise DefinitionError(f"«{text}»: {outside}", hint="run it with engine='spark'")
+    return keys, windows, model_rows(frame.select(*plan.values))
 
 
 def events_frame(stream: Stream, events: Sequence[Event], number: int) -> pl.DataFrame:

@@ -112,7 +112,7 @@ def _combining(plan: Plan) -> list[pl.Expr]:
     ]
     if plan.retracting:
         firing.append(pl.col("__shown").max())
-        firing += [pl.col(shown(part.columns.name)).drop_nulls().first() for part in plan.aggregates]
+        firing += [pl.col(shown(name)).drop_nulls().first() for name in plan.values]
     return [*(pl.col(name).sum() for name in summed), *parts, *firing]
 
 
@@ -146,7 +146,7 @@ def is_closed(plan: Plan, watermark: Instant) -> pl.Expr:
     kind = plan.view.windows
     if isinstance(kind, CountWindow):
         return pl.col("__elements") >= kind.size
-    return pl.col(END) + plan.view.lateness <= watermark if kind.ends else pl.lit(False)
+    return pl.col(END) <= max(watermark - plan.view.lateness, plan.closed) if kind.ends else pl.lit(False)
 
 
 # Windows that merge
@@ -199,7 +199,7 @@ def _absorb(
             pl.col(WHOLE_START).alias(OWNER_START), pl.col(WHOLE_END).alias(OWNER_END)
         )
         ghosts = pl.concat([owned.select(*plan.ghost_schema), new.select(*plan.ghost_schema)])
-        standing = ["__shown", *(shown(part.columns.name) for part in plan.aggregates)]
+        standing = ["__shown", *(shown(name) for name in plan.values)]
         moved = moved.with_columns(pl.when(~grown).then(pl.col(name)).alias(name) for name in standing)
     return placed, moved.with_columns(whole).select(*plan.state_schema), ghosts, late
 

@@ -21,6 +21,7 @@ from penstock.kernel.aggregates import Columns, columns
 from penstock.kernel.expressions import dtype
 from penstock.kernel.triggers import Node, compile_trigger
 from penstock.model.stream import Branch, branches
+from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.windows import Assigned, Counted, CustomMerging, Merging
 
@@ -40,14 +41,24 @@ class Input:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the kernel knows of a view before it sees an event."""
+    """What the kernel knows of a view before it sees an event.
+
+    Where Spark computes columns for it, `view` reads those columns, and `definition` is the view as it was written.
+    """
 
     view: View
+    definition: View | None = field(default=None, compare=False)
+    closed: Instant = BEGINNING  # windows that end up to here were closed when the view allowed less lateness
     inputs: dict[str, str] = field(init=False)  # SQL text → element column, for windows and aggregates
+
+    @property
+    def written(self) -> View:
+        """The view as its user wrote it."""
+        return self.definition or self.view
 
     def __getstate__(self) -> dict[str, object]:
         """A plan travels as its definition; what is compiled is compiled again where it arrives."""
-        return {"view": self.view, "inputs": self.inputs}
+        return {"view": self.view, "closed": self.closed, "inputs": self.inputs}
 
     def __post_init__(self) -> None:
         found: dict[str, str] = {}
@@ -100,6 +111,13 @@ class Plan:
     @cached_property
     def columns(self) -> list[Columns]:
         return [part.columns for part in self.aggregates]
+
+    @cached_property
+    def values(self) -> dict[str, pl.DataType]:
+        """The columns that carry a window's values, as panes and the table show them."""
+        if self.view.shown is None:
+            return {part.name: part.result for part in self.columns}
+        return {name: dtype(kind) for name, kind in self.view.value_types.items()}
 
     @cached_property
     def pending(self) -> list[Columns]:
@@ -169,14 +187,14 @@ class Plan:
             schema |= {name: kind for part in self.pending for name, kind in part.fields.items()}
         if self.retracting:
             schema["__shown"] = pl.Int64()
-            schema |= {shown(part.columns.name): part.columns.result for part in self.aggregates}
+            schema |= {shown(name): kind for name, kind in self.values.items()}
         return schema
 
     @cached_property
     def ghost_schema(self) -> dict[str, pl.DataType]:
         """Panes that stand for windows that another has absorbed: its owner, which takes them back when it fires."""
         schema = {**self.key_types, START: pl.Int64(), END: pl.Int64(), OWNER_START: pl.Int64(), OWNER_END: pl.Int64()}
-        return {**schema, "__shown": pl.Int64()} | {shown(p.columns.name): p.columns.result for p in self.aggregates}
+        return {**schema, "__shown": pl.Int64()} | {shown(name): kind for name, kind in self.values.items()}
 
     @cached_property
     def state_schema(self) -> dict[str, pl.DataType]:

@@ -100,7 +100,7 @@ def closing_bound(plan: Plan, watermark: Instant) -> Instant | None:
     """Windows that end at or before this are closed; None where none can be."""
     if watermark == BEGINNING or not plan.view.windows.ends_in_event_time:
         return None
-    return watermark - plan.view.lateness
+    return max(watermark - plan.view.lateness, plan.closed)
 
 
 def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, size: Size) -> Reduced:

@@ -127,7 +127,8 @@ def stacks(plans: Mapping[str, Plan], watermarks: Mapping[str, Instant]) -> list
 
 
 def _can_stack(plan: Plan) -> bool:
-    return isinstance(plan.view.windows, Aligned) and not plan.view.signed
+    plain = plan.view.shown is None and plan.view.condition is None and not plan.view.signed
+    return plain and isinstance(plan.view.windows, Aligned)
 
 
 def shape(plan: Plan) -> object:
@@ -138,7 +139,7 @@ def shape(plan: Plan) -> object:
         tuple(plan.key_types.values()),
         tuple(_form(aggregate, view.input_types(aggregate)) for _, aggregate in view.aggregates),
         (view.windows.ends, view.windows.ends_in_event_time),
-        (view.firing, view.accumulation, view.lateness),
+        (view.firing, view.accumulation, view.lateness, plan.closed),
     )
 
 

@@ -42,6 +42,8 @@ def fingerprint(view: View) -> str:
         *(f"key {name} = {parse(text).text}" for name, text in view.keys),
         _windows(view.windows),
         *(f"{name} = {aggregate.describe()}" for name, aggregate in view.aggregates),
+        *(f"shows {name} = {parse(text).text}" for name, text in view.shown or ()),
+        *([] if view.condition is None else [f"having {parse(view.condition).text}"]),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -67,12 +69,20 @@ def changes(old: View, new: View) -> tuple[Change, ...]:
             found.append(Change(f"aggregate {name}", "–", repr(after[name]), False, why))
         else:
             note(f"aggregate {name}", before[name].describe(), after[name].describe(), False, again)
+    shows = "finished windows are stored as they were shown: replace the view"
+    note("shown", dict(old.shown or ()), dict(new.shown or ()), False, shows)
+    note("having", old.condition, new.condition, False, shows)
     note("trigger", repr(old.firing), repr(new.firing), True, "windows that are open start the new trigger afresh")
     note("accumulation", old.accumulation, new.accumulation, True, "from the next pane on")
     why = "windows that are closed stay closed"
     note("lateness", show_duration(old.lateness), show_duration(new.lateness), True, why)
+    note("retention", _retention(old), _retention(new), True, "windows that are gone stay gone")
     note("watermark", _watermarks(old), _watermarks(new), True, "a watermark never goes back")
     return tuple(sorted(found, key=lambda change: (change.allowed, change.what)))
+
+
+def _retention(view: View) -> str:
+    return "for ever" if view.retention is None else show_duration(view.retention)
 
 
 def _input(view: View) -> list[str]:

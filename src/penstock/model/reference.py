@@ -21,9 +21,11 @@ from typing import Literal
 from penstock.errors import RowError
 from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.base import Partial
+from penstock.model.alone import check_alone
 from penstock.model.commits import Commit, Pane, Refused, TableRow, Timing
 from penstock.model.intake import Element, Intake
 from penstock.model.order import Key, key
+from penstock.model.shown import Shown
 from penstock.model.time import Instant
 from penstock.model.triggers import Moment, State
 from penstock.model.view import View
@@ -61,9 +63,11 @@ class Reference:
     """Runs one view, commit by commit."""
 
     def __init__(self, view: View) -> None:
+        check_alone(view)
         self.view = view
         self.aggregates: list[Aggregate] = [a.retractable() if view.signed else a for _, a in view.aggregates]
         self.intake = Intake(view)
+        self.shown = Shown(view)
         self.windows: dict[KeyId, dict[Interval, _Window]] = {}
         self.final: dict[tuple[KeyId, Interval], TableRow] = {}
         self.numbers: dict[KeyId, int] = {}  # elements of a key so far, for count windows
@@ -86,8 +90,9 @@ class Reference:
         rows = list(self.final.values())
         for windows in self.windows.values():
             for interval, window in windows.items():
-                if window.rows or not self.view.signed:
-                    rows.append(TableRow(window.key, interval, self._present(window.partials), False))
+                values = self._present(window, interval, window.partials)
+                if values is not None and (window.rows or not self.view.signed):
+                    rows.append(TableRow(window.key, interval, values, False))
         return sorted(rows, key=lambda row: (tuple(map(key, row.key)), row.window))
 
     def restart(self) -> Reference:
@@ -246,11 +251,11 @@ class Reference:
             for shown in sorted(window.shown, key=lambda s: (s.window, s.index)):
                 yield pane("retract", shown.window, shown.values, shown.index)
             window.shown = []
-        values = self._present(window.pending if how == "discarding" else window.partials)
+        values = self._present(window, interval, window.pending if how == "discarding" else window.partials)
         window.pending = [aggregate.zero() for aggregate in self.aggregates]
         window.new = 0
-        if how == "retracting" and self.view.signed and window.rows == 0:
-            return  # all its rows were taken back: nothing stands
+        if values is None or (how == "retracting" and self.view.signed and window.rows == 0):
+            return  # it is not to be shown, or all its rows were taken back: nothing stands
         yield pane("insert", interval, values, window.index)
         if how == "retracting":
             window.shown = [_Shown(interval, values, window.index)]
@@ -263,9 +268,9 @@ class Reference:
             for interval, window in list(self.windows[identity].items()):
                 if self._closes(interval, after, window.elements):
                     del self.windows[identity][interval]
-                    if window.rows or not self.view.signed:
-                        row = TableRow(window.key, interval, self._present(window.partials), True)
-                        self.final[identity, interval] = row
+                    values = self._present(window, interval, window.partials)
+                    if values is not None and (window.rows or not self.view.signed):
+                        self.final[identity, interval] = TableRow(window.key, interval, values, True)
             if not self.windows[identity]:
                 del self.windows[identity]
 
@@ -293,8 +298,9 @@ class Reference:
             merged = [a.merge(m, p) for a, m, p in zip(self.aggregates, merged, partials, strict=True)]
         return merged
 
-    def _present(self, partials: list[Partial]) -> tuple[object, ...]:
-        return tuple(a.present(p) for a, p in zip(self.aggregates, partials, strict=True))
+    def _present(self, window: _Window, interval: Interval, partials: list[Partial]) -> tuple[object, ...] | None:
+        answers = tuple(a.present(p) for a, p in zip(self.aggregates, partials, strict=True))
+        return self.shown(window.key, interval, answers)
 
 
 def _late(element: Element, missed: int, windows: int) -> Refused:

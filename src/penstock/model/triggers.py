@@ -474,7 +474,9 @@ def _again(part: Trigger, state: State, moment: Moment) -> State:
 def _unrepeated(trigger: Trigger) -> Trigger:
     """`on_time` repeats its parts anyway: the same trigger is the same value."""
     (part,) = _triggers("on_time", (trigger,))
-    return part.part if isinstance(part, Repeatedly) else part
+    while isinstance(part, Repeatedly):
+        part = part.part
+    return part
 
 
 def _never(trigger: Trigger, why: str) -> DefinitionError:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, unknown
@@ -30,9 +30,10 @@ def type_name(text: str) -> str:
     >>> type_name("LONG"), type_name("Decimal(10, 2)"), type_name("array<Integer>")
     ('bigint', 'decimal(10,2)', 'array<int>')
     """
-    name = re.sub(r"\s+", "", text).lower()
+    whole = re.sub(r"\s+", "", text)
+    name = whole.lower()
     if name.startswith("array<") and name.endswith(">"):
-        return f"array<{type_name(name[6:-1])}>"
+        return f"array<{type_name(whole[6:-1])}>"
     if re.fullmatch(r"(decimal|dec|numeric)\(\d+\)", name):
         name = f"decimal({name.split('(')[1][:-1]},0)"
     name = re.sub(r"^(dec|numeric)\(", "decimal(", name)
@@ -40,7 +41,10 @@ def type_name(text: str) -> str:
     match = _DECIMAL.fullmatch(name)
     if match and not 0 < int(match[1]) <= 38:
         raise DefinitionError(f"«{text}»: a decimal has 1 to 38 digits")
-    if name in SCALARS or match or name.startswith(("struct<", "map<")):
+    if name.startswith(("struct<", "map<")):
+        kind = name.partition("<")[0]
+        return kind + whole[len(kind) :]  # the case of a field's name matters where it is read
+    if name in SCALARS or match:
         return name
     raise DefinitionError(
         f"unknown type «{text}»",
@@ -88,7 +92,8 @@ class Schema:
             return text
         columns = []
         for part in _split(text):
-            words = re.sub(r"(?i)\s+not\s+null\s*$", "", part.strip()).replace(":", " ", 1).split(None, 1)
+            plain = re.sub(r"(?i)\s+not\s+null\s*$", "", part.strip())
+            words = re.sub(r"^(`[^`]+`|\w+)\s*:", r"\1 ", plain).split(None, 1)
             if len(words) != 2:
                 raise DefinitionError(f"not a column: «{part.strip()}»", hint="write «name type, name type, …»")
             columns.append((words[0].strip("`"), type_name(words[1])))
@@ -108,6 +113,10 @@ class Schema:
     def type_of(self, name: str) -> str:
         column = self.find(name)
         return next(kind for known, kind in self.columns if known == column)
+
+    def pick(self, names: Collection[str]) -> Schema:
+        """Only these columns, in the order that they have here."""
+        return Schema(tuple((name, kind) for name, kind in self.columns if name in names))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(column.lower() == name.lower() for column, _ in self.columns)

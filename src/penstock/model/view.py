@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -17,7 +18,7 @@ from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.monoid import Monoid
 from penstock.model.expressions import Bound, bind
 from penstock.model.naming import valid_name
-from penstock.model.stream import Flow, Named, show_named
+from penstock.model.stream import Flow, Named, named_expressions, show_named
 from penstock.model.time import Duration, not_negative, show_duration
 from penstock.model.triggers import Trigger, each, on_time
 from penstock.model.types import Schema
@@ -67,6 +68,9 @@ class View:
     firing: Trigger
     accumulation: str = "accumulating"
     lateness: Duration = 0
+    shown: Named | None = None  # None: the aggregates
+    condition: str | None = None
+    retention: Duration | None = None  # None: for ever
 
     def __post_init__(self) -> None:
         check(self)
@@ -95,6 +99,21 @@ class View:
         """How long after its end a window still takes elements. Default: not at all."""
         return replace(self, lateness=not_negative(lateness, "the allowed lateness"))
 
+    def retain(self, retention: str | timedelta) -> View:
+        """How long after its end, in event time, a finished window stays in the table. Default: for ever."""
+        return replace(self, retention=not_negative(retention, "the retention"))
+
+    def select(self, *columns: str, **named: str) -> View:
+        """*What* is shown of it: expressions over keys, window and aggregates, `select("n", mean="total / n")`.
+
+        They take the place of the aggregates in table and panes. One that fails is null.
+        """
+        return replace(self, shown=named_expressions(columns, named, "select"))
+
+    def having(self, condition: str) -> View:
+        """*Which* windows are shown: those for which a condition over keys, window and aggregates holds."""
+        return replace(self, condition=condition)
+
     @property
     def signed(self) -> bool:
         """Whether rows can take earlier ones back."""
@@ -103,7 +122,29 @@ class View:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the view's table."""
-        return (*(k for k, _ in self.keys), *WINDOW_COLUMNS, *(a for a, _ in self.aggregates), "final")
+        return (*(k for k, _ in self.keys), *WINDOW_COLUMNS, *self.values, "final")
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that carry a window's values."""
+        return tuple(name for name, _ in (self.aggregates if self.shown is None else self.shown))
+
+    @property
+    def value_types(self) -> dict[str, str]:
+        """The same with their types, where they are known without Spark."""
+        if self.shown is not None:
+            return {name: bind(text, self.result_schema).type or "string" for name, text in self.shown}
+        return {name: aggregate.result_type(self.input_types(aggregate)) for name, aggregate in self.aggregates}
+
+    @property
+    def result_schema(self) -> Schema:
+        """What `select` and `having` are written over: keys, the window where it has bounds, and aggregates."""
+        found = [(name, self.bound(text).type or "string") for name, text in self.keys]
+        if not isinstance(self.windows, Global):
+            kind = "bigint" if isinstance(self.windows, Counted) else "timestamp"
+            found += [(name, kind) for name in WINDOW_COLUMNS]
+        found += [(name, a.result_type(self.input_types(a))) for name, a in self.aggregates]
+        return Schema(tuple(found))
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -130,11 +171,11 @@ class View:
             )
         return self.input.schema
 
-    def explain(self) -> str:
-        """The definition with every default that applies, and who evaluates what."""
+    def explain(self, others: Mapping[str, View] | None = None) -> str:
+        """The definition with every default that applies, and who evaluates what; what it shares with other views."""
         from penstock.model.explain import explain
 
-        return explain(self)
+        return explain(self, others)
 
     def fingerprint(self) -> str:
         """A stable digest of all that the view's state depends on."""
@@ -145,12 +186,18 @@ class View:
     def __repr__(self) -> str:
         text = repr(Grouped(self.input, self.keys, self.windows))
         text += f".agg({', '.join(f'{name}={aggregate!r}' for name, aggregate in self.aggregates)})"
+        if self.shown is not None:
+            text += f".select({show_named(self.shown)})"
+        if self.condition is not None:
+            text += f".having({self.condition!r})"
         if self.firing != (on_time() if self.windows.ends else each()):
             text += f".trigger({self.firing!r})"
         if self.accumulation != "accumulating":
             text += f".{self.accumulation}()"
         if self.lateness:
             text += f".allow_late({show_duration(self.lateness)!r})"
+        if self.retention is not None:
+            text += f".retain({show_duration(self.retention)!r})"
         return text
 
 
@@ -183,8 +230,16 @@ def check(view: View) -> None:
 def _check_names(view: View) -> None:
     if not view.aggregates:
         raise DefinitionError("a view needs an aggregate", hint="for example .agg(n=ps.count())")
+    _check_apart(name for name, _ in (*view.keys, *view.aggregates))
+    _check_apart((*(name for name, _ in view.keys), *view.values))
+    for name, aggregate in view.aggregates:
+        if not isinstance(aggregate, Aggregate):
+            raise DefinitionError(f"{name}={aggregate!r} is not an aggregate", hint="for example ps.sum('price')")
+
+
+def _check_apart(names: Iterable[str]) -> None:
     seen: set[str] = set()
-    for name, _ in (*view.keys, *view.aggregates):
+    for name in names:
         if not valid_name(name):
             raise DefinitionError(f"«{name}» cannot be a column of a view", hint="use letters, digits and underscores")
         if name.lower() in RESERVED:
@@ -192,9 +247,6 @@ def _check_names(view: View) -> None:
         if name.lower() in seen:
             raise DefinitionError(f"the name «{name}» stands twice", hint="name keys and aggregates apart")
         seen.add(name.lower())
-    for name, aggregate in view.aggregates:
-        if not isinstance(aggregate, Aggregate):
-            raise DefinitionError(f"{name}={aggregate!r} is not an aggregate", hint="for example ps.sum('price')")
 
 
 def _check_time(view: View) -> None:
@@ -216,6 +268,11 @@ def _check_time(view: View) -> None:
             f"allowed lateness means nothing for {view.windows!r}: it has no end in event time",
             hint="leave out allow_late, or choose a window in event time",
         )
+    elif view.retention is not None:
+        raise DefinitionError(
+            f"{view.windows!r} has no end in event time after which its windows could go",
+            hint="leave out retain, or choose a window in event time",
+        )
 
 
 def _check_expressions(view: View) -> None:
@@ -231,3 +288,20 @@ def _check_expressions(view: View) -> None:
             condition = view.bound(aggregate.where)
             if condition.type not in (None, "boolean"):
                 raise DefinitionError(f"where={aggregate.where!r} is {condition.type}, and must be boolean")
+    _check_shown(view)
+
+
+def _check_shown(view: View) -> None:
+    """What is shown is computed by the kernel on the driver, from a window's answers."""
+    texts = [*(text for _, text in view.shown or ()), *([] if view.condition is None else [view.condition])]
+    if any(view.bound(text).outside for text in view.expressions):
+        return  # Spark tells the types when the app starts; then it is checked
+    for text in texts:
+        outside = bind(text, view.result_schema).outside
+        if outside is not None:
+            raise DefinitionError(
+                f"«{text}» cannot be computed from a view's answers: {outside}",
+                hint="compute it from the events, before the aggregates, or when you query the view",
+            )
+    if view.condition is not None and (kind := bind(view.condition, view.result_schema).type) != "boolean":
+        raise DefinitionError(f"having({view.condition!r}) is {kind}, and must be boolean")
