@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from penstock.errors import DefinitionError
 from penstock.logs import Log
 from penstock.model.naming import valid_name
-from penstock.model.stream import Stream, stream
+from penstock.model.rows import Rows
+from penstock.model.stream import Flow, Stream, stream
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Watermark
-from penstock.sinks import Sink, check
+from penstock.sinks import Sink, check, check_rows
 
 if TYPE_CHECKING:
     from penstock.engine.run import Run
@@ -36,7 +37,7 @@ class App:
         self.name = name
         self.streams: dict[str, Stream] = {}
         self.views: dict[str, View] = {}
-        self.sinks: dict[str, tuple[str, View, Sink]] = {}
+        self.sinks: dict[str, tuple[str, View | Flow, Sink]] = {}
 
     def stream(
         self,
@@ -56,6 +57,7 @@ class App:
             raise DefinitionError(f"the app has a stream «{name}» already", hint="choose another name")
         if not isinstance(log, Log):
             raise DefinitionError(f"not a log: {log!r}", hint="for example ps.files('directory')")
+        log.check(Schema.parse(schema))
         made = stream(
             name, log, schema=schema, event_time=event_time, watermark=watermark,
             id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign,
@@ -80,8 +82,13 @@ class App:
         self.views[name] = view
         return view
 
-    def sink(self, view: View | str, sink: Sink, *, name: str | None = None) -> Sink:
-        """Delivers a view's panes: `app.sink(trending, ps.to_jsonl("panes"))`. Its progress is kept by its name."""
+    def sink(self, view: View | Flow | str, sink: Sink, *, name: str | None = None) -> Sink:
+        """Delivers a view's panes: `app.sink(trending, ps.to_jsonl("panes"))`. Its progress is kept by its name.
+
+        A stream, or what steps without state make of one, delivers its rows: `app.sink(visits.where("ms > 100"), …)`.
+        """
+        if isinstance(view, Flow):
+            return self._row_sink(view, sink, name)
         found = [known for known, kept in self.views.items() if view in (known, kept)]
         if not found:
             raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
@@ -94,6 +101,25 @@ class App:
         if not valid_name(chosen) or chosen in self.sinks:
             raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
         self.sinks[chosen] = (found[0], self.views[found[0]], sink)
+        return sink
+
+    def _row_sink(self, flow: Flow, sink: Sink, name: str | None) -> Sink:
+        for source in flow.sources:
+            if self.streams.get(source.name) != source:
+                raise DefinitionError(
+                    f"the sink reads the stream «{source.name}», which is not this app's",
+                    hint="make it with app.stream(…)",
+                )
+        if not isinstance(sink, Sink):
+            raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
+        check_rows(sink)
+        if flow.schema is not None:
+            Rows.of(flow, flow.schema)
+        chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
+        if not valid_name(chosen) or chosen in self.sinks or chosen in self.views:
+            raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
+        same = [known for known, kept, _ in self.sinks.values() if kept == flow]
+        self.sinks[chosen] = (same[0] if same else chosen, flow, sink)
         return sink
 
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:

@@ -172,6 +172,7 @@ class Result:
     fired: tuple[Fired, ...]
     rows: tuple[TableRow, ...]
     refused: tuple[Refused, ...]
+    lowered: View | None = None  # the same view over columns of which Spark knows the types
 
     @property
     def panes(self) -> list[dict[str, object]]:
@@ -210,7 +211,7 @@ class Result:
 
     def _shown(self, row: Pane | TableRow) -> dict[str, object]:
         counted = isinstance(self.view.windows, Counted)
-        names = [name for name, _ in self.view.aggregates]
+        names = self.view.values
         types = self._types()
         return {
             **{k: _shown(v, t) for (k, _), v, t in zip(self.view.keys, row.key, types, strict=False)},
@@ -220,16 +221,15 @@ class Result:
         }
 
     def _types(self) -> list[str]:
-        view = self.view
-        return [view.bound(text).type or "string" for _, text in view.keys] + [
-            aggregate.result_type(view.input_types(aggregate)) for _, aggregate in view.aggregates
-        ]
+        view = self.lowered or self.view
+        return [*(view.bound(text).type or "string" for _, text in view.keys), *view.value_types.values()]
 
     def _refused(self, kind: str) -> list[dict[str, object]]:
         schemas = {source.name: source.schema for source in self.view.input.sources}
         return [
             {
-                **{c: _shown(r.event.row.get(c), t) for c, t in schemas[r.event.stream]},
+                **{c: _shown(r.event.row.get(c), t) for c, t in schemas[r.event.stream] if r.event.partition >= 0},
+                **(r.event.row if r.event.partition < 0 else {}),  # made by DataFrame code, with columns of its own
                 "reason": r.reason,
             }
             for r in self.refused
@@ -280,7 +280,8 @@ def replay(view: View, script: TestStream, runner: Engine) -> Result:
         panes, turned_away = runner.commit(replace(commit, events=mine))
         fired += [Fired(number, pane) for pane in panes]
         refused += turned_away
-    return Result(view, tuple(fired), tuple(runner.table()), tuple(refused))
+    rows = tuple(runner.table())
+    return Result(view, tuple(fired), rows, tuple(refused), getattr(runner, "lowered", None))
 
 
 def show(rows: Sequence[Mapping[str, object]]) -> str:

@@ -308,7 +308,7 @@ def _shown(view: View, row: Mapping[str, object]) -> str:
         [
             *(text_of(row[key]) for key, _ in view.keys),
             "all time" if first is None else f"{text_of(first)}..{text_of(last)}",
-            *(f"{name}={_number(row[name])}" for name, _ in view.aggregates),
+            *(f"{name}={_number(row[name])}" for name in view.values),
         ]
     )
 

@@ -9,29 +9,42 @@ from __future__ import annotations
 import json
 import time as clock_time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.engine.epoch import Epoch, gathered, unpacked_ids
-from penstock.engine.job import RECORD, IdJob, Job, late_reason, refusals
-from penstock.engine.needs import check_runnable
+from penstock.engine.analyst import Analyst
+from penstock.engine.catalyst import lower
+from penstock.engine.epoch import Epoch, refused, shown
+from penstock.engine.feeds import Feed, Lowered
+from penstock.engine.ids import left_out
+from penstock.engine.job import Job, RowsOut
+from penstock.engine.records import late_reason, refusals
+from penstock.engine.reduction import Reduction
+from penstock.engine.session import active_session
+from penstock.errors import DefinitionError
 from penstock.kernel.fire import Time
+from penstock.kernel.memory import Open
 from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import combine
 from penstock.kernel.share import Sharing, share
-from penstock.kernel.step import Change, step
-from penstock.model.stream import Stream
+from penstock.kernel.stack import Members, Stack, stacks
+from penstock.kernel.step import Change, State
+from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.store import Commit, Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
-TOO_OLD = "older than the horizon within which ids are known"
+#: Up to so many open windows of a stack are kept in this process too, so that a commit need not ask the store for them.
+OPEN_ROWS = 250_000
+#: Finished windows are removed each time that such a part of the retention has passed.
+EXPIRE_STEPS = 20
 
 
 @dataclass
@@ -60,8 +73,12 @@ class Engine:
         store: Store,
         now: Instant,
         caught_up: Callable[[str], bool],
+        *,
+        flows: Mapping[str, Flow] | None = None,
+        session: Callable[[], SparkSession] | None = None,
     ) -> None:
-        self.streams, self.store = dict(streams), store
+        self.streams, self.store, self.flows = dict(streams), store, dict(flows or {})
+        self._analyst = Analyst(session or active_session)
         self._caught_up = caught_up
         saved = store.trackers()
         self.trackers = {
@@ -72,54 +89,118 @@ class Engine:
         for tracker in self.trackers.values():
             tracker.resume(now)
         self.views: dict[str, Kept] = {}
-        self._sharing: dict[str, Sharing] = {}
+        self.lowered = Lowered({}, {}, {})
+        self._sharing: dict[str, Sharing] = {}  # by feed
+        self._stacks: list[Stack] | None = None
+        self._open: dict[Stack, Open | None] = {}  # None where there are too many
+        self._expired: dict[str, Instant] = {}  # up to where the finished windows of a view are gone
 
     # views come and go, between two commits
 
-    def keep(self, views: Mapping[str, View]) -> None:
-        """Takes up views, with the state that the store has of them."""
-        for name, view in views.items():
-            check_runnable(name, view)
-        plans = {name: Plan(view) for name, view in views.items()}
-        self.store.prepare(plans)
-        times = self.store.view_times()
+    def keep(self, views: Mapping[str, View], statements: Mapping[str, str] | None = None) -> None:
+        """Takes up views, with the state that the store has of them. Statements that made them are remembered."""
+        lowered = self._lower({**{name: kept.plan.written for name, kept in self.views.items()}, **views})
+        plans = {name: Plan(lowered.views[name], view) for name, view in views.items()}
+        self.store.prepare(plans, statements)
+        closed, times = self.store.closed(), self.store.view_times()
+        plans = {name: replace(plan, closed=closed.get(name, BEGINNING)) for name, plan in plans.items()}
         for name, plan in plans.items():
-            mine = {s.name: self.trackers[s.name] for s in plan.view.input.sources if s.name in self.trackers}
+            mine = {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
             self.views[name] = Kept(plan, ViewTime(mine, times.get(name, BEGINNING)))
-        self._sharing.clear()
+        self._relower(lowered)
 
     def drop(self, name: str) -> None:
         """Gives up a view with its state."""
-        del self.views[name]
         self.store.drop(name)
+        self.rest(name)
+
+    def rest(self, name: str) -> None:
+        """Lets a view be: it takes no events, and its state stays in the store."""
+        self.views.pop(name, None)
+        self._expired.pop(name, None)
+        self._relower(self._lower_again())
+
+    # streams and flows come and go, between two commits
+
+    def add_stream(self, name: str, stream: Stream, now: Instant) -> None:
+        """Takes up a stream that is new to the store."""
+        self.streams[name] = stream
+        try:
+            lowered = self._lower_again()
+        except BaseException:
+            del self.streams[name]
+            raise
+        if stream.watermark is not None:
+            self.trackers[name] = Tracker(stream.watermark)
+            self.trackers[name].resume(now)
+        self._relower(lowered)
+
+    def drop_stream(self, name: str) -> None:
+        """Gives up a stream that no view and no flow reads, with all that is known of it."""
+        self.store.forget_stream(name)
+        del self.streams[name]
+        self.trackers.pop(name, None)
+        self._relower(self._lower_again())
+
+    def add_flow(self, name: str, flow: Flow) -> None:
+        """Shows the rows of a flow without state to sinks."""
+        if self.flows.get(name, flow) != flow:
+            raise DefinitionError(f"other rows go by the name «{name}» already", hint="choose another name")
+        known = name in self.flows
+        self.flows[name] = flow
+        try:
+            self._relower(self._lower_again())
+        except BaseException:
+            if not known:
+                del self.flows[name]
+            raise
+
+    def drop_flow(self, name: str) -> None:
+        """Shows the rows of a flow no longer."""
+        del self.flows[name]
+        self._relower(self._lower_again())
+
+    def _lower_again(self) -> Lowered:
+        return self._lower({name: kept.plan.written for name, kept in self.views.items()})
+
+    def _lower(self, views: Mapping[str, View]) -> Lowered:
+        return lower(self.streams, views, self.flows, self._analyst)
+
+    def _relower(self, lowered: Lowered) -> None:
+        """Views read their feeds as these are now: another view may have brought or taken along columns."""
+        self.lowered = lowered
+        for name, kept in self.views.items():
+            if lowered.views[name] is not kept.plan.view:
+                kept.plan = Plan(lowered.views[name], kept.plan.written, kept.plan.closed)
+        self._rearrange()
+
+    def _rearrange(self) -> None:
+        """Other views are there: who shares a pass and who takes steps together is decided anew."""
         self._sharing.clear()
+        self._open.clear()
+        self._stacks = None
 
     # epochs
 
     def epoch(self, name: str, columns: tuple[str, ...], rows: DataFrame, source: Source, now: Instant) -> Commit:
         """One epoch of a stream, committed."""
         started = clock_time.perf_counter()
-        stream = self.streams[name]
-        fed = tuple(view for view, kept in self.views.items() if name in kept.plan.sources)
-        plans = tuple(self.views[view].plan for view in fed)
-        sharing = self._sharing.get(name, Sharing(name, plans, ()))
-        before = tuple(self.views[view].time.watermark for view in fed)
-        tracker = self.trackers.get(name)
-        newest = BEGINNING if tracker is None else tracker.newest
-        job = Job(stream, columns, fed, sharing, before, source.epoch, now, newest, name not in self._sharing)
+        stream, tracker = self.streams[name], self.trackers.get(name)
+        feeds = self.lowered.of(name)
+        jobs = {feed.name: self._job(feed, columns, source.epoch, now) for feed in feeds}
         new_ids: dict[str, pl.DataFrame] = {}
-        if stream.id is None:
-            epoch = gathered(rows.mapInArrow(job, RECORD).toArrow().to_pylist())
-        else:
-            epoch = self._distinct_epoch(stream, job, rows, new_ids)
-        if epoch.sample is not None and plans:
-            self._sharing[name] = share(name, plans, epoch.sample, max(epoch.rows, 1))
+
+        def identify(ids: pl.DataFrame) -> pl.DataFrame:
+            return left_out(stream, tracker, self.store, ids, new_ids)
+
+        parts = Reduction(feeds, jobs, columns, identify).run(rows)
+        epoch = parts[name]
         reduced = clock_time.perf_counter()
-        deltas = dict(zip(fed, sharing.deltas(epoch.batches, before), strict=True)) if epoch.batches else {}
-        commit = self._stepped({name: epoch.observed}, deltas, now, {})
-        self._late_in_merge(stream, epoch, commit.changes)
+        commit = self._stepped({name: epoch.observed}, self._deltas(jobs, parts), now, {})
+        for part in parts.values():
+            self._late_in_merge(stream, part, commit.changes)
         commit.kind, commit.query, commit.epoch, commit.offsets = "epoch", source.query, source.epoch, source.offsets
-        commit.refused = {kind: pl.concat(frames) for kind, frames in epoch.refused.items() if frames}
+        commit.refused, commit.rows = refused(parts.values()), shown(jobs, parts)
         commit.counters = {
             f"{name}.events": epoch.rows,
             **{f"{name}.{kind}": frame.height for kind, frame in commit.refused.items()},
@@ -129,36 +210,45 @@ class Engine:
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}
         merged = clock_time.perf_counter()
         commit.timings = json.dumps({"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced})
-        self.store.commit(commit)
+        self._commit(commit)
         return commit
 
-    def _distinct_epoch(self, stream: Stream, job: Job, rows: DataFrame, new_ids: dict[str, pl.DataFrame]) -> Epoch:
-        """An epoch of a stream with ids: a first pass over the ids tells which rows the second one leaves out.
+    def _job(self, feed: Feed, columns: tuple[str, ...], epoch: int, now: Instant) -> Job:
+        """What the tasks do with a feed."""
+        fed = tuple(view for view, kept in self.views.items() if feed.name in kept.plan.sources)
+        plans = tuple(self.views[view].plan for view in fed)
+        tracker = self.trackers.get(feed.source.name)
+        shown = tuple(
+            RowsOut(name, Plan(output.view), output.columns)
+            for name, output in self.lowered.outputs.items()
+            if feed.name in Plan(output.view).sources
+        )
+        return Job(
+            feed.source,
+            feed.stream,
+            feed.schema.names if feed.prefix else columns,
+            fed,
+            self._sharing.get(feed.name, Sharing(feed.name, plans, ())),
+            tuple(self.views[view].time.watermark for view in fed),
+            epoch,
+            now,
+            BEGINNING if tracker is None else tracker.newest,
+            sampled=feed.name not in self._sharing,
+            place=feed.place,
+            outputs=shown,
+        )
 
-        The rows are kept between the two, so that both see the same ones at the same places.
-        """
-        tracker = self.trackers.get(stream.name)
-        watermark = BEGINNING if tracker is None else tracker.watermark
-        kept = rows.persist()
-        try:
-            found = unpacked_ids(kept.mapInArrow(IdJob(job), RECORD).toArrow().to_pylist(), stream)
-            known = self.store.ids(stream.name, found.select("__id").unique())
-            place = ["__partition", "__offset"]
-            oldest = watermark - stream.id_horizon if watermark > BEGINNING else BEGINNING
-            old = found.filter(pl.col("__at") < oldest)
-            told = found.filter(pl.col("__at") >= oldest).sort(place)
-            first = told.join(known, on="__id", how="anti", maintain_order="left")
-            first = first.filter(pl.col("__id").is_first_distinct())
-            again = told.join(first, on=place, how="anti")
-            reasons = {"duplicate": (again, "the id was accepted before"), "late": (old, TOO_OLD)}
-            left_out = pl.concat(
-                frame.select(*place, pl.lit(kind).alias("__kind"), pl.lit(reason).alias("__reason"))
-                for kind, (frame, reason) in reasons.items()
-            )
-            new_ids[stream.name] = first.select("__id", "__at")
-            return gathered(kept.mapInArrow(job.without(left_out), RECORD).toArrow().to_pylist())
-        finally:
-            kept.unpersist()
+    def _deltas(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
+        """Each view's deltas, from all the feeds that it reads. What feeds look like decides who shares from now on."""
+        found: dict[str, list[pl.DataFrame]] = {}
+        for feed, part in parts.items():
+            job, sharing = jobs[feed], part.sharing
+            if part.sample is not None and job.views:
+                self._sharing[feed] = share(feed, job.sharing.plans, part.sample, max(part.rows, 1))
+            if part.batches and sharing is not None:
+                for view, deltas in zip(job.views, sharing.deltas(part.batches, job.watermarks), strict=True):
+                    found.setdefault(view, []).append(deltas)
+        return {view: combine(self.views[view].plan, frames) for view, frames in found.items()}
 
     def _late_in_merge(self, stream: Stream, epoch: Epoch, changes: Mapping[str, Change]) -> None:
         """Rows of merging windows that only the merge could tell to be late."""
@@ -177,9 +267,10 @@ class Engine:
         """Time passes: periodic triggers fire, windows of idle streams close. Nothing is written if nothing changed."""
         times = {name: kept.time.watermark for name, kept in self.views.items()}
         commit = self._stepped({}, {}, now, fixed or {})
-        if times == commit.view_times and not any(change.taken.height for change in commit.changes.values()):
+        changes = [*commit.changes.values(), *(change for _, change in commit.stacked)]
+        if times == commit.view_times and not any(change.taken.height for change in changes):
             return None
-        self.store.commit(commit)
+        self._commit(commit)
         return commit
 
     def _stepped(
@@ -196,16 +287,61 @@ class Engine:
             tracker.advance(
                 observed.get(name, Observation()), now=now, caught_up=caught_up[name], fixed=fixed.get(name)
             )
-        changes: dict[str, Change] = {}
-        for name, kept in self.views.items():
+        for kept in self.views.values():
             kept.time.look(now, caught_up)
-            time = Time(before[name], kept.time.watermark, now, kept.time.reached)
-            found = [deltas[name]] if name in deltas else []
-            changes[name] = step(kept.plan, found, self.store.state(name), time)
+        if self._stacks is None:
+            self._stacks = stacks({name: kept.plan for name, kept in self.views.items()}, before)
+        stepped: list[tuple[Stack, Change]] = []
+        for stack in self._stacks:
+            kept = self.views[stack.names[0]]
+            time = Time(before[stack.names[0]], kept.time.watermark, now, kept.time.reached)
+            found = {name: deltas[name] for name in stack.names if name in deltas}
+            stepped.append((stack, stack.step(found, self._state(stack), time)))
         return Commit(
             kind="tick",
             now=now,
-            changes=changes,
+            changes={stack.names[0]: change for stack, change in stepped if len(stack.names) == 1},
+            stacked=[(stack, change) for stack, change in stepped if len(stack.names) > 1],
             view_times={name: kept.time.watermark for name, kept in self.views.items()},
             trackers={name: tracker.snapshot() for name, tracker in self.trackers.items()},
         )
+
+    # state
+
+    def _state(self, stack: Stack) -> State:
+        """The open windows of views that take their steps together: here if they are few, else in the store."""
+        states = {name: self.store.state(name) for name in stack.names}
+        members = Members(stack, states) if len(states) > 1 else states[stack.names[0]]
+        if stack not in self._open:
+            found = members.open_rows(OPEN_ROWS) if stack.remembers else None
+            self._open[stack] = None if found is None else Open(stack.plan, found)
+        return self._open[stack] or members
+
+    def _commit(self, commit: Commit) -> None:
+        """Writes a commit; what is kept here of open windows follows it."""
+        commit.expire = self._expiring()
+        try:
+            self.store.commit(commit)
+        except BaseException:
+            self._open.clear()
+            raise
+        self._expired |= commit.expire
+        changes: dict[tuple[str, ...], Change] = {(name,): change for name, change in commit.changes.items()}
+        changes |= {stack.names: change for stack, change in commit.stacked}
+        for stack, rows in self._open.items():
+            if rows is not None:
+                rows.apply(changes[stack.names])
+                if rows.live.height > OPEN_ROWS:
+                    self._open[stack] = None
+
+
+    def _expiring(self) -> dict[str, Instant]:
+        """Where finished windows have had their time: before which end. Not a few at each commit, but now and then."""
+        found: dict[str, Instant] = {}
+        for name, kept in self.views.items():
+            retention = kept.plan.view.retention
+            if retention is not None and kept.time.watermark > BEGINNING:
+                before = kept.time.watermark - retention
+                if before > self._expired.get(name, BEGINNING) + retention // EXPIRE_STEPS:
+                    found[name] = before
+        return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from penstock.engine.job import unpack
+from penstock.engine.job import Job
+from penstock.engine.records import unpack
 from penstock.kernel.expressions import dtype
 from penstock.kernel.reduce import Reduced
-from penstock.kernel.share import Batch
+from penstock.kernel.share import Batch, Sharing
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.watermarks import Observation, Seen
@@ -19,7 +21,11 @@ from penstock.model.watermarks import Observation, Seen
 
 @dataclass
 class Epoch:
-    """Deltas by batch, refused rows by kind, rows that the merge may find late, and a sample if one was asked for."""
+    """What one feed left behind.
+
+    Deltas by batch with the sharing that they were reduced by, refused rows by kind, rows that the merge may find late,
+    a sample if one was asked for, and the rows of flows without state.
+    """
 
     rows: int = 0
     observed: Observation = field(default_factory=Observation)
@@ -27,6 +33,8 @@ class Epoch:
     refused: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     suspects: list[pl.DataFrame] = field(default_factory=list)
     sample: pl.DataFrame | None = None
+    shown: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    sharing: Sharing | None = None
 
 
 def gathered(records: list[dict[str, Any]]) -> Epoch:
@@ -46,6 +54,8 @@ def gathered(records: list[dict[str, Any]]) -> Epoch:
             bases.setdefault(number, []).append(unpack(data))
         elif kind == "own":
             own.setdefault(number, []).append(unpack(data))
+        elif kind == "rows":
+            epoch.shown.setdefault(number, []).append(unpack(data))
         elif kind == "suspect":
             epoch.suspects.append(unpack(data))
         elif kind == "sample":
@@ -66,3 +76,21 @@ def unpacked_ids(records: list[dict[str, Any]], stream: Stream) -> pl.DataFrame:
     kind = dtype(bind(stream.id, stream.schema).type or "string")
     nothing = pl.DataFrame(schema={"__id": kind, "__at": pl.Int64, "__partition": pl.Int32, "__offset": pl.Int64})
     return pl.concat([nothing, *(unpack(record["data"]) for record in records)])
+
+
+def refused(parts: Iterable[Epoch]) -> dict[str, pl.DataFrame]:
+    """The rows that an epoch refused, by kind, from all its feeds."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for part in parts:
+        for kind, frames in part.refused.items():
+            found.setdefault(kind, []).extend(frames)
+    return {kind: pl.concat(frames) for kind, frames in found.items() if frames}
+
+
+def shown(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
+    """The rows of flows without state, from all feeds, in the order of the log."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for feed, part in parts.items():
+        for number, frames in part.shown.items():
+            found.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
+    return {name: pl.concat(frames).sort("__source", "__partition", "__offset") for name, frames in found.items()}

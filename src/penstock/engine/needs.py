@@ -1,51 +1,64 @@
-"""Which columns of a stream its views need: the plan before the epoch's function is pruned to them."""
+"""Which columns of a stream its feeds need: the plan before the epoch's function is pruned to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from penstock.errors import DefinitionError
-from penstock.model.expressions import bind
-from penstock.model.stream import Branch, Select, Stream, Transform, Where, WithTime, branches
+from penstock.engine.feeds import Feed, Lowered
+from penstock.model.expressions import bind, parse
+from penstock.model.stream import Branch, Select, Step, Stream, Transform, Where, WithTime, branches
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
 
 
-def needed(stream: Stream, views: Iterable[View]) -> tuple[str, ...]:
-    """The columns that the stream itself and its views read, in the order of its schema."""
-    texts = [text for text in (stream.event_time, stream.id, stream.sign) if text is not None]
-    if isinstance(stream.watermark, Punctuated):
-        texts.append(stream.watermark.mark)
-    for view in views:
+def needed(stream: Stream, lowered: Lowered) -> tuple[str, ...]:
+    """The columns that the kernel, Catalyst and DataFrame code read, in the order of the stream's schema."""
+    used: set[str] = set()
+    for feed in lowered.of(stream.name):
+        used |= _before_code(feed, stream) if feed.prefix else _by_kernel(feed, lowered)
+    # Rows without a column could not be told from none: a view that only counts reads the first one.
+    return tuple(name for name in stream.schema.names if name in used) or stream.schema.names[:1]
+
+
+def _before_code(feed: Feed, stream: Stream) -> set[str]:
+    """What Spark reads up to DataFrame code, which may look at all it gets."""
+    texts: list[str] = []
+    for step in feed.prefix:
+        if isinstance(step, Transform):
+            return set(stream.schema.names)
+        texts += _texts(step)
+        if isinstance(step, Select):
+            break
+    return {stream.schema.find(name) for text in texts for name in parse(text).columns}
+
+
+def _by_kernel(feed: Feed, lowered: Lowered) -> set[str]:
+    """What the kernel reads of a stream itself; for Catalyst's columns, what these are made of."""
+    texts = [text for text in (feed.stream.event_time, feed.stream.id, feed.stream.sign) if text is not None]
+    if isinstance(feed.stream.watermark, Punctuated):
+        texts.append(feed.stream.watermark.mark)
+    for view in [*lowered.views.values(), *(output.view for output in lowered.outputs.values())]:
         for branch in branches(view.input):
-            if branch.source.name == stream.name:
+            if branch.source.name == feed.name:
                 texts += _read(branch, view)
-    used = {column for text in texts for column in bind(text, stream.schema).columns}
-    return tuple(name for name in stream.schema.names if name in used)
+    names = {column for text in texts for column in bind(text, feed.stream.schema).columns}
+    found = names - feed.columns.keys()
+    for name in names & feed.columns.keys():
+        found |= {feed.schema.find(column) for column in parse(feed.columns[name]).columns}
+    return found
 
 
 def _read(branch: Branch, view: View) -> list[str]:
     """The expressions over the stream's own columns, up to the first step that makes others."""
     texts: list[str] = []
     for step in branch.steps:
+        texts += _texts(step)
         if isinstance(step, Select):
-            return texts + [text for _, text in step.columns]
-        if isinstance(step, Where):
-            texts.append(step.condition)
-        elif isinstance(step, WithTime):
-            texts.append(step.expression)
+            return texts
     return texts + list(view.expressions)
 
 
-def check_runnable(name: str, view: View) -> None:
-    """Refuses what this engine cannot evaluate yet, by name."""
-    for branch in branches(view.input):
-        for step in branch.steps:
-            if isinstance(step, Transform):
-                raise DefinitionError(
-                    f"the view «{name}» has DataFrame code, which the engine does not run yet: {step.label}"
-                )
-    for text in view.expressions:
-        outside = view.bound(text).outside
-        if outside is not None:
-            raise DefinitionError(f"the view «{name}»: «{text}» cannot be evaluated yet: {outside}")
+def _texts(step: Step) -> list[str]:
+    if isinstance(step, Select):
+        return [text for _, text in step.columns]
+    if isinstance(step, Where):
+        return [step.condition]
+    return [step.expression] if isinstance(step, WithTime) else []

@@ -8,30 +8,28 @@ that the store has already is skipped; a store that lacks epochs which Spark has
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time as clock_time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.core import Engine, Source
-from penstock.engine.needs import check_runnable, needed
+from penstock.engine.errors import RunError
+from penstock.engine.needs import needed
 from penstock.engine.session import spark_session
-from penstock.errors import PenstockError
-from penstock.logs import Log
-from penstock.model.stream import Stream
+from penstock.logs import Follower, Log
+from penstock.model.rows import Rows
+from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.sinks import Delivery, Sink
-from penstock.store import SqliteStore
+from penstock.store import Keep, SqliteStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-
-class RunError(PenstockError):
-    """The app cannot go on; the message says why and what to do."""
 
 
 class _Stopping(Exception):
@@ -42,8 +40,19 @@ def wall_clock() -> Instant:
     return clock_time.time_ns() // 1000
 
 
+def _reads_kafka(streams: Mapping[str, Stream]) -> bool:
+    return any(isinstance(stream.log, Log) and stream.log.needs_kafka for stream in streams.values())
+
+
+def _is_replayable(stream: Stream) -> bool:
+    return not isinstance(stream.log, Log) or stream.log.replayable
+
+
 class Run:
-    """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests."""
+    """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
+
+    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events.
+    """
 
     def __init__(
         self,
@@ -57,27 +66,44 @@ class Run:
         tick: float = 0.5,
         epoch_every: str = "0 seconds",
         clock: Callable[[], Instant] = wall_clock,
-        sinks: Mapping[str, tuple[str, View, Sink]] | None = None,
+        keep: Keep = Keep(),  # noqa: B008
+        sinks: Mapping[str, tuple[str, View | Flow, Sink]] | None = None,
+        kafka: bool = False,
+        resting: Collection[str] = (),
     ) -> None:
-        for view_name, view in views.items():
-            check_runnable(view_name, view)
         self.name, self.directory = name, directory
         self._clock, self._tick, self._every = clock, tick, epoch_every
         self._mutex = threading.RLock()
         self._stopping = threading.Event()
         self._queries: dict[str, StreamingQuery] = {}
+        self._followers: dict[str, Follower] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
         self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
-        self.store = SqliteStore.open(directory)
+        self.store = SqliteStore.open(directory, keep)
         self.store.lock()
         try:
-            self._spark = spark or spark_session(name, master=master)
-            self.engine = Engine(streams, self.store, clock(), self.is_caught_up)
+            self._spark = spark or spark_session(name, master=master, kafka=kafka or _reads_kafka(streams))
+            # A process killed while Spark wrote its first offsets leaves a half-written file behind, with which Spark
+            # would refuse to start. Whether a checkpoint and the store belong together is checked here, each epoch.
+            self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+            flows = {of: flow for of, flow, _ in (sinks or {}).values() if isinstance(flow, Flow)}
+            self.engine = Engine(
+                streams, self.store, clock(), self.is_caught_up, flows=flows, session=lambda: self._spark
+            )
             self.engine.keep(views)
+            self._clear_leftovers()
             self._check_checkpoints()
-            self.delivery = Delivery(self.store, sinks or {}, commit_position=self._delivered, trim=self._trim_outbox)
+            self.delivery = Delivery(
+                self.store,
+                {sink: (of, self._delivered_as(of, what), to) for sink, (of, what, to) in (sinks or {}).items()},
+                commit_position=self._delivered,
+                trim=self._trim_outbox,
+                app=name,
+            )
+            for view in resting:
+                self.engine.rest(view)
         except BaseException:
             self.store.close()  # gives the lock back
             raise
@@ -85,9 +111,27 @@ class Run:
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
         self._deliverer = threading.Thread(target=self._deliver_on, name="penstock-delivery", daemon=True)
 
+    def _delivered_as(self, name: str, what: View | Flow) -> View | Rows:
+        """A view or a flow as sinks take it: with the types that Spark has told."""
+        if isinstance(what, Flow):
+            return Rows.of(what, self.engine.lowered.outputs[name].schema)
+        return self.engine.views[name].plan.view
+
+    def _clear_leftovers(self) -> None:
+        """A process that died while it dropped a stream may have left its checkpoint."""
+        for name in self.store.leftovers():
+            shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+            self.store.forgotten(name)
+
     def _check_checkpoints(self) -> None:
-        """A store that knows a stream whose checkpoint is gone would count its events again."""
-        for name in self.engine.streams:
+        """A store that knows a stream whose checkpoint is gone would count its events again.
+
+        A log that cannot be read again has no use for its old offsets: its query begins anew.
+        """
+        for name, stream in self.engine.streams.items():
+            if not _is_replayable(stream):
+                shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+                continue
             if f"{name}.events" in self.store.counters() and not self._checkpoint(name).exists():
                 raise RunError(
                     f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
@@ -97,21 +141,109 @@ class Run:
     def _checkpoint(self, name: str) -> Path:
         return self.directory / "checkpoints" / name
 
-    # views come and go
+    # views, streams and sinks come and go: one caller at a time
 
-    def add_view(self, name: str, view: View) -> None:
-        """Keeps another view, from the next epoch on."""
+    def add_view(self, name: str, view: View, statement: str | None = None) -> None:
+        """Keeps another view, or one that rested or that fires otherwise, from the next epoch on.
+
+        The statement of a shell that made it is remembered in the transaction that makes its table.
+        """
         with self._mutex:
-            self.engine.keep({name: view})
-            self._restarting = {n for n in self._queries if set(self._needed(n)) - set(self._columns[n])}
-        for stream in sorted(self._restarting):
-            self._restart(stream)
+            self.engine.keep({name: view}, {} if statement is None else {name: statement})
+            lacking = self._lacking()
+        self._restart_all(lacking)
 
     def drop_view(self, name: str) -> None:
         """Gives up a view, its table and its sinks, from the next epoch on."""
         self.delivery.drop_view(name)
         with self._mutex:
             self.engine.drop(name)
+
+    def rest_view(self, name: str) -> None:
+        """Keeps a view's table and gives it no more events, until it is added again."""
+        with self._mutex:
+            self.engine.rest(name)
+            self.store.note_rest(name, True)
+
+    def wake_view(self, name: str, view: View) -> None:
+        """Gives a view that rested events again, from the next epoch on."""
+        self.add_view(name, view)
+        with self._mutex:
+            self.store.note_rest(name, False)
+
+    def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
+        """Reads another stream, from where its log begins."""
+        if _reads_kafka({name: stream}) and "kafka" not in (self._spark.conf.get("spark.jars", "") or ""):
+            raise RunError("Spark was started without its Kafka connector", hint="start the app with --kafka")
+        with self._mutex:
+            self.engine.add_stream(name, stream, self._clock())
+            if not _is_replayable(stream):
+                shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+            if statement is not None:
+                self.store.note("stream", name, statement)
+            try:
+                self._follow(name)
+            except BaseException:
+                self._forget_stream(name)
+                raise
+
+    def drop_stream(self, name: str) -> None:
+        """Stops reading a stream that nothing reads, and forgets how far it was."""
+        with self._mutex:
+            self._restarting.add(name)  # from here on none of its epochs begins
+        if name in self._queries:
+            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
+        with self._mutex:
+            self._forget_stream(name)
+            self._restarting.discard(name)
+
+    def _forget_stream(self, name: str) -> None:
+        self._queries.pop(name, None)
+        self._columns.pop(name, None)
+        self._waiting.discard(name)
+        if name in self._followers:
+            self._followers.pop(name).close()
+        self.engine.drop_stream(name)
+        shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+        self.store.forgotten(name)
+
+    def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
+        """Delivers to another sink: what the outbox still holds of its view, or the rows of a flow from now on."""
+        lacking: set[str] = set()
+        with self._mutex:
+            if isinstance(what, Flow):
+                self.engine.add_flow(of, what)
+                lacking = self._lacking()
+            elif of not in self.engine.views:
+                raise RunError(f"the view «{of}» rests", hint=f"ACTIVATE VIEW {of} first")
+            try:
+                self.delivery.add(name, of, self._delivered_as(of, what), sink)
+                if statement is not None:
+                    self.store.note("sink", name, statement)
+            except BaseException:
+                if isinstance(what, Flow) and of not in self.delivery.targets:
+                    self.engine.drop_flow(of)
+                raise
+        self._restart_all(lacking)
+
+    def drop_sink(self, name: str) -> None:
+        """Gives up a sink; what it has stays where it is."""
+        of = self.delivery.drop(name)
+        with self._mutex:
+            last = of in self.engine.flows and of not in self.delivery.targets
+            if last:
+                self.engine.drop_flow(of)
+            self.store.forget_sink(name, of if last else None)
+
+    def _lacking(self) -> set[str]:
+        """The streams whose plan lacks a column that is needed now: none of their epochs begins until they restart."""
+        lacking = {name for name in self._queries if set(self._needed(name)) - set(self._columns[name])}
+        self._restarting |= lacking
+        return lacking
+
+    def _restart_all(self, streams: Collection[str]) -> None:
+        for stream in sorted(streams):
+            self._restart(stream)
 
     def _restart(self, name: str) -> None:
         """A view that needs a column which nobody read so far restarts the stream's plan, at an epoch boundary."""
@@ -126,7 +258,7 @@ class Run:
         """Starts reading."""
         try:
             for name in self.engine.streams:
-                self._start_query(name)
+                self._follow(name)
         except BaseException:
             self.stop()
             raise
@@ -134,8 +266,16 @@ class Run:
         self._deliverer.start()
         return self
 
+    def _follow(self, name: str) -> None:
+        log = self.engine.streams[name].log
+        assert isinstance(log, Log)
+        self._followers[name] = log.follow()
+        self._start_query(name)
+
     def _needed(self, name: str) -> tuple[str, ...]:
-        return needed(self.engine.streams[name], [kept.plan.view for kept in self.engine.views.values()])
+        if not _is_replayable(self.engine.streams[name]):
+            return self.engine.streams[name].schema.names  # a restart for one more column would lose events
+        return needed(self.engine.streams[name], self.engine.lowered)
 
     def _start_query(self, name: str) -> None:
         stream = self.engine.streams[name]
@@ -170,6 +310,8 @@ class Run:
                 thread.join()
         self.delivery.drain()
         self.delivery.close()
+        for follower in self._followers.values():
+            follower.close()
         self.store.close()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -183,7 +325,7 @@ class Run:
 
     def catch_up(self) -> None:
         """Waits until all that the logs hold now is committed."""
-        for query in self._queries.values():
+        for query in list(self._queries.values()):
             try:
                 query.processAllAvailable()
             except Exception:
@@ -194,9 +336,10 @@ class Run:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-        for name, query in self._queries.items():
-            error = None if name in self._restarting else query.exception()
-            if error is not None:
+        for name, query in list(self._queries.items()):
+            error = query.exception()
+            # One that is restarted or dropped fails in the epoch that it had just begun.
+            if error is not None and name not in self._restarting and self._queries.get(name) is query:
                 raise RunError(f"the stream «{name}» has failed", detail=str(error)[:2000])
 
     def is_caught_up(self, name: str) -> bool:
@@ -225,14 +368,22 @@ class Run:
                 self._waiting.discard(name)
                 query = json.loads((checkpoint / "metadata").read_text())["id"]
                 offsets = "\n".join((checkpoint / "offsets" / str(number)).read_text().splitlines()[2:])
+                self._know_partitions(name, offsets)
                 if not self._is_done(name, query, number, offsets):
                     self.engine.epoch(name, columns, rows, Source(query, number, offsets), self._clock())
                     self._committed.set()
+                self._followers[name].committed(offsets)
         except _Stopping:
             raise  # not committed: Spark reads it again at the next start
         except BaseException as error:
             self._failure = self._failure or error
             raise
+
+    def _know_partitions(self, name: str, offsets: str) -> None:
+        """A partition that shows nothing yet holds time back until it is idle: so the tracker must know of it."""
+        found, tracker = self._followers[name].reading(offsets), self.engine.trackers.get(name)
+        if found is not None and tracker is not None:
+            tracker.know(*found, self._clock())
 
     def _is_done(self, name: str, query: str, number: int, offsets: str) -> bool:
         """Whether the store has this epoch already; refuses a store that is behind, or that knows another one."""

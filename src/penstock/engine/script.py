@@ -6,6 +6,7 @@ opens everything anew.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -53,7 +54,7 @@ class OnSpark:
         done = None
         for name in names:
             stream = engine.streams[name]
-            columns = needed(stream, [self.view])
+            columns = needed(stream, engine.lowered)
             rows = events_frame(stream, commit.events, 0).select(*columns, "__partition", "__offset")
             frame = self.spark.createDataFrame(rows.to_arrow()).repartition(self.tasks)
             source = Source(name, self._epochs, str(self._epochs))
@@ -66,14 +67,21 @@ class OnSpark:
         refused = [self._refused(kind, row) for kind, f in done.refused.items() for row in f.iter_rows(named=True)]
         return panes_of(engine.views[NAME].plan, done.changes[NAME].panes), refused
 
+    @property
+    def lowered(self) -> View:
+        """The view as the kernel takes it: the types of all its columns are known."""
+        return self._started(self._now).views[NAME].plan.view
+
     def _refused(self, kind: str, row: dict[str, Any]) -> Refused:
-        event = self._events[row["stream"], row["partition"], row["offset"]]
+        place = row["stream"], row["partition"], row["offset"]
+        # What DataFrame code made is no event of the script: it is shown as it came out.
+        event = self._events.get(place) or Event(place[0], json.loads(row["row"]), place[1], place[2])
         return Refused(cast(Any, kind), event, row["reason"], row["missed"], row["windows"])
 
     def _started(self, now: Instant) -> Engine:
         if self._engine is None:
             streams = {source.name: source for source in self.view.input.sources}
-            self._engine = Engine(streams, self.store, now, lambda name: self._caught_up)
+            self._engine = Engine(streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark)
             self._engine.keep({NAME: self.view})
         return self._engine
 

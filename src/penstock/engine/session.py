@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
+from penstock.jars import connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +24,17 @@ _OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
 
 
 def spark_session(
-    app: str, *, master: str = "local[*]", memory: str = "2g", options: dict[str, str] | None = None
+    app: str,
+    *,
+    master: str = "local[*]",
+    memory: str = "2g",
+    kafka: bool = False,
+    options: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session in UTC, with the Python that runs this on both sides, and Java where it can be found."""
+    """A session in UTC, with the Python that runs this on both sides, and Java where it can be found.
+
+    With `kafka` it can read Kafka. What that needs is fetched on first use, and must be there when Java starts.
+    """
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     try:
@@ -41,13 +50,40 @@ def spark_session(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.python.worker.reuse": "true",
+        **({"spark.jars": ",".join(map(str, connector()))} if kafka else {}),
         **(options or {}),
     }
+    _launch_java({"spark.app.name": app, "spark.master": master, **settings})
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _launch_java(settings: dict[str, str]) -> None:
+    """Starts Java in a session of its own, where none runs yet.
+
+    A signal to the process group, as a service manager or a terminal sends it, would else end Java before the app has
+    stopped at an epoch boundary. Java still ends with this process: it notices that its input is closed.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+def active_session() -> SparkSession:
+    """The session that this process has."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise PenstockError("there is no Spark session to ask", hint="start one with spark_session(…)")
     return session
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
@@ -15,15 +15,53 @@ if TYPE_CHECKING:
 
 #: The column with the raw text of a row that could not be parsed; null where it could.
 MALFORMED = "__malformed"
+#: Why it could not be parsed, in a log that knows more than that it does not fit the schema.
+REASON = "__malformed_because"
+
+
+class Follower:
+    """Goes along with the epochs of a log, on the driver. Most logs have nothing to do there."""
+
+    def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]] | None:
+        """An epoch up to these offsets is read: the log's partitions, and those that had nothing more to read.
+
+        None where a log has no partitions of its own.
+        """
+        return None
+
+    def committed(self, offsets: str) -> None:
+        """All up to these offsets is committed to the store."""
+        return
+
+    def close(self) -> None:
+        """Lets go of what was opened."""
+        return
 
 
 class Log(ABC):
     """A partitioned, replayable source of events."""
 
+    #: Whether Spark needs its Kafka connector to read it.
+    needs_kafka: ClassVar[bool] = False
+    #: Whether it can be read again from an offset. Each run of one that cannot begins with a new checkpoint.
+    replayable: ClassVar[bool] = True
+
     @abstractmethod
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
         """The log as a stream of these columns of the schema, and `MALFORMED` where rows can be malformed."""
 
+    def decodes(self, schema: Schema) -> bool:
+        """Whether rows that were read with these columns must go through `decode`."""
+        return type(self).decode is not Log.decode
+
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-        """What a task does first with the rows that `read` gave: nothing, for most logs."""
+        """What a task does first with the rows that `read` gave, for these columns: nothing, for most logs."""
         return rows
+
+    def check(self, schema: Schema) -> None:
+        """Refuses a schema whose columns the log cannot give."""
+        return
+
+    def follow(self) -> Follower:
+        """Begins to go along with the epochs of one run."""
+        return Follower()

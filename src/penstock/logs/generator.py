@@ -1,6 +1,7 @@
 """Events made up as they are read: a seeded function of their number, at a rate, with disorder and duplicates to order.
 
-The same number always gives the same event, so a replay after a failure reads the same events again.
+The same number always gives the same event, so a replay after a failure reads the same events again. After a pause the
+events of the pause come too, some seconds of them an epoch, until the generator has caught up with the clock.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ class Generator(Log):
     lateness: Duration = 0
 
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
-        ticks = spark.readStream.format("rate").option("rowsPerSecond", self.rate).load()
-        return ticks.selectExpr("value AS __number", "timestamp AS __tick")
+        from penstock.logs.ticks import Ticks
+
+        spark.dataSource.register(Ticks)
+        return spark.readStream.format(Ticks.name()).option("rate", self.rate).load()
 
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         """The events that the numbers stand for. Events of one block of numbers share one seeded source of chance."""

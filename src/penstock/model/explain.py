@@ -1,14 +1,28 @@
-"""A view's definition in full: the way of an event, every default that applies, and who evaluates each expression."""
+"""A view's definition in full: the way of an event, every default that applies, and who evaluates each expression.
+
+>>> import penstock as ps
+>>> people = ps.stream("people", schema="name string, age int").where("soundex(name) = 'B000'").group_by("age")
+>>> print("\\n".join(explain(people.agg(n=ps.count())).splitlines()[-4:]))
+  lateness      none: the window has no end in event time
+expressions
+  SOUNDEX(name) = 'B000'  · by Catalyst, as a column: the function soundex is outside the kernel
+  age  · by the kernel, int
+"""
 
 from __future__ import annotations
 
-from penstock.model.stream import Flow, Piped, Step, Stream, Union
+from collections.abc import Iterator, Mapping
+
+from penstock.model.expressions import bind, parse
+from penstock.model.stream import Branch, Flow, Piped, Select, Step, Stream, Transform, Union, Where, WithTime, branches
 from penstock.model.time import show_duration
+from penstock.model.types import Schema
 from penstock.model.view import View
+from penstock.model.watermarks import Punctuated
 
 
-def explain(view: View) -> str:
-    """The text of `View.explain()`."""
+def explain(view: View, others: Mapping[str, View] | None = None) -> str:
+    """The text of `View.explain()`; with the app's other views, also what it shares with them."""
     lines = ["input", *(f"  {line}" for line in _flow(view.input)), "view"]
     lines.append(f"  what          {', '.join(f'{name} = {a!r}' for name, a in view.aggregates)}")
     lines.append(f"  by            {', '.join(_named(name, text) for name, text in view.keys) or 'no key'}")
@@ -16,6 +30,8 @@ def explain(view: View) -> str:
     lines.append(f"  when          {view.firing!r}{_trigger_note(view)}")
     lines.append(f"  how           {view.accumulation}")
     lines.append(f"  lateness      {_lateness(view)}")
+    if view.windows.ends_in_event_time:
+        lines.append(f"  retention     {_retention(view)}")
     if view.signed:
         lines.append("  retractions   taken: aggregates keep an inverse or multiplicities")
     for name, aggregate in view.aggregates:
@@ -23,6 +39,9 @@ def explain(view: View) -> str:
             lines.append(f"  approximate   {name}: {aggregate.tolerance}")
     lines.append("expressions")
     lines += [f"  {line}" for line in _expressions(view)] or ["  none"]
+    shared = _shared(view, others or {})
+    if shared:
+        lines += ["shared", *(f"  {line}" for line in shared)]
     return "\n".join(lines)
 
 
@@ -53,6 +72,8 @@ def _stream(stream: Stream) -> str:
 
 def _stream_rules(stream: Stream) -> list[str]:
     rules = [f"event time    {stream.event_time or 'none'}"]
+    if not getattr(stream.log, "replayable", True):
+        rules.append("replay        none: what its log has sent and no commit holds is lost when the app is killed")
     if stream.watermark is not None:
         idle = stream.watermark.idle
         rules.append(f"watermark     {stream.watermark!r}")
@@ -75,6 +96,12 @@ def _trigger_note(view: View) -> str:
     return ""
 
 
+def _retention(view: View) -> str:
+    if view.retention is None:
+        return "none said: finished windows stay for ever"
+    return f"finished windows stay for {show_duration(view.retention)} after their end, in event time"
+
+
 def _lateness(view: View) -> str:
     if not view.windows.ends_in_event_time:
         return "none: the window has no end in event time"
@@ -83,15 +110,80 @@ def _lateness(view: View) -> str:
     return f"{show_duration(view.lateness)} after its end a window closes; later elements go to the late stream"
 
 
+# Who evaluates what
+
+
 def _expressions(view: View) -> list[str]:
-    if view.input.schema is None:
-        return [f"{text}  · by Spark: the columns come out of a transform" for text in view.expressions]
-    lines = []
+    lines = {}
+    for branch in branches(view.input):
+        for text, schema in _on_the_way(branch):
+            if schema is None or text not in schema:  # what is just a column needs no one
+                lines[_spelled(text, schema)] = _who(text, schema)
     for text in view.expressions:
-        bound = view.bound(text)
-        who = f"by Spark: {bound.outside}" if bound.outside else f"by the kernel, {bound.type}"
-        lines.append(f"{bound.text}  · {who}")
+        lines[_spelled(text, view.input.schema)] = _who(text, view.input.schema)
+    return [f"{text}  · {who}" for text, who in lines.items()]
+
+
+def _who(text: str, schema: Schema | None) -> str:
+    if schema is None:
+        return "by the kernel or Catalyst: Spark tells the columns when the app starts"
+    bound = bind(text, schema)
+    return f"by Catalyst, as a column: {bound.outside}" if bound.outside else f"by the kernel, {bound.type}"
+
+
+def _spelled(text: str, schema: Schema | None) -> str:
+    return parse(text).text if schema is None else bind(text, schema).text
+
+
+def _on_the_way(branch: Branch) -> Iterator[tuple[str, Schema | None]]:
+    """The expressions of a stream and of the steps after it, each with the columns that it is about.
+
+    What comes before DataFrame code is Spark's in any case.
+    """
+    source = branch.source
+    own = [source.event_time, source.id, source.sign]
+    own += [source.watermark.mark] if isinstance(source.watermark, Punctuated) else []
+    yield from ((text, source.schema) for text in own if text is not None)
+    code = max((number for number, step in enumerate(branch.steps) if isinstance(step, Transform)), default=-1)
+    for step in branch.steps[code + 1 :]:
+        if isinstance(step, Where):
+            yield step.condition, step.input.schema
+        elif isinstance(step, WithTime):
+            yield step.expression, step.input.schema
+        elif isinstance(step, Select):
+            yield from ((text, step.input.schema) for _, text in step.columns)
+
+
+def _shared(view: View, others: Mapping[str, View]) -> list[str]:
+    """With which other views this one shares scans, DataFrame code and Catalyst's columns."""
+    lines: list[str] = []
+    for scan, what in _scans(view).items():
+        names = [name for name, other in others.items() if scan in _scans(other)]
+        lines += [f"{what}, with {', '.join(names)}"] if names else []
+    mine = _by_catalyst(view)
+    for text in mine:
+        names = [name for name, other in others.items() if text in _by_catalyst(other)]
+        lines += [f"the column {text}, with {', '.join(names)}"] if names else []
     return lines
+
+
+def _scans(view: View) -> dict[tuple[object, ...], str]:
+    """What a view reads: its streams, and what DataFrame code makes of them."""
+    found: dict[tuple[object, ...], str] = {}
+    for branch in branches(view.input):
+        name = branch.source.name
+        found[name,] = f"one scan of {name}"
+        for number, step in enumerate(branch.steps):
+            if isinstance(step, Transform):
+                found[name, number, step.function] = f"one run of {step.label}"
+    return found
+
+
+def _by_catalyst(view: View) -> list[str]:
+    if view.input.schema is None:
+        return []
+    bound = [view.bound(text) for text in view.expressions]
+    return [one.text for one in bound if one.outside]
 
 
 def _named(name: str, text: str) -> str:

@@ -118,9 +118,6 @@ class Stream(Flow):
             raise DefinitionError(
                 f"«{self.name}» cannot be a stream's name", hint="use letters, digits and underscores"
             )
-        for column in self.schema.names:
-            if column.startswith("__"):
-                raise DefinitionError(f"«{column}»: names that start with two underscores are Penstock's own")
         if self.event_time is not None:
             _expect(bind(self.event_time, self.schema), "timestamp", "event_time")
         if self.watermark is not None and self.event_time is None:
@@ -174,9 +171,13 @@ def stream(
     `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
     `sign` is a column of +1 and -1: a row with -1 takes an earlier one back.
     """
+    columns = Schema.parse(schema)
+    for column in columns.names:
+        if column.startswith("__"):
+            raise DefinitionError(f"«{column}»: names that start with two underscores are Penstock's own")
     return Stream(
         name,
-        Schema.parse(schema),
+        columns,
         log,
         event_time,
         watermark,

@@ -12,7 +12,7 @@ the watermark forward, never back, once a commit. Both engines use the same trac
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -156,11 +156,16 @@ class Tracker:
         self._partitions: dict[int, _Partition] = {}
         self._lateness: dict[int, int] = {}
         self._started: Instant | None = None
+        self._quiet: frozenset[int] = frozenset()
 
-    def know(self, partitions: int, now: Instant) -> None:
-        """The source has so many partitions: one that has shown nothing holds time back until it is idle."""
-        for number in range(partitions):
+    def know(self, partitions: Iterable[int], quiet: Iterable[int], now: Instant) -> None:
+        """The source has these partitions: one that has shown nothing holds time back until it is idle.
+
+        The `quiet` ones had nothing more to read in the epoch at hand, whatever is left of the others.
+        """
+        for number in partitions:
             self._partitions.setdefault(number, _Partition(BEGINNING, None, now))
+        self._quiet = frozenset(quiet)
 
     def resume(self, now: Instant) -> None:
         """After a restart nothing is idle: silence while nobody listened does not count."""
@@ -197,7 +202,9 @@ class Tracker:
     def _estimate(self, now: Instant, caught_up: bool) -> Instant:
         marks = {number: self._mark(p) for number, p in self._partitions.items()}
         active = [
-            marks[number] for number, p in self._partitions.items() if not (caught_up and self._is_idle(p.active, now))
+            marks[number]
+            for number, p in self._partitions.items()
+            if not ((caught_up or number in self._quiet) and self._is_idle(p.active, now))
         ]
         if active:
             return min(active)

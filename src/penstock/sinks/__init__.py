@@ -1,10 +1,11 @@
 """Who receives panes: sinks as frozen values, and the delivery that brings them what the outbox holds."""
 
-from penstock.sinks.base import MODES, Sink, SinkError, check
+from penstock.sinks.base import MODES, Sink, SinkError, check, check_rows
 from penstock.sinks.console import Console, to_console
 from penstock.sinks.delivery import Delivery, Failure
 from penstock.sinks.files import Jsonl, Parquet, read_jsonl, to_jsonl, to_parquet
 from penstock.sinks.function import Function, to_function
+from penstock.sinks.kafka import Kafka, to_kafka
 
 __all__ = [
     "MODES",
@@ -13,13 +14,16 @@ __all__ = [
     "Failure",
     "Function",
     "Jsonl",
+    "Kafka",
     "Parquet",
     "Sink",
     "SinkError",
     "check",
+    "check_rows",
     "read_jsonl",
     "to_console",
     "to_function",
     "to_jsonl",
+    "to_kafka",
     "to_parquet",
 ]

@@ -24,6 +24,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError, unknown
+from penstock.kernel.plan import Plan
+from penstock.model.rows import Rows
 from penstock.model.triggers import Never, OnClose, OnTime
 from penstock.model.view import View
 from penstock.model.windows import Counted, Merging
@@ -52,12 +54,24 @@ def newest_pane(outbox: Outbox) -> int:
 
 @dataclass(frozen=True)
 class Target:
-    """What a sink is opened for: its own name, its view's name and definition, and the store that they are in."""
+    """What a sink is opened for: its own name, its view's name and definition, the store and the app."""
 
     sink: str
     view: str
-    definition: View
+    definition: View | Rows
     outbox: Outbox
+    app: str = ""
+
+    @property
+    def key_names(self) -> dict[str, str]:
+        """The keys' types, in Spark's words; rows of a flow without state have no key."""
+        return {} if isinstance(self.definition, Rows) else Plan(self.definition).key_names
+
+    @property
+    def value_types(self) -> dict[str, str]:
+        """The types of the other columns."""
+        given = self.definition
+        return dict(given.schema) if isinstance(given, Rows) else given.value_types
 
 
 @dataclass(frozen=True)
@@ -134,8 +148,17 @@ def check(sink: Sink, view: View) -> None:
         _check_update(sink, view)
 
 
+def check_rows(sink: Sink) -> None:
+    """Refuses a sink in a mode that rows of a flow without state do not have."""
+    if sink.mode not in ("panes", "append"):
+        raise DefinitionError(
+            f"{sink!r} follows the windows of a view, and rows of a stream have none",
+            hint="leave out the mode: each row is brought once",
+        )
+
+
 def _check_names(sink: Sink, view: View) -> None:
-    for name, _ in (*view.keys, *view.aggregates):
+    for name in (*(key for key, _ in view.keys), *view.values):
         if name.lower() in PANE_COLUMNS:
             raise DefinitionError(
                 f"the view has a column «{name}», and so has every pane",

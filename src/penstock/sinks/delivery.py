@@ -16,9 +16,10 @@ from typing import Final
 import polars as pl
 
 from penstock.errors import unknown
+from penstock.model.rows import Rows
 from penstock.model.view import View
 from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, newest_pane
-from penstock.sinks.rows import Decoder, Row, shaped
+from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
 
 #: How many panes are read at once; and by how many a saved position may lag behind panes of other views.
 CHUNK: Final = 10_000
@@ -40,7 +41,7 @@ class _Way:
     target: Target
     sink: Sink
     open: OpenSink
-    decoder: Decoder
+    decoder: Decoder | RowDecoder
     position: int
     saved: int
     owes: bool  # whether it has panes that the store does not know of
@@ -74,16 +75,18 @@ class Delivery:
     def __init__(
         self,
         outbox: Outbox,
-        sinks: Mapping[str, tuple[str, View, Sink]],
+        sinks: Mapping[str, tuple[str, View | Rows, Sink]],
         *,
         commit_position: Callable[[str, int], object],
         trim: Callable[[int], object],
+        app: str = "",
         keep: int = 100_000,
         patience: float = 1.0,
         retry: tuple[float, float] = (0.5, 60.0),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._outbox, self._commit_position, self._trim_outbox = outbox, commit_position, trim
+        self._app = app
         self._keep, self._patience, self._retry, self._clock = keep, patience, retry, clock
         self._ways: dict[str, _Way] = {}
         self._failures: dict[str, Failure] = {}
@@ -105,21 +108,27 @@ class Delivery:
         """The last pane that each sink is done with."""
         return {name: way.position for name, way in list(self._ways.items())}
 
-    def add(self, name: str, view_name: str, view: View, sink: Sink) -> None:
+    def add(self, name: str, view_name: str, view: View | Rows, sink: Sink) -> None:
         """Takes up a sink where it was; a new one gets what the outbox still holds. Refuses what it cannot open."""
-        target, decoder = Target(name, view_name, view, self._outbox), Decoder(view)
+        target = Target(name, view_name, view, self._outbox, self._app)
         saved, opened = self._outbox.position(name), sink.open(target)
         self._ways[name] = _Way(
-            target, sink, opened, decoder, max(saved, opened.position), saved, opened.position > saved
+            target, sink, opened, decoder(view), max(saved, opened.position), saved, opened.position > saved
         )
 
-    def drop(self, name: str) -> None:
-        """Gives up a sink; what it has stays where it is."""
+    @property
+    def targets(self) -> set[str]:
+        """The views and flows that some sink is delivered."""
+        return {way.target.view for way in list(self._ways.values())}
+
+    def drop(self, name: str) -> str:
+        """Gives up a sink; what it has stays where it is. The view or flow that it was delivered."""
         if name not in self._ways:
             raise unknown("sink", name, self._ways)
         way = self._ways.pop(name)
         way.close(self._patience)
         self._failures.pop(name, None)
+        return way.target.view
 
     def drop_view(self, view_name: str) -> None:
         """Gives up the sinks of a view that is gone: they would wait for ever, and the outbox for them."""
@@ -219,9 +228,9 @@ class Delivery:
         return pl.concat(found) if found else pl.DataFrame(schema={"id": pl.Int64}), last
 
     def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
-        if way.sink.mode != "complete":
+        if way.sink.mode != "complete" or isinstance(way.decoder, RowDecoder):
             return way.decoder.panes(panes)
-        order = ", ".join(str(number + 1) for number in range(len(way.target.definition.keys) + 2))
+        order = ", ".join(str(number + 1) for number in range(len(way.target.key_names) + 2))
         return way.decoder.table(self._outbox.query(f'SELECT * FROM "{way.target.view}" ORDER BY {order}'))
 
     def _save(self, way: _Way) -> None:

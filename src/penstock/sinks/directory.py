@@ -112,7 +112,7 @@ class Directory:
 
     def _begin(self) -> None:
         """Says whose the files are before the first one; and that the store is the one that the others came from."""
-        birth, found = _birth(self._outbox), self._manifest()
+        birth, found = birth_of(self._outbox), self._manifest()
         if found is None:
             text = json.dumps({**self._owner, "store": birth}, indent=2)
             self._place(MANIFEST, lambda file: _write_text(file, text))
@@ -141,9 +141,11 @@ class Directory:
 _ELSEWHERE: Final = "choose an empty directory, or move these files away with their " + MANIFEST
 
 
-def _birth(outbox: Outbox) -> int | None:
+def birth_of(outbox: Outbox) -> int | None:
     """What tells a store from one that took its place: when it made its first commit."""
-    found = outbox.query("SELECT now FROM __commits WHERE number = 1")
+    found = outbox.query(
+        "SELECT value FROM __meta WHERE name = 'born' UNION ALL SELECT now FROM __commits WHERE number = 1 LIMIT 1"
+    )
     return int(found.item()) if found.height else None
 
 

@@ -23,11 +23,10 @@ from typing import Any, BinaryIO, ClassVar
 import polars as pl
 
 from penstock.errors import DefinitionError
-from penstock.kernel.plan import Plan
 from penstock.model.time import instant, show_instant
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, Target, above_zero
 from penstock.sinks.directory import Directory, files_of
-from penstock.sinks.rows import Decoder, Row
+from penstock.sinks.rows import Row, decoder
 
 _ROWS = 100_000
 
@@ -59,17 +58,15 @@ class Files(Sink):
 
 class _Writing(OpenSink):
     def __init__(self, sink: Files, target: Target) -> None:
-        view = target.definition
-        types = {name: aggregate.result_type(view.input_types(aggregate)) for name, aggregate in view.aggregates}
         owner = {
             "sink": target.sink,
             "view": target.view,
             "mode": sink.mode,
             "format": sink.format,
-            "keys": Plan(view).key_names,
-            "values": types,
+            "keys": target.key_names,
+            "values": target.value_types,
         }
-        self._sink, self._schema = sink, Decoder(view).schema(sink.mode)
+        self._sink, self._schema = sink, decoder(target.definition).schema(sink.mode)
         self._directory = Directory(Path(sink.directory), sink.format, owner, target.outbox)
         self.position = self._directory.position
 

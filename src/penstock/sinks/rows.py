@@ -21,7 +21,9 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan
+from penstock.model.rows import Rows
 from penstock.model.time import BEGINNING, END, SECOND, Instant, to_datetime
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted
@@ -45,7 +47,7 @@ class Decoder:
         plan = Plan(view)
         self.view = view
         self._keys = plan.key_types
-        self._values = {part.name: part.result for part in plan.columns}
+        self._values = plan.values
         self._counted = isinstance(view.windows, Counted)
 
     def schema(self, mode: str) -> dict[str, pl.DataType]:
@@ -93,6 +95,32 @@ class Decoder:
         if self._counted:
             return int(bound)
         return _moment(bound if isinstance(bound, int) else micros_of(bound))
+
+
+class RowDecoder:
+    """Decodes the rows of a flow without state."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._values = {name: dtype(kind) for name, kind in rows.schema}
+
+    def schema(self, mode: str) -> dict[str, pl.DataType]:
+        """The columns of rows, with their types."""
+        return self._values | {name: PANE_TYPES[name] for name in self._rows.added}
+
+    def panes(self, frame: pl.DataFrame) -> list[Row]:
+        """Rows of the outbox."""
+        found = []
+        for pane in frame.iter_rows(named=True):
+            given = json.loads(pane["values"], parse_float=Decimal)
+            row = {name: decoded(given[name], kind) for name, kind in self._values.items()}
+            found.append({**row, **({"kind": pane["kind"]} if self._rows.signed else {}), "pane": pane["id"]})
+        return found
+
+
+def decoder(definition: View | Rows) -> Decoder | RowDecoder:
+    """What decodes the outbox for a sink of this view or flow."""
+    return RowDecoder(definition) if isinstance(definition, Rows) else Decoder(definition)
 
 
 def shaped(panes: pl.DataFrame, mode: str) -> pl.DataFrame:

@@ -12,11 +12,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import polars as pl
 
-from penstock.errors import PenstockError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.plan import Plan
 from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
+from penstock.store.entry import Entry, Part
 
 Kind: TypeAlias = Literal["epoch", "tick"]
 #: The kinds of refused rows.
@@ -36,6 +37,18 @@ PANES: Final[dict[str, pl.DataType]] = {
     "start": pl.Int64(), "end": pl.Int64(), "values": pl.String(), "kind": pl.String(), "timing": pl.String(),
     "index": pl.Int64(), "final": pl.Boolean(),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How much of what only grows is kept: the newest commits, and the newest refused rows."""
+
+    commits: int = 100_000
+    refused: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if self.commits < 1 or self.refused < 0:
+            raise DefinitionError(f"cannot keep {self.commits} commits and {self.refused} refused rows")
 
 
 class StoreError(PenstockError):
@@ -71,6 +84,7 @@ class Commit:
     """All that one commit writes.
 
     `changes` are those of single views, `stacked` those of views that took their steps together.
+    `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
     """
@@ -81,7 +95,7 @@ class Commit:
     epoch: int | None = None
     offsets: str | None = None
     changes: Mapping[str, Change] = field(default_factory=dict)
-    stacked: Sequence[tuple[Stack, Change]] = ()
+    rows: Mapping[str, pl.DataFrame] = field(default_factory=dict, kw_only=True)
     view_times: Mapping[str, Instant] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refused: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -91,6 +105,7 @@ class Commit:
     expire: Mapping[str, Instant] = field(default_factory=dict)
     deliver: Collection[str] | None = None
     timings: str = "{}"
+    stacked: Sequence[tuple[Stack, Change]] = ()
 
 
 class Store(ABC):
@@ -103,12 +118,43 @@ class Store(ABC):
         """Makes this process the only writer; the token tells it apart from earlier ones."""
 
     @abstractmethod
-    def prepare(self, views: Mapping[str, Plan]) -> None:
-        """Makes the tables that are missing, and checks that those that exist hold the state of these definitions."""
+    def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
+        """Makes the tables that are missing, and checks that those that exist hold the state of these definitions.
+
+        `statements` are remembered in the same transaction: those of views that a shell has created.
+        """
 
     @abstractmethod
     def drop(self, view: str) -> None:
         """Removes a view with its state."""
+
+    @abstractmethod
+    def note(self, kind: Part, name: str, statement: str | None) -> None:
+        """Remembers what a statement of a shell has made; without one it is the app's own."""
+
+    @abstractmethod
+    def note_rest(self, view: str, rests: bool) -> None:
+        """Remembers that a view takes no events from here on, or that it does again."""
+
+    @abstractmethod
+    def forget_sink(self, sink: str, flow: str | None = None) -> None:
+        """Forgets a sink and how far it was; with the last sink of a flow without state, also its rows."""
+
+    @abstractmethod
+    def forget_stream(self, stream: str) -> None:
+        """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
+
+    @abstractmethod
+    def forgotten(self, stream: str) -> None:
+        """All that a forgotten stream had is gone."""
+
+    @abstractmethod
+    def catalog(self) -> list[Entry]:
+        """What the app is made of, in the order in which it was made."""
+
+    @abstractmethod
+    def leftovers(self) -> list[str]:
+        """The streams that are forgotten in the store only."""
 
     @abstractmethod
     def index(self, view: str, *columns: str) -> None:
@@ -153,6 +199,10 @@ class Store(ABC):
     @abstractmethod
     def view_times(self) -> dict[str, Instant]:
         """Each view's watermark, where it has one."""
+
+    @abstractmethod
+    def closed(self) -> dict[str, Instant]:
+        """Up to where each view's windows were closed when it allowed less lateness than now, where it did."""
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

@@ -10,10 +10,14 @@ and SQLite sorts text above all numbers, as Spark and PostgreSQL sort NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from penstock.store.scalars import INTEGERS
 
+#: The days of 400 years.
+_CYCLE = 146_097
 #: Decimals of up to so many digits survive as a double.
 EXACT_DIGITS = 15
 
@@ -100,12 +104,27 @@ def _quoted(name: str) -> str:
 
 def _text(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
     if kind == pl.Date:
-        return value.dt.to_string("%Y-%m-%d")
+        return _in_any_year(value, kind, _CYCLE, lambda near: near.dt.to_string("-%m-%d"))
     if isinstance(kind, pl.Datetime):
         whole = value.to_physical() % 1_000_000 == 0
-        short, long = "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.6f"
-        return pl.when(whole).then(value.dt.to_string(short)).otherwise(value.dt.to_string(long))
+        short, long = "-%m-%d %H:%M:%S", "-%m-%d %H:%M:%S%.6f"
+        return _in_any_year(
+            value,
+            kind,
+            _CYCLE * 86_400_000_000,
+            lambda near: pl.when(whole).then(near.dt.to_string(short)).otherwise(near.dt.to_string(long)),
+        )
     return value.cast(pl.String)
+
+
+def _in_any_year(value: pl.Expr, kind: pl.DataType, cycle: int, rest: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+    """A time as text, also in years of which Polars does not know the calendar: it repeats itself every 400 years."""
+    physical = value.to_physical().cast(pl.Int64)
+    near = (physical % cycle).cast(pl.Int32 if kind == pl.Date else pl.Int64).cast(kind)
+    year = near.dt.year().cast(pl.Int64) + physical // cycle * 400
+    digits = year.abs().cast(pl.String).str.zfill(4)
+    sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+")).otherwise(pl.lit(""))
+    return pl.concat_str(sign, digits, rest(near))
 
 
 def _is_short(kind: pl.DataType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -15,6 +15,7 @@ import polars as pl
 from penstock.model.time import Instant
 from penstock.store.base import PANES, Progress, StoreError, Summary
 from penstock.store.connection import Connection
+from penstock.store.entry import Entry
 from penstock.store.tables import APPLICATION, FORMAT, quoted, select
 
 FILE = "store.db"
@@ -74,13 +75,38 @@ class Reader:
                 f"not a question: «{sql.strip()[:60]}»", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
         with self._reading() as connection:
-            found = connection.rows(sql, parameters)
-            mixed = [name for name, kind in found.schema.items() if kind == pl.String and (found[name] == "NaN").any()]
-            return _with_nan(connection, sql, parameters, found, mixed) if mixed else found
+            return _answer(connection, sql, parameters)
+
+    @contextmanager
+    def moment(self) -> Iterator[Callable[[str, Sequence[object]], pl.DataFrame]]:
+        """Asks several questions, which all see the same commit."""
+        with self._reading() as connection:
+            connection.run("BEGIN")
+            try:
+                yield lambda sql, parameters: _answer(connection, sql, parameters)
+            finally:
+                connection.run("ROLLBACK")
 
     def views(self) -> dict[str, str]:
         """The definition of each view, as text."""
         return dict(self._rows("SELECT name, definition FROM __views ORDER BY name").iter_rows())
+
+    def catalog(self) -> list[Entry]:
+        """What the app is made of, in the order in which it was made; nothing in stores of before."""
+        if not self._rows("SELECT 1 FROM sqlite_schema WHERE name = '__catalog'").height:
+            return []
+        rows = self._rows(
+            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog ORDER BY id"
+        ).iter_rows()
+        return [
+            Entry(id, kind, name, statement, tuple((c, k) for c, k in json.loads(columns)), since, rested)
+            for id, kind, name, statement, columns, since, rested in rows
+        ]
+
+    def leftovers(self) -> list[str]:
+        """The streams that are forgotten in the store only."""
+        found = self._rows("SELECT substr(name, 11) FROM __meta WHERE substr(name, 1, 10) = 'forgotten:'")
+        return [name for (name,) in found.iter_rows()]
 
     def progress(self, query: str) -> Progress | None:
         """The last epoch of a query that was committed."""
@@ -105,6 +131,11 @@ class Reader:
     def view_times(self) -> dict[str, Instant]:
         """Each view's watermark, where it has one."""
         return dict(self._rows("SELECT name, watermark FROM __views WHERE watermark IS NOT NULL").iter_rows())
+
+    def closed(self) -> dict[str, Instant]:
+        """Up to where each view's windows were closed when it allowed less lateness than now, where it did."""
+        found = self._rows("SELECT substr(name, 8), value FROM __meta WHERE substr(name, 1, 7) = 'closed:'")
+        return dict(found.iter_rows())
 
     def counters(self) -> dict[str, int]:
         """The counters, by name."""
@@ -159,6 +190,12 @@ def check_format(connection: Connection) -> None:
             f"the store «{connection.path}» has format {version}, and this version of Penstock knows {FORMAT}",
             hint="use the newer version that wrote it",
         )
+
+
+def _answer(connection: Connection, sql: str, parameters: Sequence[object]) -> pl.DataFrame:
+    found = connection.rows(sql, parameters)
+    mixed = [name for name, kind in found.schema.items() if kind == pl.String and (found[name] == "NaN").any()]
+    return _with_nan(connection, sql, parameters, found, mixed) if mixed else found
 
 
 def _with_nan(

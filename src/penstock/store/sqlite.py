@@ -14,29 +14,34 @@ from threading import RLock
 import polars as pl
 
 from penstock.kernel.plan import Plan
-from penstock.store.base import Commit, Store, StoreError
+from penstock.store import catalog
+from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Connection
+from penstock.store.entry import Part
 from penstock.store.keys import encoded
 from penstock.store.lock import FileLock
 from penstock.store.reader import Reader, check_format
 from penstock.store.state import SqlState
-from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, ids_table
+from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, create_ids, ids_table
 from penstock.store.views import drop, prepare
-from penstock.store.write import write
+from penstock.store.write import trim, write
+
+KEEP = Keep()
 
 
 class SqliteStore(Reader, Store):
     """An app's state in one SQLite file."""
 
-    def __init__(self, directory: Path | str) -> None:
+    def __init__(self, directory: Path | str, keep: Keep = KEEP) -> None:
         super().__init__(directory)
+        self.keep = keep
         self._lock = FileLock(self.directory / "lock")
         self._writer: Connection | None = None
         self._mutex = RLock()
         self._states: dict[str, SqlState] = {}
 
     @classmethod
-    def open(cls, directory: Path | str) -> SqliteStore:
+    def open(cls, directory: Path | str, keep: Keep = KEEP) -> SqliteStore:
         """The store in a directory, which is made if it is missing. To write, `lock` it."""
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
@@ -44,7 +49,7 @@ class SqliteStore(Reader, Store):
             raise StoreError(
                 f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
             ) from error
-        return cls(directory)
+        return cls(directory, keep)
 
     def lock(self) -> int:
         """Makes this process the only writer, and gives it a new token."""
@@ -59,6 +64,7 @@ class SqliteStore(Reader, Store):
                     connection.run(f"PRAGMA application_id = {APPLICATION}")
                     connection.run(f"PRAGMA user_version = {FORMAT}")
                 check_format(connection)
+                connection.run(catalog.CATALOG)  # stores of before have none
                 connection.run("UPDATE __meta SET value = value + 1 WHERE name = 'token'")
                 (self.token,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
         except BaseException:
@@ -107,10 +113,10 @@ class SqliteStore(Reader, Store):
 
     # views
 
-    def prepare(self, views: Mapping[str, Plan]) -> None:
+    def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
         """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
         with self._transaction() as connection:
-            prepare(connection, views)
+            prepare(connection, views, statements or {})
             self._states |= {name: SqlState(Layout(name, p), connection, self._mutex) for name, p in views.items()}
 
     def drop(self, view: str) -> None:
@@ -118,6 +124,34 @@ class SqliteStore(Reader, Store):
         with self._transaction() as connection:
             drop(connection, view)
             self._states.pop(view, None)
+
+    def note(self, kind: Part, name: str, statement: str | None) -> None:
+        """Remembers what a statement of a shell has made; without one it is the app's own."""
+        with self._transaction() as connection:
+            catalog.note(connection, kind, name, statement)
+
+    def note_rest(self, view: str, rests: bool) -> None:
+        """Remembers that a view takes no events from here on, or that it does again."""
+        with self._transaction() as connection:
+            catalog.note_rest(connection, view, rests)
+
+    def forget_sink(self, sink: str, flow: str | None = None) -> None:
+        """Forgets a sink and how far it was; with the last sink of a flow without state, also its rows."""
+        with self._transaction() as connection:
+            catalog.forget(connection, "sink", sink)
+            connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
+            if flow is not None:
+                connection.run("DELETE FROM __panes WHERE view = ?1", [flow])
+
+    def forget_stream(self, stream: str) -> None:
+        """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
+        with self._transaction() as connection:
+            catalog.forget_stream(connection, stream)
+
+    def forgotten(self, stream: str) -> None:
+        """All that a forgotten stream had is gone."""
+        with self._transaction() as connection:
+            connection.run("DELETE FROM __meta WHERE name = 'forgotten:' || ?1", [stream])
 
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
@@ -137,7 +171,9 @@ class SqliteStore(Reader, Store):
         with self._transaction() as connection:
             stacked = (name for stack, _ in record.stacked for name in stack.names)
             names = {*record.changes, *stacked, *record.expire}
-            return write(connection, record, {name: self.state(name) for name in names})
+            number = write(connection, record, {name: self.state(name) for name in names})
+            trim(connection, record, number, self.keep)
+            return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
@@ -145,6 +181,8 @@ class SqliteStore(Reader, Store):
         with self._mutex:
             connection = self._writing()
             try:
+                for statement in create_ids(stream):  # a stream without a view has none yet
+                    connection.run(statement)
                 found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
             finally:
                 connection.rollback()
@@ -163,4 +201,5 @@ class SqliteStore(Reader, Store):
         with self._transaction() as connection:
             (count,) = connection.rows("SELECT count(*) FROM __panes WHERE id <= ?1", [through]).row(0)
             connection.run("DELETE FROM __panes WHERE id <= ?1", [through])
+            connection.run("INSERT OR REPLACE INTO __meta VALUES ('trimmed', ?1)", [through])
         return int(count)

@@ -7,7 +7,7 @@ from threading import RLock
 
 import polars as pl
 
-from penstock.kernel.fire import Time, percents, present
+from penstock.kernel.fire import Time, percents, shows
 from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.stack import VIEW, Stack
 from penstock.kernel.step import Change
@@ -175,15 +175,18 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
     plan = layout.plan
     schema = plan.value_schema if final else plan.state_schema
     rows = stored_frame(frame, {name: layout.stored[name] for name in schema})
-    shows = [frame[name] for name in plan.keys if layout.stored[name] != name]
-    shows += present([part for part in plan.columns if layout.stored.get(part.name) != part.name], frame)
+    shown_rows = [frame[name] for name in plan.keys if layout.stored[name] != name]
+    answers, holds = shows(plan, frame, plan.columns)
+    shown_rows += [series for series in answers if layout.stored.get(series.name) != series.name]
     key = _all_keys(frame.select(plan.keys), frame.height)
-    rows = rows.with_columns(pl.lit(int(final), pl.Int64).alias("final"), key, *map(shown, shows))
+    rows = rows.with_columns(pl.lit(int(final), pl.Int64).alias("final"), key, *map(shown, shown_rows))
+    if holds is not None:
+        rows = rows.with_columns(holds.cast(pl.Int64))
     if not final:
         rows = rows.with_columns(frame.select(_due(plan)).to_series())
     names = rows.columns
     values = [f"?{number}" for number in range(1, len(names) + 1)]
-    for series in shows:
+    for series in shown_rows:
         if series.dtype.is_float() and series.is_nan().any():
             nan = pl.when(series.is_nan()).then(pl.lit("NaN")).alias(f"nan:{series.name}")
             rows = rows.with_columns(nan)
@@ -194,7 +197,7 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
 
 def _insertion(layout: Layout, names: Sequence[str], values: Sequence[str], final: bool) -> str:
     """The statement that writes such rows; open windows that are there already are overwritten."""
-    names = names[: len(values)]
+    names = list(names[: len(values)])
     sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
     if final:
         return sql

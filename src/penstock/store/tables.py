@@ -97,7 +97,8 @@ class Layout:
         """Column of the kernel's state → column of the table."""
         found = {START: START, END: END}
         found |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
-        found |= {part.name: part.name for part in self.plan.columns if _is_its_answer(part)}
+        if self.plan.view.shown is None:
+            found |= {part.name: part.name for part in self.plan.columns if _is_its_answer(part)}
         return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
 
     @cached_property
@@ -110,7 +111,9 @@ class Layout:
         found = {"final": "INTEGER NOT NULL", END: "INTEGER NOT NULL", START: "INTEGER NOT NULL"}
         found["__key"] = "BLOB NOT NULL"
         found |= {name: shown_type(kind) for name, kind in self.plan.key_types.items()}
-        found |= {part.name: shown_type(part.result) for part in self.plan.columns}
+        found |= {name: shown_type(kind) for name, kind in self.plan.values.items()}
+        if self.plan.view.condition is not None:
+            found["__holds"] = "INTEGER NOT NULL"
         state = self.plan.state_schema
         found |= {column: sql_type(state[name]) for name, column in self.stored.items() if column not in found}
         return found | {"__due": "INTEGER"}
@@ -175,7 +178,9 @@ class Layout:
     def _create_view(self) -> str:
         """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
-        there = f" WHERE {quoted(':__rows')} <> 0" if self.plan.view.signed else ""
+        rules = [f"{quoted(':__rows')} <> 0"] if self.plan.view.signed else []
+        rules += ["__holds"] if self.plan.view.condition is not None else []
+        there = f" WHERE {' AND '.join(rules)}" if rules else ""
         return f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
 
 

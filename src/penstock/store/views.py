@@ -13,13 +13,14 @@ from penstock.model.naming import valid_name
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Counted
 from penstock.store.base import StoreError
+from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.encode import loaded_frame
 from penstock.store.state import put
 from penstock.store.tables import Layout, create_ids, drop_view, quoted, select
 
 
-def prepare(connection: Connection, views: Mapping[str, Plan]) -> None:
+def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mapping[str, str]) -> None:
     """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
     rows = connection.rows("SELECT name, fingerprint, definition, firing, columns FROM __views").rows()
     known = {row[0].lower(): row for row in rows}
@@ -28,12 +29,29 @@ def prepare(connection: Connection, views: Mapping[str, Plan]) -> None:
         row = known.get(name.lower())
         if row is None:
             _create(connection, layout)
-            known[name.lower()] = (name, plan.view.fingerprint(), repr(plan.view), layout.firing, layout.signature)
+            view = plan.written
+            known[name.lower()] = (name, view.fingerprint(), repr(view), layout.firing, layout.signature)
         else:
             _take_over(connection, layout, row)
-        for source in plan.view.input.sources:
+        _note_lateness(connection, name, plan)
+        note_columns(connection, name, plan)
+        if name in statements:
+            note(connection, "view", name, statements[name])
+        for source in plan.written.input.sources:
             if source.id is not None:
                 connection.script(create_ids(source.name))
+
+
+def _note_lateness(connection: Connection, name: str, plan: Plan) -> None:
+    """Remembers the allowed lateness; where it has grown, also how far windows were closed: they stay so."""
+    sql = "SELECT value, (SELECT watermark FROM __views WHERE name = ?2) FROM __meta WHERE name = ?1"
+    for before, watermark in connection.rows(sql, [f"lateness:{name}", name]).rows():
+        if plan.view.lateness > before and watermark is not None and watermark > BEGINNING:
+            connection.run(
+                "INSERT INTO __meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = max(value, excluded.value)",
+                [f"closed:{name}", watermark - before],
+            )
+    connection.run("INSERT OR REPLACE INTO __meta VALUES (?1, ?2)", [f"lateness:{name}", plan.view.lateness])
 
 
 def drop(connection: Connection, name: str) -> None:
@@ -43,10 +61,13 @@ def drop(connection: Connection, name: str) -> None:
         raise StoreError(f"the store has no view «{name}»", detail=f"there are: {names}" if names else "there are none")
     connection.script(drop_view(name))
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
+    forget(connection, "view", name)
+    connection.run("DELETE FROM __panes WHERE view = ?1", [name])  # another view of this name has other panes
+    connection.run("DELETE FROM __meta WHERE name IN ('lateness:' || ?1, 'closed:' || ?1)", [name])
 
 
 def _create(connection: Connection, layout: Layout) -> None:
-    name, view = layout.name, layout.plan.view
+    name, view = layout.name, layout.plan.written
     if not valid_name(name) or name.lower().startswith("sqlite_"):
         raise StoreError(
             f"«{name}» cannot be the name of a view",
@@ -62,7 +83,7 @@ def _create(connection: Connection, layout: Layout) -> None:
 def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str, str, str]) -> None:
     """Goes on with the state of a view that was there before."""
     name, fingerprint, definition, firing, columns = row
-    view = layout.plan.view
+    view = layout.plan.written
     if name != layout.name:
         raise StoreError(
             f"the views «{name}» and «{layout.name}» differ in case only", hint="SQL has one of them: rename"

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from penstock.kernel.plan import END, START, Plan
-from penstock.model.time import Instant
-from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, StoreError
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as END_OF_TIME
+from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.connection import Connection
 from penstock.store.keys import encoded
 from penstock.store.present import json_of
@@ -17,6 +18,10 @@ from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, marks, select
 
 _TIMES = {"view": pl.String(), "watermark": pl.Int64()}
+
+
+#: Old commits are forgotten once in so many.
+TRIM_EVERY = 100
 
 
 def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]) -> int:
@@ -40,6 +45,16 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     return number
 
 
+def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> None:
+    """Forgets the oldest commits, now and then, and the oldest refused rows when there are new ones."""
+    if number == 1:
+        connection.run("INSERT OR REPLACE INTO __meta VALUES ('born', ?1)", [record.now])
+    if number % TRIM_EVERY == 0:
+        connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
+    if any(frame.height for frame in record.refused.values()):
+        connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
+
+
 def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
     if not state.plan.view.windows.ends_in_event_time:
         raise StoreError(
@@ -58,6 +73,7 @@ def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlSta
         fired |= stack.parted(change.panes)
     wanted = [name for name in fired if record.deliver is None or name in record.deliver]
     frames = [pane_rows(name, states[name].plan, fired[name]) for name in wanted]
+    frames += [flow_rows(name, frame) for name, frame in record.rows.items()]
     rows = pl.concat([frame for frame in frames if frame.height]) if any(f.height for f in frames) else None
     if rows is None:
         return 0
@@ -75,18 +91,33 @@ def pane_rows(view: str, plan: Plan, panes: pl.DataFrame) -> pl.DataFrame:
     """The kernel's panes as the outbox keeps them."""
     if not panes.height:
         return pl.DataFrame()
-    names = [part.name for part in plan.columns]
     keys = json_of(panes.select(plan.keys)) if plan.keys else pl.repeat("{}", panes.height, dtype=pl.String, eager=True)
     return panes.select(
         pl.lit(view).alias("view"),
         keys.alias("key"),
         pl.col(START).alias("start"),
         pl.col(END).alias("end"),
-        json_of(panes.select(names)).alias("values"),
+        json_of(panes.select(*plan.values)).alias("values"),
         pl.when("__insert").then(pl.lit("insert")).otherwise(pl.lit("retract")).alias("kind"),
         pl.col("__timing").alias("timing"),
         pl.col("__index").alias("index"),
         pl.col("__final").alias("final"),
+    )
+
+
+def flow_rows(flow: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a flow without state as the outbox keeps them: panes of no window, each final."""
+    columns = [name for name in rows.columns if name.startswith("c:")]
+    return rows.select(
+        pl.lit(flow).alias("view"),
+        pl.lit("{}").alias("key"),
+        pl.lit(BEGINNING, pl.Int64).alias("start"),
+        pl.lit(END_OF_TIME, pl.Int64).alias("end"),
+        json_of(rows.select(pl.col(name).alias(name[2:]) for name in columns)).alias("values"),
+        pl.when(pl.col("__sign") > 0).then(pl.lit("insert")).otherwise(pl.lit("retract")).alias("kind"),
+        pl.lit("row").alias("timing"),
+        pl.lit(0, pl.Int64).alias("index"),
+        pl.lit(True).alias("final"),
     )
 
 

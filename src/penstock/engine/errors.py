@@ -1,0 +1,30 @@
+"""The error that ends a run."""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+
+
+class RunError(PenstockError):
+    """The app cannot go on; the message says why and what to do."""
+
+
+def essence(error: BaseException) -> str:
+    """The line of an error that tells what happened: Spark's own message, or the last line of a Python traceback.
+
+    >>> essence(ValueError("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\\n== SQL ==\\n1/0"))
+    'Division by zero'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        return lines[-1][:_LONGEST]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    first = causes[-1] if causes else lines[0] if lines else type(error).__name__
+    if first.startswith("[") and "] " in first:
+        first = first.partition("] ")[2]
+    for rest in (" SQLSTATE: ", " Use `try_", " Correct the value"):
+        first = first.partition(rest)[0]
+    return first.removesuffix(".")[:_LONGEST]
+
+
+_LONGEST = 500

@@ -1,0 +1,223 @@
+"""One epoch of a stream in Spark's tasks: a job for the stream itself, and one for each piece of DataFrame code.
+
+If Spark's part fails, Catalyst's columns or the code, the rows on which it does are looked for (`poison`). Those are
+dead letters, and everything else goes the same way again, in the same epoch, with every row at its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from penstock.engine.analyst import applied
+from penstock.engine.epoch import Epoch, gathered, unpacked_ids
+from penstock.engine.errors import RunError, essence
+from penstock.engine.feeds import Feed
+from penstock.engine.job import Admitting, Decoding, IdJob, Job
+from penstock.engine.poison import Culprit, culprits, numbered
+from penstock.engine.records import RECORD, refusals
+from penstock.engine.task import NUMBER, PLACE, ROW_BITS, made_offset
+from penstock.errors import PenstockError
+from penstock.kernel.share import Sharing
+from penstock.logs import MALFORMED, REASON, Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Given the ids of an epoch (`__id`, `__at`, place), the places of rows that do not count, with kind and reason.
+Identify = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+class Reduction:
+    """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read."""
+
+    def __init__(
+        self, feeds: Sequence[Feed], jobs: Mapping[str, Job], columns: tuple[str, ...], identify: Identify
+    ) -> None:
+        self._feed, *self._made = feeds
+        self._jobs, self._columns, self._identify = jobs, columns, identify
+        self._kept: list[DataFrame] = []
+
+    def run(self, rows: DataFrame) -> dict[str, Epoch]:
+        """What the tasks sent, by feed."""
+        try:
+            if self._made or self._feed.stream.id is not None:
+                rows = self._keep(rows.persist())
+            base, job, frame = self._stream(self._decoded(rows))
+            found = {self._feed.name: base}
+            for feed in self._made:
+                found[feed.name] = self._after_code(feed, frame, job)
+            return found
+        finally:
+            for frame in self._kept:
+                frame.unpersist()
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame)
+        return frame
+
+    # the stream itself
+
+    def _decoded(self, rows: DataFrame) -> DataFrame:
+        """Rows that Spark can go on with, where it must and only Python can read the log."""
+        log = self._feed.source.log
+        read = self._feed.source.schema.pick(self._columns)
+        if not isinstance(log, Log) or not log.decodes(read) or not (self._feed.columns or self._made):
+            return rows
+        job = self._jobs[self._feed.name]
+        types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
+        schema = f"{types}, `{MALFORMED}` string, `{REASON}` string, `__partition` int, `__offset` bigint"
+        self._jobs = {**self._jobs, self._feed.name: replace(job, decoded=True)}
+        return rows.mapInArrow(Decoding(job, self._columns), schema)
+
+    def _stream(self, rows: DataFrame) -> tuple[Epoch, Job, DataFrame]:
+        feed, job = self._feed, self._jobs[self._feed.name]
+        frame = with_columns(rows, feed.columns)
+        try:
+            return *self._reduced(frame, job), frame
+        except Exception as error:
+            if not feed.columns or isinstance(error, PenstockError):
+                raise
+            frame, job = self._around(feed, job, rows, error)
+            return *self._reduced(frame, job), frame
+
+    def _reduced(self, frame: DataFrame, job: Job) -> tuple[Epoch, Job]:
+        if job.stream.id is not None:
+            job = job.without(self._identify(unpacked_ids(_records(frame, IdJob(job)), job.stream)))
+        epoch = gathered(_records(frame, job))
+        epoch.sharing = job.sharing
+        return epoch, job
+
+    def _around(self, feed: Feed, job: Job, rows: DataFrame, error: Exception) -> tuple[DataFrame, Job]:
+        """A feed's frame and job that leave out the values that Catalyst fails to compute."""
+        kept = self._keep(numbered(_placed(rows, job)))
+        names = list(feed.columns)
+        found = culprits(kept, names, lambda some, chosen: _columns(some, feed.columns, chosen), "an expression")
+        if not found:
+            raise _no_matter_of_rows(job.name, error)
+        failed = pl.DataFrame(
+            [(one.number, one.part, one.reason) for one in found],
+            schema={NUMBER: pl.Int64, "__column": pl.String, "__reason": pl.String},
+            orient="row",
+        )
+        alone = Sharing(job.sharing.source, job.sharing.plans, ())
+        return _computed_around(kept, feed.columns, found), replace(job, failed=failed, sharing=alone, sampled=False)
+
+    # what DataFrame code makes of it
+
+    def _after_code(self, feed: Feed, frame: DataFrame, base: Job) -> Epoch:
+        job = self._jobs[feed.name]
+        schema = frame.select(*(f"`{name}`" for name in self._columns)).schema
+        schema = schema.add("__partition", "integer").add("__offset", "long")
+        accepted = frame.mapInArrow(Admitting(base, self._columns), schema)
+        try:
+            return self._reduced(with_columns(_code(feed, accepted), feed.columns), job)[0]
+        except PenstockError:
+            raise
+        except Exception as error:
+            return self._after_code_around(feed, job, accepted, error)
+
+    def _after_code_around(self, feed: Feed, job: Job, accepted: DataFrame, error: Exception) -> Epoch:
+        """The same without the rows on which the code fails, and then without the values that Catalyst fails on."""
+        from pyspark.sql import functions as f
+
+        kept = self._keep(numbered(accepted))
+        label = feed.prefix[-1].label
+        found = culprits(kept, [label], lambda some, _: _code(feed, some.drop(NUMBER)), label)
+        if not found and not feed.columns:
+            raise _no_matter_of_rows(job.name, error)
+        good = kept.filter(~f.col(NUMBER).isin([one.number for one in found]))
+        made = _code(feed, good.drop(NUMBER))
+        try:
+            epoch, _ = self._reduced(with_columns(made, feed.columns), job)
+        except Exception as again:
+            if not feed.columns:
+                raise _no_matter_of_rows(job.name, again) from again
+            frame, job = self._around(feed, job, made, again)
+            epoch, _ = self._reduced(frame, job)
+        if found:
+            epoch.refused.setdefault("dead", []).extend(self._dead(job, kept, found))
+        return epoch
+
+    def _dead(self, job: Job, kept: DataFrame, found: Sequence[Culprit]) -> Iterable[pl.DataFrame]:
+        """The rows on which the code fails, for each view that lacks them."""
+        from pyspark.sql import functions as f
+
+        reasons = pl.DataFrame({NUMBER: [one.number for one in found], "__reason": [one.reason for one in found]})
+        rows = pl.from_arrow(kept.filter(f.col(NUMBER).isin([one.number for one in found])).toArrow())
+        assert isinstance(rows, pl.DataFrame)
+        told = rows.join(reasons, on=NUMBER).with_columns(pl.struct(self._columns).struct.json_encode().alias("row"))
+        for view in (*job.views, *(output.name for output in job.outputs)):
+            yield refusals(job.name, view, told)
+
+
+def _records(frame: DataFrame, job: Any) -> list[dict[str, Any]]:
+    return list(frame.mapInArrow(job, RECORD).toArrow().to_pylist())
+
+
+def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
+    return RunError(
+        f"an epoch of the stream «{stream}» failed, and not because of single rows",
+        detail=essence(error),
+        hint="if it was the cluster, start the app again: the epoch is read anew",
+    )
+
+
+def _code(feed: Feed, accepted: DataFrame) -> DataFrame:
+    """What the feed's DataFrame code makes of rows; it sees neither their places nor their numbers."""
+    output = applied(accepted.drop(*PLACE), feed.prefix)
+    return output.select(*(f"`{name}`" for name in feed.schema.names))
+
+
+# Catalyst's columns
+
+
+def with_columns(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Rows with the columns that Catalyst computes; malformed rows have none to compute from."""
+    return _columns(rows, columns, list(columns), "*") if columns else rows
+
+
+def _columns(rows: DataFrame, columns: Mapping[str, str], names: Sequence[str], *others: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    guard = f"CASE WHEN `{MALFORMED}` IS NULL THEN {{}} END" if MALFORMED in rows.columns else "{}"
+    return rows.select(*others, *(f.expr(guard.format(f"({columns[name]})")).alias(name) for name in names))
+
+
+def _computed_around(rows: DataFrame, columns: Mapping[str, str], found: Sequence[Culprit]) -> DataFrame:
+    """Numbered rows with Catalyst's columns, but for the values on which it fails: those rows go a way of their own.
+
+    A condition in the expression would not do: Spark evaluates a Python function on all rows of a frame.
+    """
+    from pyspark.sql import functions as f
+
+    failing: dict[int, set[str]] = {}
+    for one in found:
+        failing.setdefault(one.number, set()).add(one.part)
+    frame = with_columns(rows.filter(~f.col(NUMBER).isin(list(failing))), columns)
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    for parts in {frozenset(parts) for parts in failing.values()}:
+        mine = rows.filter(f.col(NUMBER).isin([number for number, those in failing.items() if those == parts]))
+        mine = with_columns(mine, {name: sql for name, sql in columns.items() if name not in parts})
+        nulls = {name: f.lit(None).cast(types[name]) for name in parts}
+        frame = frame.unionByName(mine.withColumns(nulls))
+    return frame
+
+
+def _placed(rows: DataFrame, job: Job) -> DataFrame:
+    """Rows at the places that the tasks would give them, where the log has none: they stay when rows are set apart."""
+    from pyspark.sql import functions as f
+
+    if "__offset" in rows.columns:
+        return rows
+    number = f.monotonically_increasing_id()
+    row = number.bitwiseAND(f.lit((1 << 33) - 1))
+    return rows.withColumns(
+        {
+            "__partition": f.lit(job.place or 0).cast("int"),
+            "__offset": f.lit(made_offset(job.epoch, 0)) + f.shiftleft(f.shiftright(number, 33), ROW_BITS) + row,
+        }
+    )

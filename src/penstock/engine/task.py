@@ -1,0 +1,251 @@
+"""What a task does with its part of an epoch: rows in, the deltas of all views out, as a few binary records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.records import late_reason, pack, refusals
+from penstock.kernel.admit import Admitted, admit
+from penstock.kernel.elements import compiled, elements
+from penstock.kernel.expressions import dtype
+from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import reduce
+from penstock.kernel.share import Batch
+from penstock.logs import MALFORMED, REASON, Log
+from penstock.model.stream import Select, Where, WithTime
+from penstock.model.watermarks import Observation, Punctuated
+
+if TYPE_CHECKING:
+    from penstock.engine.job import Job, RowsOut
+
+#: After so many batches a task combines what it has, so that its memory follows the groups.
+COMBINE_EVERY = 8
+#: A row's place in a log that has no positions of its own: epoch, task and row, in one number.
+TASK_BITS, ROW_BITS = 12, 26
+
+#: How many rows of a task are shown to the driver, where it asks what they look like.
+SAMPLE = 8192
+#: The number of a row within its frame, which it has where rows on which Spark fails were looked for.
+NUMBER = "__row"
+#: The columns with a row's place.
+PLACE = ("__partition", "__offset")
+
+
+class Task:
+    """One task's work: batch by batch, combined now and then."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self.job = job
+        self.offset = made_offset(job.epoch, number)
+        self.batches: list[Batch] = []
+        self.shown: dict[int, list[pl.DataFrame]] = {}
+        self.refused: dict[str, list[pl.DataFrame]] = {"late": [], "duplicate": [], "dead": []}
+        self.sample: pl.DataFrame | None = None
+        self.suspects: list[pl.DataFrame] = []
+        self.observed = Observation()
+        self.rows = 0
+
+    def rows_of(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """The stream's rows in a batch, with their places; malformed ones are refused."""
+        return self._without_malformed(self.placed(batch))
+
+    def placed(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """The rows of a batch as they are in the log, with their places."""
+        frame = pl.from_arrow(pa.Table.from_batches([batch]))
+        assert isinstance(frame, pl.DataFrame)
+        log = self.job.stream.log
+        if isinstance(log, Log) and not self.job.decoded:
+            frame = log.decode(frame, self.job.source.schema.pick(self.job.columns))
+        return self._placed(frame)
+
+    def accepted(self, batch: pa.RecordBatch) -> Admitted:
+        """The rows that the stream accepts; the others are refused."""
+        job = self.job
+        rows = self.timely(self.rows_of(batch))
+        admitted = admit(job.stream, rows, job.now, job.newest)
+        if job.place is None:
+            self.observed = self.observed.merge(admitted.observed)
+        self._refuse("dead", None, admitted.dead, rows)
+        if job.left_out is not None:
+            self._leave_out(job.left_out, admitted)
+        if job.stream.id is not None:
+            admitted.rows = self._without_failed(admitted.rows, None, [job.stream.id])
+        return admitted
+
+    def timely(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows on which Catalyst did not fail to tell the time."""
+        stream = self.job.stream
+        mark = [stream.watermark.mark] if isinstance(stream.watermark, Punctuated) else []
+        return self._without_failed(rows, None, [*mark, *([stream.event_time] if stream.event_time else [])])
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        job = self.job
+        admitted = self.accepted(batch)
+        if job.sampled and self.sample is None:
+            self.sample = admitted.rows.head(SAMPLE)
+        for number, output in enumerate(job.outputs):
+            self._show(number, output, admitted.rows)
+        if not job.views:
+            return
+        reduced = self._reduced(admitted.rows)
+        for number, own in reduced.own.items():
+            self._refuse("dead", job.views[number], own.dead, admitted.rows)
+            self._refuse_late(number, own.late, admitted.rows)
+            self._suspect(job.sharing.plans[number], own.deltas, admitted.rows)
+            own.late, own.dead = own.late.clear(), own.dead.clear()
+        for number, late in reduced.late.items():
+            self._refuse_late(number, late, admitted.rows)
+        reduced.late = {}
+        self.batches.append(reduced)
+        if len(self.batches) >= COMBINE_EVERY:
+            self.batches = [job.sharing.combine(self.batches)]
+
+    def _reduced(self, rows: pl.DataFrame) -> Batch:
+        """The deltas of all views. Around rows on which Catalyst failed each view goes its own way."""
+        sharing, watermarks = self.job.sharing, self.job.watermarks
+        if self.job.failed is None:
+            return sharing.reduce(rows, watermarks)
+        own = {}
+        for number, plan in enumerate(sharing.plans):
+            mine = self._without_failed(rows, self.job.views[number], read(plan))
+            own[number] = reduce(plan, sharing.source, mine, watermarks[number])
+        return Batch([], own, {})
+
+    def _show(self, number: int, output: RowsOut, rows: pl.DataFrame) -> None:
+        """The rows of a flow without state."""
+        rows = self._without_failed(rows, output.name, read(output.plan))
+        for branch in output.plan.branches:
+            if branch.source.name == self.job.stream.name:
+                found = elements(output.plan, branch, rows)
+                self._refuse("dead", output.name, found.dead, rows)
+                columns = [pl.col(output.plan.inputs[text]).alias(f"c:{name}") for name, text in output.columns]
+                sign = pl.col("__sign") if output.plan.view.signed else pl.lit(1, pl.Int8).alias("__sign")
+                shown = found.good.select("__source", *PLACE, sign, *columns).collect()
+                if shown.height:
+                    self.shown.setdefault(number, []).append(shown)
+
+    def _without_failed(self, rows: pl.DataFrame, view: str | None, texts: Iterable[str]) -> pl.DataFrame:
+        """The rows on which Catalyst failed for none of these columns; the others are dead letters."""
+        failed = self.job.failed
+        if failed is None:
+            return rows
+        mine = failed.filter(pl.col("__column").is_in(list(texts))).unique(NUMBER, maintain_order=True)
+        if not mine.height:
+            return rows
+        told = rows.join(mine.select(NUMBER, "__reason"), on=NUMBER)
+        if told.height:
+            self.refused["dead"].append(refusals(self.job.name, view, self._with_json(told)))
+        return rows.join(mine, on=NUMBER, how="anti")
+
+    def _placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with a position; where the log has none, it is made of epoch, task and row."""
+        missing = [
+            pl.lit(None, dtype(kind)).alias(name) for name, kind in self.job.stream.schema if name not in rows.columns
+        ]
+        first = self.offset + self.rows
+        self.rows += rows.height
+        if "__offset" not in rows.columns:
+            missing += [
+                pl.lit(self.job.place or 0, pl.Int32).alias("__partition"),
+                pl.int_range(first, first + rows.height, dtype=pl.Int64).alias("__offset"),
+            ]
+        return rows.with_columns(*missing, pl.lit(0, pl.Int32).alias("__source"))
+
+    def _without_malformed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if MALFORMED not in rows.columns:
+            return rows
+        bad = rows.filter(pl.col(MALFORMED).is_not_null())
+        if bad.height:
+            known = [REASON] if REASON in rows.columns else []
+            reason = pl.coalesce(*known, pl.lit("the row does not fit the stream's schema")).alias("__reason")
+            told = bad.select("__partition", "__offset", pl.col(MALFORMED).alias("row"), reason)
+            self.refused["dead"].append(refusals(self.job.name, None, told))
+            rows = rows.filter(pl.col(MALFORMED).is_null())
+        return rows.drop(MALFORMED, REASON, strict=False)
+
+    def _leave_out(self, left_out: pl.DataFrame, admitted: Admitted) -> None:
+        """Refuses the rows that the pass over the ids has told apart, and those whose id cannot be computed."""
+        stream, rows = self.job.stream, admitted.rows
+        found = rows.join(left_out, on=["__partition", "__offset"])
+        for kind in ("duplicate", "late"):
+            told = found.filter(pl.col("__kind") == kind)
+            if told.height:
+                self.refused[kind].append(refusals(self.job.name, None, self._with_json(told)))
+        admitted.rows = rows.join(left_out, on=["__partition", "__offset"], how="anti")
+        identity = compiled(stream.id or "null", stream.schema)
+        if identity.error is not None:
+            told = admitted.rows.with_columns(identity.error.alias("__reason"))
+            failed = told.filter(pl.col("__reason").is_not_null())
+            if failed.height:
+                self.refused["dead"].append(refusals(self.job.name, None, self._with_json(failed)))
+                admitted.rows = told.filter(pl.col("__reason").is_null()).drop("__reason")
+
+    def _refuse(self, kind: str, view: str | None, found: pl.DataFrame, rows: pl.DataFrame) -> None:
+        """Rows that were refused, with their columns as JSON."""
+        if found.height:
+            told = rows.drop("__source").join(found, on=["__partition", "__offset"])
+            self.refused[kind].append(refusals(self.job.name, view, self._with_json(told)))
+
+    def _with_json(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.with_columns(pl.struct(self.job.columns).struct.json_encode().alias("row"))
+
+    def _refuse_late(self, number: int, late: pl.DataFrame, rows: pl.DataFrame) -> None:
+        if late.height:
+            found = late.with_columns(late_reason().alias("__reason"))
+            self._refuse("late", self.job.views[number], found, rows)
+
+    def _suspect(self, plan: Plan, deltas: pl.DataFrame, rows: pl.DataFrame) -> None:
+        """Rows of merging windows that the merge may find to be late travel along."""
+        if plan.merging:
+            alone = deltas.filter(pl.col("__offset").is_not_null()).select("__partition", "__offset").unique()
+            if alone.height:
+                found = self._with_json(rows.join(alone, on=["__partition", "__offset"]))
+                self.suspects.append(found.select("__partition", "__offset", "__at", "row"))
+
+    def records(self) -> Iterator[tuple[str, int, bytes]]:
+        if self.rows:
+            seen = {
+                "partitions": {n: (s.newest, s.mark) for n, s in self.observed.partitions.items()},
+                "lateness": self.observed.lateness,
+            }
+            yield "observed", self.rows, json.dumps(seen).encode()
+        for kind, frames in self.refused.items():
+            if frames:
+                yield kind, 0, pack(pl.concat(frames))
+        for number, frames in self.shown.items():
+            yield "rows", number, pack(pl.concat(frames))
+        if self.sample is not None:
+            yield "sample", 0, pack(self.sample)
+        if self.suspects:
+            yield "suspect", 0, pack(pl.concat(self.suspects).unique(["__partition", "__offset"]))
+        if self.batches:
+            batch = self.job.sharing.combine(self.batches)
+            for number, base in enumerate(batch.bases):
+                yield "base", number, pack(base)
+            for number, own in batch.own.items():
+                yield "own", number, pack(own.deltas)
+
+
+def made_offset(epoch: int, task: int) -> int:
+    """The offset of a task's first row in a log that has none."""
+    return ((epoch << TASK_BITS) + task) << ROW_BITS
+
+
+def read(plan: Plan) -> set[str]:
+    """The columns that a view's branches and expressions name, Catalyst's among them."""
+    texts = set(plan.view.expressions)
+    for branch in plan.branches:
+        texts |= {branch.source.sign} if branch.source.sign else set()
+        for step in branch.steps:
+            if isinstance(step, Where):
+                texts.add(step.condition)
+            elif isinstance(step, WithTime):
+                texts.add(step.expression)
+            elif isinstance(step, Select):
+                texts |= {text for _, text in step.columns}
+    return texts

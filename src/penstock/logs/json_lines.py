@@ -1,0 +1,247 @@
+"""Lines of JSON as columns, inside Spark's tasks: one object a line, by name and type of the stream's columns.
+
+What each value becomes is what Spark's own JSON reader makes of it (tested on edge values), several times faster:
+DuckDB parses all lines at once and tells those that are not plainly of their column's type; these are looked at one by
+one. A line that does not fit is malformed as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from penstock.errors import RowError
+from penstock.logs.base import MALFORMED
+from penstock.model.expressions.casts import cast_value
+from penstock.model.types import Schema
+
+if TYPE_CHECKING:
+    import duckdb
+
+#: The types that are read here, as DuckDB, Polars and its physical form name them.
+TYPES: Final[Mapping[str, tuple[str, pl.DataType]]] = {
+    "string": ("VARCHAR", pl.String()),
+    "bigint": ("BIGINT", pl.Int64()),
+    "int": ("INTEGER", pl.Int32()),
+    "smallint": ("SMALLINT", pl.Int16()),
+    "tinyint": ("TINYINT", pl.Int8()),
+    "double": ("DOUBLE", pl.Float64()),
+    "boolean": ("BOOLEAN", pl.Boolean()),
+    "timestamp": ("TIMESTAMPTZ", pl.Datetime("us", "UTC")),
+    "date": ("DATE", pl.Date()),
+}
+#: The JSON types, in DuckDB's words, that a column takes as they are.
+_PLAIN: Final[Mapping[str, str]] = {
+    "string": "'VARCHAR'",
+    "double": "'DOUBLE', 'BIGINT', 'UBIGINT'",
+    "boolean": "'BOOLEAN'",
+    "timestamp": "'VARCHAR'",
+    "date": "'VARCHAR'",
+}
+_WHOLE: Final = "'BIGINT', 'UBIGINT'"
+#: Texts that every reader takes for the same instant or day, if it takes them at all: DuckDB rounds to six decimals.
+_TIMES: Final[Mapping[str, str]] = {
+    "timestamp": "({0} LIKE '____-__-__ __:__:__%' OR {0} LIKE '____-__-__T__:__:__%') AND substr({0}, 12, 2) < '24'"
+    " AND (length({0}) < 27 OR substr({0}, 27, 1) NOT BETWEEN '0' AND '9')",
+    "date": "{0} LIKE '____-__-__' AND length({0}) = 10",
+}
+#: A number is taken for seconds since 1970, if so many fit.
+_SECONDS: Final = (1 << 63) // 1_000_000 - 1
+_NAME: Final = re.compile(r"\w+", re.ASCII)
+_SPECIAL: Final = {
+    "NaN": math.nan, "Infinity": math.inf, "+INF": math.inf, "-Infinity": -math.inf, "-INF": -math.inf,
+}  # fmt: skip
+
+
+def reads(schema: Schema) -> bool:
+    """Whether all columns have types and names that are read here."""
+    return len(schema.names) > 0 and all(kind in TYPES and _NAME.fullmatch(name) for name, kind in schema)
+
+
+def decoded(lines: pl.Series, schema: Schema) -> pl.DataFrame:
+    """The columns of the schema, and `MALFORMED`: the text of lines that do not fit. Blank lines are left out."""
+    lines = lines.alias("__line")
+    found = _parsed(lines.to_frame(), schema)
+    blank = found["__odd"] & (lines.str.strip_chars() == "")
+    if blank.any():
+        found, lines = found.filter(~blank), lines.filter(~blank)
+    if not found["__odd"].any():
+        return found.drop("__odd").with_columns(pl.lit(None, pl.String).alias(MALFORMED))
+    return _mended(found, lines, schema)
+
+
+def _parsed(batch: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The columns, and which lines are odd: to be looked at one by one."""
+    connection = _connection()
+    connection.register("batch", batch.to_arrow())
+    try:
+        import duckdb
+
+        try:
+            found = connection.sql(_query(schema, checked=False)).to_arrow_table()
+        except duckdb.InvalidInputException:  # a line that is no JSON: it costs a second look at each
+            found = connection.sql(_query(schema, checked=True)).to_arrow_table()
+    finally:
+        connection.unregister("batch")
+    frame = pl.from_arrow(found)
+    assert isinstance(frame, pl.DataFrame)
+    return frame.cast({name: TYPES[kind][1] for name, kind in schema})
+
+
+@lru_cache(maxsize=1)
+def _connection() -> duckdb.DuckDBPyConnection:
+    """DuckDB in this process. Spark has a task for each core: one thread does."""
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@lru_cache(maxsize=64)
+def _query(schema: Schema, checked: bool) -> str:
+    """Parses each line once for the values and once for their types."""
+    # A time is taken as its text first, to be judged by its form.
+    asked = {name: "VARCHAR" if kind in _TIMES else TYPES[kind][0] for name, kind in schema}
+    paths = ["$", *(f"$.{name}" for name in schema.names)]
+    line = "CASE WHEN json_valid(__line) THEN __line ELSE 'null' END" if checked else "__line"
+    odd, values = ["__t[1] IS DISTINCT FROM 'OBJECT'"], []
+    for number, (name, kind) in enumerate(schema):
+        value, told = f'"{name}"', f"__t[{number + 2}]"
+        plain = f"{told} IN ({_PLAIN.get(kind, _WHOLE)}) AND {value} IS NOT NULL"
+        taken = f'__r."{name}"'
+        if kind in _TIMES:
+            plain = f"{plain} AND ({_TIMES[kind].format(taken)})"
+            taken = f"TRY_CAST({taken} AS {TYPES[kind][0]})"
+        odd.append(f"NOT ({told} IS NULL OR {told} = 'NULL' OR ({plain}))")
+        values.append(f"{taken} AS {value}")
+    columns = ", ".join(f'"{name}"' for name in schema.names)
+    return f"""
+        SELECT {columns}, ({" OR ".join(odd)}) AS __odd FROM (SELECT __r, __t, {", ".join(values)}
+        FROM (SELECT from_json({line}, '{json.dumps(asked)}') AS __r, json_type({line}, {paths}) AS __t FROM batch))"""
+
+
+def _mended(found: pl.DataFrame, lines: pl.Series, schema: Schema) -> pl.DataFrame:
+    """The same after the odd lines were looked at."""
+    odd = found["__odd"].arg_true()
+    rows: list[dict[str, Any]] = [_row(line, schema) for line in lines.gather(odd)]
+    physical = {"timestamp": pl.Int64(), "date": pl.Int32()}
+    columns = []
+    for name, kind in schema:
+        values = pl.Series([row.get(name) for row in rows], dtype=physical.get(kind, TYPES[kind][1]))
+        columns.append(found[name].scatter(odd, values.cast(TYPES[kind][1])))
+    malformed = pl.Series(MALFORMED, [None], dtype=pl.String).new_from_index(0, found.height)
+    bad = pl.Series([row.get(MALFORMED) for row in rows], dtype=pl.String)
+    return pl.DataFrame([*columns, malformed.scatter(odd, bad)])
+
+
+def _row(line: str, schema: Schema) -> dict[str, Any]:
+    """One line's values; if it does not fit, only its text."""
+    try:
+        tokens = _tokens(line)
+        return {name: _READ.get(kind, _whole)(tokens[name], kind) for name, kind in schema if name in tokens}
+    except (ValueError, RowError, RecursionError):
+        return {MALFORMED: line}
+
+
+def _tokens(line: str) -> dict[str, str]:
+    """The members of an object, each with the text of its value. Of several with one name the last counts."""
+    found: dict[str, str] = {}
+    text, at = line, _blank(line, 0)
+    if text[at : at + 1] != "{":
+        raise ValueError("no object")
+    at = _blank(text, at + 1)
+    if text[at : at + 1] == "}":
+        at += 1
+    else:
+        while True:
+            if text[at : at + 1] != '"':
+                raise ValueError("no name")
+            name, at = _DECODER.raw_decode(text, at)
+            at = _blank(text, at)
+            if text[at : at + 1] != ":":
+                raise ValueError("no value")
+            at = _blank(text, at + 1)
+            _, end = _DECODER.raw_decode(text, at)
+            found[name] = text[at:end]
+            at = _blank(text, end)
+            if text[at : at + 1] not in (",", "}"):
+                raise ValueError("no end")
+            at += 1
+            if text[at - 1] == "}":
+                break
+            at = _blank(text, at)
+    if _blank(text, at) != len(text):
+        raise ValueError("more than one value")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder()
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+
+
+def _blank(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    return match.end() if match else at
+
+
+def _text(token: str, kind: str) -> object:
+    if token == "null":
+        return None
+    return json.loads(token) if token.startswith('"') else token
+
+
+def _whole(token: str, kind: str) -> object:
+    if token == "null":
+        return None
+    return cast_value(int(token), "bigint" if abs(int(token)) < 1 << 63 else "string", kind)
+
+
+def _double(token: str, kind: str) -> object:
+    if token == "null":
+        return None
+    if token.startswith('"'):
+        return _SPECIAL[_known(json.loads(token))]
+    if token in ("NaN", "Infinity", "-Infinity"):
+        return _SPECIAL[token]
+    if token in ("true", "false") or token[0] in "[{":
+        raise ValueError("no number")
+    return float(token)
+
+
+def _known(text: str) -> str:
+    if text not in _SPECIAL:
+        raise ValueError("no number")
+    return text
+
+
+def _boolean(token: str, kind: str) -> object:
+    if token not in ("true", "false", "null"):
+        raise ValueError("no boolean")
+    return {"true": True, "false": False}.get(token)
+
+
+def _time(token: str, kind: str) -> object:
+    if token == "null":
+        return None
+    if token.startswith('"'):
+        return cast_value(json.loads(token), "string", kind)
+    seconds = int(token)
+    if kind != "timestamp" or abs(seconds) > _SECONDS:
+        raise ValueError("no time")
+    return seconds * 1_000_000
+
+
+_READ: Final[Mapping[str, Callable[[str, str], object]]] = {
+    "string": _text,
+    "double": _double,
+    "boolean": _boolean,
+    "timestamp": _time,
+    "date": _time,
+}

@@ -1,0 +1,221 @@
+"""A sink that is a Kafka topic: a reader with `isolation.level=read_committed` sees each pane once, whatever dies.
+
+>>> to_kafka("trending", servers="localhost:9092", mode="update")
+ps.to_kafka('trending', servers='localhost:9092', mode='update')
+
+A message's key is the view's key, its value the row, both as JSON; its headers tell which pane it is. The rows of a
+batch and the id of its last pane are written in one transaction of Kafka's: see `positions`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from penstock.errors import DefinitionError
+from penstock.kafka_client import SECRET, client_settings, load, servers_of
+from penstock.model.rows import Rows
+from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
+from penstock.sinks.directory import birth_of
+from penstock.sinks.files import plain
+from penstock.sinks.positions import Claim, Positions
+from penstock.sinks.rows import PANE_COLUMNS, Row
+
+_log = logging.getLogger("penstock.sinks")
+_ROWS: Final = 10_000
+_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, repr=False)
+class Kafka(Sink):
+    """A topic, with up to `rows_per_transaction` panes at once."""
+
+    topic: str
+    servers: str | None = None
+    transactional_id: str | None = None
+    rows_per_transaction: int = _ROWS
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode == "complete":
+            raise DefinitionError(
+                "a topic cannot take a whole table in the place of the one before",
+                hint="use mode='update': the newest value of each window, by its key",
+            )
+
+    @property
+    def rows(self) -> int:
+        return self.rows_per_transaction
+
+    def open(self, target: Target) -> OpenSink:
+        return _Writing(self, target)
+
+    def __repr__(self) -> str:
+        said = [repr(self.topic)]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("topic", "mode") and value != field.default:
+                if field.name == "options":
+                    value = {name: "…" if SECRET.search(name) else text for name, text in value}
+                said.append(f"{field.name}={value!r}")
+        return self.show("to_kafka", *said)
+
+
+class _Writing(OpenSink):
+    def __init__(self, sink: Kafka, target: Target) -> None:
+        self._sink, self._target = sink, target
+        self._keys = target.key_names
+        rows = target.definition if isinstance(target.definition, Rows) else None
+        self._told = PANE_COLUMNS if rows is None else rows.added
+        self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.sink])
+        self._settings = {**client_settings(servers_of(sink.servers), dict(sink.options)), "logger": _log}
+        self._positions = Positions(self._settings, self._id)
+        self._producer: Any = None
+        self._is_fenced = False
+        self._connect()
+
+    # the topic
+
+    def take(self, batch: Batch) -> None:
+        if self._is_fenced:
+            raise self._fenced()
+        if self._producer is None:
+            self._connect()
+        if batch.last <= self.position:
+            return  # a transaction of which we did not learn that it was committed
+        try:
+            self._producer.begin_transaction()
+            for row in batch.rows:
+                if row["pane"] > self.position:
+                    self._send(self._sink.topic, self._key(row), self._value(row), self._headers(row))
+            self._commit(batch.last)
+        except Exception as error:
+            self._give_up(error)
+            raise
+        self.position = batch.last
+
+    def _send(self, topic: str, key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, key=key, value=value, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(0.1)  # more than the client holds at once: some must go out first
+
+    def _commit(self, position: int) -> None:
+        """Ends the transaction, with the position in it."""
+        claim = self._positions.claim(position, birth_of(self._target.outbox))
+        self._send(self._positions.topic, self._id.encode(), claim, [])
+        self._producer.commit_transaction()
+
+    def _key(self, row: Row) -> bytes | None:
+        if isinstance(self._target.definition, Rows):
+            return None  # rows of a flow have no key: they spread over the topic
+        return _json({name: row[name] for name in self._keys})
+
+    def _value(self, row: Row) -> bytes:
+        return _json({name: value for name, value in row.items() if name not in self._told})
+
+    def _headers(self, row: Row) -> list[tuple[str, bytes]]:
+        told = {"view": self._target.view, **{name: row[name] for name in self._told}}
+        return [(name, value.encode() if isinstance(value, str) else _json(value)) for name, value in told.items()]
+
+    # the transactions
+
+    def _connect(self) -> None:
+        """Ends what an earlier process has left open, shuts it out, and finds where it was."""
+        kafka = load()
+        producer = kafka.Producer(
+            {
+                "partitioner": "murmur2_random",  # as Java's clients do
+                "linger.ms": 5,
+                **self._settings,
+                "transactional.id": self._id,
+                "transaction.timeout.ms": int(_SECONDS * 1000),
+            }
+        )
+        try:
+            self._positions.prepare(self._sink.topic)
+            producer.init_transactions(_SECONDS)
+            found = self._positions.read()
+            self._check(found)
+            self.position = 0 if found is None else found.pane
+            self._producer = producer
+            producer.begin_transaction()
+            self._commit(self.position)
+        except Exception as error:
+            self._producer = None
+            if isinstance(error, SinkError):
+                raise
+            raise SinkError(
+                f"cannot write to the topic «{self._sink.topic}» at {servers_of(self._sink.servers)}",
+                detail=str(error),
+                hint="see that Kafka runs there, and that we may write in transactions",
+            ) from error
+
+    def _check(self, found: Claim | None) -> None:
+        """Refuses a position that this store cannot have given."""
+        if found is None:
+            return
+        birth, newest = birth_of(self._target.outbox), newest_pane(self._target.outbox)
+        if found.pane > newest or (None not in (birth, found.store) and birth != found.store):
+            raise SinkError(
+                f"the topic «{self._sink.topic}» has panes of another store up to {found.pane}, whose ids mean "
+                "something else",
+                detail=f"the transactional id is {self._id}, and our store has fired {newest} panes",
+                hint="give the sink another name or another transactional_id, and readers another topic",
+            )
+
+    def _give_up(self, error: Exception) -> None:
+        """After a failure: the transaction is ended, and the next try begins with what Kafka knows."""
+        producer, self._producer = self._producer, None
+        if not isinstance(error, load().KafkaException) or not error.args[0].fatal():
+            self._abort(producer)
+        elif self._positions.is_taken():  # else Kafka gave up a transaction that took too long
+            self._is_fenced = True
+            raise self._fenced() from error
+
+    def _abort(self, producer: Any) -> None:
+        try:
+            producer.abort_transaction(5.0)
+        except Exception as error:
+            _log.debug("a transaction of %s is left to Kafka to end: %s", self._id, error)
+
+    def _fenced(self) -> SinkError:
+        return SinkError(
+            f"another process writes to the topic «{self._sink.topic}» as {self._id}",
+            hint="stop one of the two, or give one of the sinks another transactional_id",
+        )
+
+    def close(self) -> None:
+        self._producer = None
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def to_kafka(
+    topic: str,
+    *,
+    servers: str | None = None,
+    transactional_id: str | None = None,
+    rows_per_transaction: int = _ROWS,
+    options: Mapping[str, str] | None = None,
+    mode: Mode = "panes",
+) -> Kafka:
+    """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
+
+    Without `servers` the environment says where Kafka is, in PENSTOCK_KAFKA_SERVERS. `options` are those of `ps.kafka`:
+    {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` tells this sink from all others of the cluster; without
+    one it is made of the app's and the sink's names.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise DefinitionError(f"not a topic: {topic!r}", hint="for example ps.to_kafka('trending')")
+    above_zero(rows_per_transaction, "rows_per_transaction")
+    given = tuple((name, str(value)) for name, value in (options or {}).items())
+    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, mode=mode)

@@ -1,0 +1,68 @@
+"""What an app is made of, as the store remembers it: its views with their columns, and all that a shell has created.
+
+A row says who made it. What the app's own code defines has no statement, and comes back by itself at the next start;
+what a shell created is defined again from its statement. `rested` is the commit after which a view takes no events.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from penstock.kernel.plan import Plan
+from penstock.model.windows import Counted
+from penstock.store.connection import Connection
+from penstock.store.entry import Part
+from penstock.store.tables import ids_table
+
+#: An id is never given twice.
+CATALOG: Final = """CREATE TABLE IF NOT EXISTS __catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
+    name TEXT NOT NULL, statement TEXT, columns TEXT NOT NULL DEFAULT '[]', since INTEGER NOT NULL, rested INTEGER,
+    UNIQUE (kind, name))"""
+
+_LAST: Final = "(SELECT coalesce(max(number), 0) FROM __commits)"
+
+
+def note(connection: Connection, kind: Part, name: str, statement: str | None) -> None:
+    """Remembers what a statement made; without one it is the app's own."""
+    connection.run(
+        f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST}) "
+        "ON CONFLICT DO UPDATE SET statement = excluded.statement",
+        [kind, name, statement],
+    )
+
+
+def note_columns(connection: Connection, name: str, plan: Plan) -> None:
+    """Remembers the columns of a view; who made it stays as it is."""
+    connection.run(
+        f"INSERT INTO __catalog (kind, name, columns, since) VALUES ('view', ?1, ?2, {_LAST}) "
+        "ON CONFLICT DO UPDATE SET columns = excluded.columns",
+        [name, json.dumps(list(columns(plan).items()))],
+    )
+
+
+def note_rest(connection: Connection, view: str, rests: bool) -> None:
+    """Remembers that a view takes no events from here on, or that it does again."""
+    now = _LAST if rests else "NULL"
+    connection.run(f"UPDATE __catalog SET rested = {now} WHERE kind = 'view' AND name = ?1", [view])
+
+
+def forget(connection: Connection, kind: Part, name: str) -> None:
+    connection.run("DELETE FROM __catalog WHERE kind = ?1 AND name = ?2", [kind, name])
+
+
+def forget_stream(connection: Connection, stream: str) -> None:
+    """Forgets how far a stream was: its ids, its time and what was counted."""
+    forget(connection, "stream", stream)
+    connection.run(f"DROP TABLE IF EXISTS {ids_table(stream)}")
+    connection.run("DELETE FROM __trackers WHERE stream = ?1", [stream])
+    # A stream's name has no dot; what follows it in a counter's has none either.
+    connection.run("DELETE FROM __counters WHERE substr(name, 1, length(?1) + 1) = ?1 || '.'", [stream])
+    connection.run("INSERT OR REPLACE INTO __meta VALUES ('forgotten:' || ?1, 1)", [stream])
+
+
+def columns(plan: Plan) -> dict[str, str]:
+    """The columns of a view's table with their types, in Spark's words."""
+    bound = "bigint" if isinstance(plan.view.windows, Counted) else "timestamp"
+    window = {"window_start": bound, "window_end": bound}
+    return {**plan.key_names, **window, **plan.view.value_types, "final": "boolean"}
