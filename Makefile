@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo test deep lint types check bench pictures clean help
+.PHONY: demo kafka test deep lint types check bench pictures clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP) ## live views of made-up posts; ARGS="--for 1m"
 	$(BIN)/penstock demo $(ARGS)
+
+kafka: $(STAMP) ## a Kafka broker to try things with; ARGS="--port 9092"
+	$(BIN)/python -m penstock.broker $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)

@@ -10,12 +10,13 @@ import pytest
 
 from penstock.engine.session import ensure_java, spark_session
 from penstock.errors import PenstockError
+from penstock.jars import connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Folders whose tests use the shared session: they run in one process, where tests run in several.
-ON_SPARK = {"conformance", "engine"}
+ON_SPARK = {"conformance", "engine", "kafka"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
@@ -33,6 +34,15 @@ def without(what: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def has_connector() -> bool:
+    """Whether Spark's Kafka connector can be had: it must be there when the shared session starts."""
+    try:
+        connector()
+    except PenstockError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark as Penstock runs it: ANSI mode (the default of Spark 4), session time zone UTC."""
@@ -45,6 +55,6 @@ def spark() -> Iterator[SparkSession]:
     except PenstockError as error:
         without(error.message)
     host = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.default.parallelism": "2"}
-    session = spark_session("penstock-tests", master="local[2]", options=host)
+    session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host)
     yield session
     session.stop()

@@ -67,14 +67,14 @@ from penstock.model.windows import (
 
 if TYPE_CHECKING:
     from penstock.app import App
-    from penstock.logs import files, generator
-    from penstock.sinks import to_console, to_function, to_jsonl, to_parquet
+    from penstock.logs import files, generator, kafka, socket
+    from penstock.sinks import to_console, to_function, to_jsonl, to_kafka, to_parquet
 
 #: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
 _LATER = {
     "App": "penstock.app",
-    **dict.fromkeys(("files", "generator"), "penstock.logs"),
-    **dict.fromkeys(("to_console", "to_function", "to_jsonl", "to_parquet"), "penstock.sinks"),
+    **dict.fromkeys(("files", "generator", "kafka", "socket"), "penstock.logs"),
+    **dict.fromkeys(("to_console", "to_function", "to_jsonl", "to_kafka", "to_parquet"), "penstock.sinks"),
 }
 
 
@@ -116,6 +116,7 @@ __all__ = [
     "global_window",
     "heavy_hitters",
     "in_turn",
+    "kafka",
     "last",
     "max",
     "max_by",
@@ -132,6 +133,7 @@ __all__ = [
     "second_moment",
     "session",
     "sliding",
+    "socket",
     "stddev",
     "stddev_pop",
     "stream",
@@ -139,6 +141,7 @@ __all__ = [
     "to_console",
     "to_function",
     "to_jsonl",
+    "to_kafka",
     "to_parquet",
     "top",
     "var_pop",

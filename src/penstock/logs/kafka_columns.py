@@ -1,0 +1,145 @@
+"""What becomes of a Kafka message, as expressions for Spark: its columns, its place, and why it has none.
+
+A stream over one topic has the topic's partitions. Over several, a partition's number is a digest of topic and
+partition: the same in every run, whatever topics come and go.
+
+>>> partition_number("posts", 0), partition_number("posts", 1)
+(122562514, 1883838276)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from zlib import crc32
+
+from penstock.errors import DefinitionError, unknown
+from penstock.kernel.expressions import dtype
+from penstock.logs.base import MALFORMED, REASON
+from penstock.model.types import Schema
+
+#: The parts of a message besides its value, with the types that a column of them may have.
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "offset": ("bigint",),
+    "timestamp": ("timestamp",),
+    "headers": ("string",),
+    "header:NAME": ("string", "binary"),
+}
+VALUE: Final = "__value"
+_TOMBSTONE: Final = "the message has no value, only this key: a tombstone"
+_NOT_TEXT: Final = "the value is not text in UTF-8"
+
+
+def partition_number(topic: str, partition: int) -> int:
+    """The number of a partition where there are several topics, as Spark computes it too."""
+    return crc32(f"{topic}:{partition}".encode()) - (1 << 31)
+
+
+# What a schema may ask for
+
+
+def check_metadata(metadata: Mapping[str, str], schema: Schema) -> None:
+    for name, part in metadata.items():
+        if name not in schema.names:
+            raise DefinitionError(
+                f"metadata names a column «{name}», which the schema does not have",
+                detail=f"the schema is {schema.ddl()}",
+                hint=f"add it there: «{name} {PARTS.get(part, ('string',))[0]}»",
+            )
+        kinds = PARTS.get("header:NAME" if part.startswith("header:") and len(part) > 7 else part)
+        if kinds is None:
+            raise unknown("part of a message", part, PARTS)
+        if schema.type_of(name) not in kinds:
+            raise DefinitionError(f"the column «{name}» is {part}, whose type is {' or '.join(kinds)}")
+
+
+def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:
+    for name in payload:
+        dtype(schema.type_of(name))
+    if format == "raw" and [schema.type_of(name) in ("string", "binary") for name in payload] not in ([True], []):
+        raise DefinitionError(
+            "a raw value is one column, a string or binary",
+            detail=f"the schema has {', '.join(payload)}",
+            hint="name the others in metadata={column: part}, or choose format='json'",
+        )
+
+
+# The expressions
+
+
+def select(
+    format: str,
+    delimiter: str,
+    metadata: Mapping[str, str],
+    payload: Sequence[str],
+    schema: Schema,
+    columns: Sequence[str],
+    *,
+    several: bool,
+) -> list[list[str]]:
+    """Steps of expressions over the connector's columns that give these columns of the schema, and each row's place."""
+    number = "CAST(crc32(CAST(concat(topic, ':', partition) AS BINARY)) - 2147483648 AS INT)"
+    own = [f"{number if several else 'partition'} AS __partition", "`offset` AS __offset"]
+    own += [f"{_part(part, schema.type_of(name))} AS `{name}`" for name, part in metadata.items() if name in columns]
+    kept = ["__partition", "__offset", *(f"`{name}`" for name in metadata if name in columns)]
+    wanted = [name for name in payload if name in columns]
+    if not payload:
+        return [own]
+    if format == "avro":
+        return [[*own, f"value AS {VALUE}", f"{_text('key')} AS __key"]]
+    if format == "raw":
+        return [own + _raw(wanted, schema.type_of(payload[0]))]
+    read = wanted if format == "json" else payload
+    ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in [*read]) + (", " if read else "")
+    options = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{MALFORMED}'"
+    options += "" if format == "json" else f", 'sep', '{_quoted(delimiter)}'"
+    parsed = f"from_{format}(CAST(value AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
+    bad = f"__parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
+    malformed = f"CASE WHEN value IS NULL THEN coalesce({_text('key')}, '') WHEN {bad} THEN {_text('value')} END"
+    return [
+        [*own, parsed, "key", "value"],
+        [
+            *kept,
+            *(f"__parsed.`{name}` AS `{name}`" for name in wanted),
+            f"{malformed} AS {MALFORMED}",
+            f"CASE WHEN value IS NULL THEN '{_TOMBSTONE}' END AS {REASON}",
+        ],
+    ]
+
+
+def _part(part: str, kind: str) -> str:
+    if part.startswith("header:"):
+        value = f"try_element_at(filter(headers, h -> h.key = '{_quoted(part[7:])}'), -1).value"
+        return value if kind == "binary" else _text(value)
+    if part == "headers":
+        return f"to_json(transform(headers, h -> named_struct('key', h.key, 'value', {_text('h.value')})))"
+    return _text("key") if part == "key" and kind == "string" else f"`{part}`"
+
+
+def _raw(wanted: Sequence[str], kind: str) -> list[str]:
+    """The value itself; a tombstone is a null. What is to be text must be."""
+    if kind == "binary":
+        return [f"value AS `{name}`" for name in wanted]
+    bad = "value IS NOT NULL AND NOT is_valid_utf8(CAST(value AS STRING))"
+    return [
+        *(f"{_text('value')} AS `{name}`" for name in wanted),
+        f"CASE WHEN {bad} THEN hex(value) END AS {MALFORMED}",
+        f"CASE WHEN {bad} THEN '{_NOT_TEXT}' END AS {REASON}",
+    ]
+
+
+def _text(value: str) -> str:
+    """Bytes as text that Arrow takes: what is not UTF-8 is replaced."""
+    return f"make_valid_utf8(CAST({value} AS STRING))"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def tombstone() -> str:
+    """Why a message without a value is refused."""
+    return _TOMBSTONE
