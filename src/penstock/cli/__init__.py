@@ -1,6 +1,7 @@
 """The command line: run an app, ask its views, look at its progress.
 
-Exit codes: 0 if it went well, 1 if something was refused or failed, 2 if the command was not understood.
+Exit codes: 0 if it went well, 1 if something was refused or failed, 2 if the command was not understood. An app that is
+asked to stop, by Ctrl-C or SIGTERM, does so at the end of the epoch and ends with 0; asked once more, at once with 130.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import typer
 from penstock.cli.ask import explain, query, status, views
 from penstock.cli.demo import demo
 from penstock.cli.run import run
+from penstock.cli.sql_test import run_tests
 
 cli = typer.Typer(
     name="penstock",
@@ -20,6 +22,7 @@ cli = typer.Typer(
 )
 for command in (run, query, views, status, explain, demo):
     cli.command()(command)
+cli.command("test")(run_tests)
 
 
 def main() -> None:

@@ -177,4 +177,5 @@ def explain(
         if view is not None and view not in known:
             raise unknown("view", view, known)
         for name in known if view is None else [view]:
-            typer.echo(f"{name}\n" + "\n".join(f"  {line}" for line in known[name].explain().splitlines()))
+            others = {other: known[other] for other in known if other != name}
+            typer.echo(f"{name}\n" + "\n".join(f"  {line}" for line in known[name].explain(others).splitlines()))

@@ -1,4 +1,4 @@
-"""The command `demo`: an app that makes up its own events, with its answer drawn as it changes."""
+"""The command `demo`: an app with events of its own, and its answer drawn as it changes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Annotated
 
 import polars as pl
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.figures import Figures, number
+from penstock.cli.flights import show_flights
 from penstock.cli.options import Debug, Long, Master, errors_shown, output
+from penstock.cli.options import seconds as parsed
 from penstock.cli.run import show_end, totals, watermark
 from penstock.cli.start import start
 from penstock.cli.watch import watch
-from penstock.demos import DEMOS
+from penstock.demos import DEMOS, trending
 from penstock.errors import PenstockError
 from penstock.model.time import SECOND
 from penstock.store import Reader
@@ -26,6 +28,8 @@ from penstock.store import Reader
 DIRECTORY = Path(".penstock-demo")
 #: So many seconds a demo takes, where nothing else is said.
 LONG = 60.0
+#: So much of the year passes in a second of the demo `flights`: all of it in less than a minute.
+SPEED = "7 days"
 #: A file that marks a directory as a demo's, which the next demo may empty.
 MARK = "demo"
 
@@ -92,30 +96,46 @@ def demo(
     name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.", metavar="[NAME]")] = "trending",
     seconds: Long = None,
     directory: Annotated[Path, typer.Option("--dir", help="Where it keeps its store.", metavar="DIR")] = DIRECTORY,
+    speed: Annotated[
+        str, typer.Option("--speed", help="How much of the year passes in a second (flights).", metavar="DURATION")
+    ] = SPEED,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a demo was stopped or killed.")] = False,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Watch a view change: posts are made up, and the tags of the last minute ranked as they come."""
+    """Watch views change: made-up posts with their trending tags, or a year of departures from New York."""
     if name not in DEMOS:
         raise typer.BadParameter(f"there is no demo «{name}»; there are: {', '.join(DEMOS)}", param_hint="NAME")
     console = output()
     with errors_shown(debug):
-        _empty(directory)
-        app = DEMOS[name].app()
-        running = start(app, directory, console, master=master, debug=debug)
-        picture = Trending(Reader(directory))
-        last = watch(running, picture, console, each=3.0, seconds=seconds or LONG, from_first_commit=True)
-        console.print(picture.live(last))
-        show_end(console, last)
-        question = "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"
-        console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold", soft_wrap=True)
+        _empty(directory, name, resume)
+        if name == "flights":
+            pace = int(parsed(speed) * SECOND)
+            show_flights(directory, console, seconds=seconds, speed=pace, master=master, debug=debug)
+        else:
+            _show_trending(directory, console, seconds=seconds or LONG, master=master, debug=debug)
 
 
-def _empty(directory: Path) -> None:
-    """A demo begins anew: it removes what an earlier one left, and nothing else."""
+def _show_trending(directory: Path, console: Console, *, seconds: float, master: str, debug: bool) -> None:
+    running = start(trending.app(), directory, console, master=master, debug=debug)
+    picture = Trending(Reader(directory))
+    last = watch(running, picture, console, each=3.0, seconds=seconds, from_first_commit=True)
+    console.print(picture.live(last))
+    show_end(console, last)
+    question = "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"
+    console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold", soft_wrap=True)
+
+
+def _empty(directory: Path, name: str, resume: bool) -> None:
+    """A demo begins anew, unless it is to go on: it removes what an earlier one left, and nothing else."""
+    mark = directory / MARK
+    if resume:
+        if not mark.is_file() or mark.read_text() != name:
+            raise PenstockError(f"there is no demo «{name}» in «{directory}» to go on with", hint="leave out --resume")
+        return
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        if not (directory / MARK).is_file():
+        if not mark.is_file():
             raise PenstockError(f"«{directory}» is in use, and not by a demo", hint="choose another one: --dir")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / MARK).touch()
+    mark.write_text(name)

@@ -21,6 +21,10 @@ class LoadError(PenstockError):
 
 def load_app(path: Path, name: str | None = None) -> App:
     """The app of a file: the only one, or the one with this name."""
+    if path.suffix == ".sql" and path.is_file():
+        from penstock.sql import load
+
+        return load(path)
     module = load_module(path)
     found = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     apps = {app.name: app for app in found.values()}

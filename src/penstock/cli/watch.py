@@ -47,17 +47,19 @@ def watch(
     seconds: float | None = None,
     from_first_commit: bool = False,
     until_caught_up: bool = False,
+    until: Callable[[], object] | None = None,
 ) -> Figures:
     """Reads until the time is over, the logs are read, someone asks to stop, or it fails; stops at an epoch boundary.
 
-    The last figures. `each`: seconds between two lines. `seconds` count from the start, or from the first commit.
+    The last figures. `each`: seconds between two lines. `seconds` count from the start, or from the first commit. When
+    `until` returns, which is called in a thread of its own, what the logs hold then is read to its end.
     """
     stopping = threading.Event()
     meter = Meter(run.store)
     with _signals(stopping, console):
         run.start()
         try:
-            is_done = _ending(run, seconds, from_first_commit, until_caught_up)
+            is_done = _ending(run, seconds, from_first_commit, until or ((lambda: None) if until_caught_up else None))
             if console.is_terminal:
                 with Live(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
@@ -83,13 +85,16 @@ def _looks(
             yield meter.read()
 
 
-def _ending(run: Run, seconds: float | None, from_first_commit: bool, until_caught_up: bool) -> Callable[[], bool]:
+def _ending(
+    run: Run, seconds: float | None, from_first_commit: bool, until: Callable[[], object] | None
+) -> Callable[[], bool]:
     """Whether it is time to stop."""
     begun = None if from_first_commit else time.monotonic()
     caught_up = threading.Event()
-    if until_caught_up:
+    if until is not None:
 
         def catch_up() -> None:
+            until()
             with suppress(Exception):  # `wait` raises what made the run fail
                 run.catch_up()
             caught_up.set()

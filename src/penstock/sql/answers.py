@@ -1,0 +1,177 @@
+"""The answers to SHOW, DESCRIBE and EXPLAIN, and what a SUBSCRIBE asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.app import App
+from penstock.errors import DefinitionError, unknown
+from penstock.model.expressions import Bound, bind
+from penstock.model.stream import Flow, Stream
+from penstock.model.types import Schema
+from penstock.model.view import WINDOW_COLUMNS, View
+from penstock.model.windows import Counted
+from penstock.sql import statements as sql
+from penstock.sql.catalog import compiled, flows
+from penstock.sql.errors import Piece
+from penstock.sql.question import question, refuse_history
+from penstock.sql.show import show
+from penstock.testing import show as shown
+
+#: What a pane has besides the columns of its view.
+_PANE = (("diff", "int"), ("kind", "string"), ("timing", "string"), ("index", "bigint"), ("epoch", "bigint"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A small table."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def __str__(self) -> str:
+        return shown([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Who wants which panes: `where` is bound to `pane_schema` of the view."""
+
+    view: str
+    where: Bound | None
+    snapshot: bool
+    progress: bool
+
+
+def answer(app: App, statement: sql.Statement) -> Answer:
+    """The answer to a statement that asks about an app, not about its data."""
+    match statement:
+        case sql.Show():
+            return _list(app, statement.what)
+        case sql.ShowCreate():
+            return _lines("statement", _created(app, statement))
+        case sql.Describe():
+            return _described(app, statement)
+        case sql.Explain():
+            return _lines("plan", _explained(app, statement))
+    word = statement.whole.text.split()[0].upper()
+    raise statement.source.error(f"{word} asks nothing about an app", statement.whole)
+
+
+def subscription(app: App, statement: sql.Subscribe) -> Subscription:
+    """What a SUBSCRIBE asks for, checked."""
+    source, name = statement.source, statement.view
+    if name.text not in app.views:
+        raise source.placed(unknown("view", name.text, app.views), name, {})
+    where = None
+    if statement.where is not None:
+        with source.at(statement.where):
+            where = bind(statement.where.text, pane_schema(app.views[name.text]))
+        if where.type not in (None, "boolean"):
+            raise source.error(f"«{where.text}» is {where.type}, and must be boolean", statement.where)
+    return Subscription(name.text, where, statement.snapshot, statement.progress)
+
+
+def table_schema(view: View) -> Schema:
+    """The columns of a view's table with their types."""
+    bound = "bigint" if isinstance(view.windows, Counted) else "timestamp"
+    return Schema((
+        *((name, view.bound(text).type or "string") for name, text in view.keys),
+        ("window_start", bound), ("window_end", bound),
+        *view.value_types.items(),
+        ("final", "boolean"),
+    ))  # fmt: skip
+
+
+def pane_schema(view: View) -> Schema:
+    """The columns of a view's panes with their types."""
+    own = table_schema(view).columns
+    names = {name for name, _ in own}
+    return Schema((*own, *((name, kind) for name, kind in _PANE if name not in names)))
+
+
+def _lines(title: str, text: str) -> Answer:
+    return Answer((title,), tuple((line,) for line in text.splitlines()))
+
+
+def _list(app: App, what: str) -> Answer:
+    if what == "VIEWS":
+        shown = ((name, _shown(view, name)) for name, view in app.views.items())
+        return Answer(("view", "definition"), tuple(shown))
+    if what == "SINKS":
+        return Answer(
+            ("sink", "of", "into"), tuple((n, _of(app, n), repr(sink)) for n, (_, _, sink) in app.sinks.items())
+        )
+    if what == "TABLES":
+        return Answer(("table",), ())
+    streams: dict[str, Flow] = {**app.streams, **flows(app)}
+    rows = [
+        (name, flow.schema.ddl() if flow.schema is not None else "", _origin(flow)) for name, flow in streams.items()
+    ]
+    return Answer(("stream", "columns", "from"), tuple(rows))
+
+
+def _of(app: App, sink: str) -> str:
+    """The view or stream that a sink delivers."""
+    view, kept, _ = app.sinks[sink]
+    known: dict[str, Flow] = {**app.streams, **flows(app)}
+    return view if isinstance(kept, View) else next((name for name, flow in known.items() if flow == kept), repr(kept))
+
+
+def _origin(flow: Flow) -> str:
+    if isinstance(flow, Stream):
+        return "no log" if flow.log is None else repr(flow.log)
+    return ", ".join(source.name for source in flow.sources)
+
+
+def _shown(view: View, name: str) -> str:
+    try:
+        return " ".join(show(view, name).split("AS\n", 1)[1].split())
+    except DefinitionError:
+        return repr(view)
+
+
+def _find(app: App, statement: sql.Statement, name: Piece) -> View | Flow:
+    known: dict[str, View | Flow] = {**app.streams, **flows(app), **app.views}
+    if name.text not in known:
+        raise statement.source.placed(unknown("stream or view", name.text, known), name, {})
+    return known[name.text]
+
+
+def _created(app: App, statement: sql.ShowCreate) -> str:
+    found = _find(app, statement, statement.name)
+    names = {flow: name for name, flow in flows(app).items() if flow is not found}
+    with statement.source.at(statement.name):
+        return show(found, statement.name.text, names)
+
+
+def _described(app: App, statement: sql.Describe) -> Answer:
+    if statement.name.text in app.sinks:
+        _, _, sink = app.sinks[statement.name.text]
+        return Answer(("sink", "of", "into"), ((statement.name.text, _of(app, statement.name.text), repr(sink)),))
+    found = _find(app, statement, statement.name)
+    if isinstance(found, View):
+        roles = dict.fromkeys((name for name, _ in found.keys), "key")
+        roles |= dict.fromkeys(WINDOW_COLUMNS, "window") | dict.fromkeys(found.values, "value")
+        rows = tuple((name, kind, roles.get(name, "")) for name, kind in table_schema(found))
+        return Answer(("column", "type", "is"), rows)
+    columns = () if found.schema is None else found.schema.columns
+    return Answer(("column", "type"), tuple(columns))
+
+
+def _explained(app: App, statement: sql.Explain) -> str:
+    if statement.name is not None:
+        found = _find(app, statement, statement.name)
+        if not isinstance(found, View):
+            raise statement.source.error(f"«{statement.name.text}» is no view", statement.name, hint="use DESCRIBE")
+        others = {name: view for name, view in app.views.items() if name != statement.name.text}
+        return found.explain(others)
+    inner = statement.statement
+    if isinstance(inner, sql.CreateView):
+        return compiled(app, inner).explain()
+    if isinstance(inner, sql.History):
+        raise refuse_history(inner)
+    if isinstance(inner, sql.Question):
+        text, parameters = question(inner, {name: view.columns for name, view in app.views.items()})
+        return "\n".join([text, *(f"?{number} = {value!r}" for number, value in enumerate(parameters, 1))])
+    raise statement.source.error("EXPLAIN takes a view, CREATE CONTINUOUS VIEW or SELECT", statement.whole)

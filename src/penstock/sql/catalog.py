@@ -1,0 +1,198 @@
+"""What SQL knows of an app: its streams, views and sinks, and the streams made from others, which have names only here.
+
+>>> from penstock.app import App
+>>> from penstock.sql.read import parse
+>>> app = App("shop")
+>>> for statement in parse(\"\"\"
+...     CREATE STREAM orders (item STRING, price INT) FROM FILES 'orders';
+...     CREATE CONTINUOUS VIEW by_item AS SELECT item, sum(price) AS total FROM orders GROUP BY item\"\"\"):
+...     define(app, statement)
+>>> app.views["by_item"].columns
+('item', 'window_start', 'window_end', 'total', 'final')
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from penstock.app import App
+from penstock.errors import unknown
+from penstock.model.stream import Flow
+from penstock.model.view import View
+from penstock.sinks import Sink, check
+from penstock.sql import statements as sql
+from penstock.sql.errors import Piece, Source
+from penstock.sql.flows import Find, flow_of
+from penstock.sql.options import Options
+from penstock.sql.queries import Named
+from penstock.sql.sinks import sink_of
+from penstock.sql.streams import stream_of
+from penstock.sql.views import view_of
+
+_MADE: WeakKeyDictionary[App, dict[str, Flow]] = WeakKeyDictionary()
+
+
+def flows(app: App) -> dict[str, Flow]:
+    """The streams of an app that were made from others, by name."""
+    return _MADE.setdefault(app, {})
+
+
+def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> None:
+    """Adds to an app what a statement makes, or removes what it drops.
+
+    A stream without a log can be fed by scripts only; it is refused unless `without_log`.
+    """
+    match statement:
+        case sql.CreateStream():
+            _stream(app, statement, without_log)
+        case sql.CreateStreamAs():
+            _refuse_taken(app, statement, statement.name)
+            flows(app)[statement.name.text] = flow_of(statement.source, statement.query, finder(app, statement.source))
+        case sql.CreateView():
+            _view(app, statement)
+        case sql.CreateSink():
+            _sink(app, statement)
+        case sql.Drop():
+            _drop(app, statement)
+        case sql.CreateTable():
+            raise statement.source.error(
+                "tables are not there yet: they come with stream-table joins", statement.whole,
+                hint="read the files as a stream: CREATE STREAM … FROM FILES",
+            )  # fmt: skip
+        case _:
+            word = statement.whole.text.split()[0].upper()
+            raise statement.source.error(
+                f"{word} defines nothing", statement.whole, hint="here go CREATE and DROP statements"
+            )
+
+
+def finder(app: App, source: Source) -> Find:
+    """How queries of an app find a stream by its name."""
+
+    def find(named: Named) -> Flow:
+        name = named.name.text
+        known: dict[str, Flow] = {**app.streams, **flows(app)}
+        if name in known:
+            return known[name]
+        if name in app.views:
+            raise source.error(
+                f"«{name}» is a view; views over views are not there yet", named.name, hint="read its stream instead"
+            )
+        raise source.placed(unknown("stream", name, known), named.name, {})
+
+    return find
+
+
+def compiled(app: App, statement: sql.CreateView) -> View:
+    """The view that a statement means in an app, without adding it."""
+    options = Options(statement.source, statement.options)
+    place = options.place("ttl")
+    if place is not None:
+        raise statement.source.error(
+            "ttl is not there yet: a view keeps its keys for ever", place,
+            hint="leave it out; a view with windows has retention = '3 days'",
+        )  # fmt: skip
+    retention = options.take("retention").get("retention")
+    options.nothing_left("a view")
+    view = view_of(statement, finder(app, statement.source))
+    if retention is None:
+        return view
+    with options.blamed(statement.options[0].place):
+        return view.retain(retention)
+
+
+def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
+    _refuse_taken(app, statement, statement.name)
+    made = stream_of(statement)
+    if made.log is None and not without_log:
+        hint = "say where it comes from: FROM FILES 'directory'"
+        raise statement.source.error(f"the stream «{made.name}» has no log", statement.name, hint=hint)
+    app.streams[made.name] = made
+
+
+def _view(app: App, statement: sql.CreateView) -> None:
+    name, old = statement.name.text, None
+    if statement.replace:
+        old = app.views.get(name)
+    if old is None:
+        _refuse_taken(app, statement, statement.name)
+    view = compiled(app, statement)
+    with statement.source.at(statement.name):
+        for _, sink in _sinks_of(app, name):
+            check(sink, view)
+        app.views.pop(name, None)
+        try:
+            app.view(name, view)
+        except Exception:
+            if old is not None:
+                app.views[name] = old
+            raise
+    for sink_name, sink in _sinks_of(app, name):
+        app.sinks[sink_name] = (name, view, sink)
+
+
+def _sinks_of(app: App, view: str) -> list[tuple[str, Sink]]:
+    return [(name, sink) for name, (of, kept, sink) in app.sinks.items() if of == view and isinstance(kept, View)]
+
+
+def _sink(app: App, statement: sql.CreateSink) -> None:
+    source, of = statement.source, statement.view
+    known: dict[str, Flow] = {**app.streams, **flows(app)}
+    if of.text not in app.views and of.text not in known:
+        raise source.placed(unknown("view or stream", of.text, [*app.views, *known]), of, {})
+    if statement.name.text in app.sinks:
+        raise source.error(f"the app has a sink «{statement.name.text}» already", statement.name)
+    made = sink_of(statement)
+    with source.at(statement.target.kind):
+        app.sink(of.text if of.text in app.views else known[of.text], made, name=statement.name.text)
+
+
+def _refuse_taken(app: App, statement: sql.Statement, name: Piece) -> None:
+    for kind, known in (("stream", app.streams), ("view", app.views), ("stream", flows(app))):
+        if name.text in known:
+            replace = kind == "view" and isinstance(statement, sql.CreateView)
+            raise statement.source.error(
+                f"the app has a {kind} «{name.text}» already", name,
+                hint="write CREATE OR REPLACE, or choose another name" if replace else "choose another name",
+            )  # fmt: skip
+
+
+def _drop(app: App, statement: sql.Drop) -> None:
+    name, source = statement.name.text, statement.source
+    if statement.kind == "TABLE":
+        raise source.error("tables are not there yet", statement.name)
+    places: dict[str, tuple[dict[str, Any], ...]] = {
+        "STREAM": (app.streams, flows(app)),
+        "VIEW": (app.views,),
+        "SINK": (app.sinks,),
+    }
+    found = [known for known in places[statement.kind] if name in known]
+    if not found:
+        if statement.if_exists:
+            return
+        raise source.placed(
+            unknown(statement.kind.lower(), name, [n for known in places[statement.kind] for n in known]),
+            statement.name, {},
+        )  # fmt: skip
+    if statement.kind == "STREAM":
+        users = _readers(app, found[0][name])
+        if users:
+            raise source.error(
+                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+            )
+    if statement.kind == "VIEW":
+        for sink, _ in _sinks_of(app, name):
+            del app.sinks[sink]
+    del found[0][name]
+
+
+def _readers(app: App, flow: Flow) -> list[str]:
+    """The streams, views and sinks that read a stream."""
+
+    def reads(other: Flow) -> bool:
+        return other == flow or any(reads(part) for part in other.inputs)
+
+    made = [name for name, other in flows(app).items() if other is not flow and reads(other)]
+    sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and reads(of)]
+    return [*made, *(name for name, view in app.views.items() if reads(view.input)), *sinks]

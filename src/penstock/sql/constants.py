@@ -1,0 +1,58 @@
+"""Constants in SQL: what an expression without columns is worth.
+
+>>> source = Source("1 + 2, array('a', 'b'), DATE '2024-05-01'")
+>>> [value(source, Piece(text, 0, 5)) for text in ("1 + 2", "array('a', 'b')", "DATE '2024-05-01'", "NULL")]
+[3, ['a', 'b'], datetime.date(2024, 5, 1), None]
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+from sqlglot import exp
+
+from penstock.errors import DefinitionError
+from penstock.model.expressions import bind, evaluate, parse
+from penstock.model.time import to_datetime
+from penstock.model.types import Schema
+from penstock.sql.errors import Piece, Source
+
+_NO_COLUMNS = Schema(())
+
+
+def value(source: Source, piece: Piece) -> object:
+    """The value of a constant expression; timestamps as datetimes, dates as dates, arrays as lists."""
+    with source.at(piece):
+        return _value(piece.text)
+
+
+def _value(text: str) -> object:
+    parsed = parse(text)
+    if isinstance(parsed.tree, exp.Anonymous) and parsed.tree.name.lower() == "array":
+        return [_value(part.sql("spark")) for part in parsed.tree.expressions]
+    if isinstance(parsed.tree, exp.Null):
+        return None
+    if parsed.columns:
+        raise DefinitionError(
+            f"«{text}» is no constant: it has the column «{min(parsed.columns)}»", hint="write text in single quotes"
+        )
+    bound = bind(text, _NO_COLUMNS)
+    if bound.outside is not None:
+        raise DefinitionError(f"«{text}» is no constant that can be read without Spark: {bound.outside}")
+    found = evaluate(bound, {})
+    if found is None:
+        return None
+    if bound.type == "timestamp":
+        return to_datetime(found)  # type: ignore[arg-type]
+    if bound.type == "date":
+        return date(1970, 1, 1) + timedelta(days=found)  # type: ignore[arg-type]
+    return found
+
+
+def plain(source: Source, piece: Piece) -> object:
+    """A constant for an option or a parameter: decimals as floats."""
+    found = value(source, piece)
+    several = found if isinstance(found, list) else [found]
+    numbers = [float(part) if isinstance(part, Decimal) else part for part in several]
+    return numbers if isinstance(found, list) else numbers[0]

@@ -1,0 +1,142 @@
+"""From queries without aggregates to the streams that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import DefinitionError
+from penstock.model.expressions import parse
+from penstock.model.stream import Flow, Select, Step, Stream, Union, WithTime, named_expressions
+from penstock.sql import queries as sql
+from penstock.sql.errors import Piece, Source, SqlError
+
+#: How a query finds the stream of a name.
+Find = Callable[[sql.Named], Flow]
+
+
+def flow_of(source: Source, query: sql.Query, find: Find) -> Flow:
+    """The stream that a query without aggregates means."""
+    if isinstance(query, sql.UnionAll):
+        parts = [flow_of(source, part, find) for part in query.parts]
+        with source.at(query.place):
+            return parts[0].union(*parts[1:])
+    _refuse_aggregation(source, query)
+    assert not isinstance(query.source, (sql.Windowed, sql.Join))
+    flow = filtered(source, relation(source, query.source, find), query.where)
+    if query.items is None:
+        return flow
+    columns = []
+    for item in query.items:
+        name = item.alias or Piece(plain_name(source, item), item.expression.start, item.expression.end)
+        with source.at(item.expression):
+            Select(flow, ((name.text, item.expression.text),))
+        columns.append((name.text, item.expression.text))
+    with source.at(query.place):
+        return Select(flow, named_expressions((), dict(_once(source, query.items, columns)), "select"))
+
+
+def _once(source: Source, items: tuple[sql.Item, ...], columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    seen: set[str] = set()
+    for item, (name, _) in zip(items, columns, strict=True):
+        if name.lower() in seen:
+            raise source.error(f"the name «{name}» stands twice", item.alias or item.expression)
+        seen.add(name.lower())
+    return columns
+
+
+def _refuse_aggregation(source: Source, query: sql.Select) -> None:
+    if isinstance(query.source, sql.Join):
+        raise refuse_join(source, query.source)
+    if isinstance(query.source, sql.Windowed):
+        raise source.error("a stream has no windows", query.source.place, hint="a view has: CREATE CONTINUOUS VIEW …")
+    if query.grouped is not None:
+        raise source.error("a stream has no GROUP BY", query.grouped, hint="a view has: CREATE CONTINUOUS VIEW …")
+    if query.having is not None:
+        raise source.error("a stream has no HAVING", query.having, hint="use WHERE")
+    for item in query.items or ():
+        if item.call is not None or item.inner:
+            raise source.error(
+                f"a stream has no aggregates: «{item.expression.text}»", item.expression,
+                hint="a view has: CREATE CONTINUOUS VIEW …",
+            )  # fmt: skip
+
+
+def refuse_join(source: Source, join: sql.Join) -> SqlError:
+    return source.error("joins are not there yet", join.place, hint="read one stream; UNION ALL puts several together")
+
+
+def plain_name(source: Source, item: sql.Item) -> str:
+    """The name of an item without AS: that of its column."""
+    name = item.expression.text.strip("`")
+    if not name.isidentifier():
+        raise source.error(f"«{item.expression.text}» needs a name", item.expression, hint="write … AS name")
+    return name
+
+
+def relation(source: Source, given: sql.Relation, find: Find) -> Flow:
+    """The stream that stands after FROM."""
+    if isinstance(given, sql.Named):
+        return find(given)
+    if isinstance(given, sql.Nested):
+        return flow_of(source, given.query, find)
+    flow = relation(source, given.input, find)
+    with source.at(given.time):
+        return flow.with_time(given.time.text)
+
+
+def filtered(source: Source, flow: Flow, condition: Piece | None) -> Flow:
+    if condition is None:
+        return flow
+    with source.at(condition, {"aggregates go into .agg(…)": "conditions on aggregates go into HAVING"}):
+        return flow.where(condition.text)
+
+
+def at_time(source: Source, flow: Flow, time: Piece) -> Flow:
+    """The flow with this event time: as it is, if it has just that one."""
+    with source.at(time):
+        if _is_event_time(flow, time.text):
+            return flow
+        return flow.with_time(time.text)
+
+
+def _is_event_time(flow: Flow, text: str) -> bool:
+    """Whether an expression is the event time that the events of a flow have anyway."""
+    said = parse(text)
+    if isinstance(flow, Stream):
+        return flow.event_time is not None and same(flow.event_time, text)
+    if isinstance(flow, Union):
+        return all(_is_event_time(part, text) for part in flow.several)
+    if isinstance(flow, WithTime):
+        return same(flow.expression, text)
+    if isinstance(flow, Select):
+        made = {name.lower(): expression for name, expression in flow.columns}
+        renamed = {name for name in said.columns if made.get(name.lower(), name) != name}
+        if not renamed:
+            return _is_event_time(flow.input, text)
+        return text.lower() in made and _is_event_time(flow.input, made[text.lower()])
+    return isinstance(flow, Step) and _is_event_time(flow.inputs[0], text)
+
+
+def event_time(flow: Flow) -> str | None:
+    """The name under which a flow's event time is known in SQL; None if its parts have different ones."""
+    if isinstance(flow, Stream):
+        return flow.event_time
+    if isinstance(flow, WithTime):
+        return flow.expression
+    if isinstance(flow, Union):
+        found = {event_time(part) for part in flow.several}
+        return found.pop() if len(found) == 1 else None
+    return event_time(flow.inputs[0])
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two expressions are the same, however they are spelled.
+
+    >>> same("price*2", "price * 2"), same("At", "at"), same("'A'", "'a'")
+    (True, True, False)
+    """
+    try:
+        a, b = parse(one).text, parse(other).text
+    except DefinitionError:
+        return False
+    return a == b or (a.lower() == b.lower() and a.isidentifier())

@@ -1,0 +1,78 @@
+"""Reads what asks: SELECT over views, SUBSCRIBE, SHOW, DESCRIBE, EXPLAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.sql.cursor import Cursor
+from penstock.sql.errors import Piece
+from penstock.sql.statements import Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
+
+
+def question(c: Cursor, placed: dict[str, Any]) -> Statement:
+    """A SELECT over views. SQLGlot reads it whole; `penstock.sql.question` says what of it is answered."""
+    history = _history(c)
+    if history is not None:
+        c.index = len(c.tokens)
+        return History(place=history, **placed)
+    tokens, c.index = c.tokens[c.index :], len(c.tokens)
+    parser = Spark().parser(error_level=ErrorLevel.IMMEDIATE)
+    try:
+        trees = parser.parse(tokens, c.source.text)
+    except ParseError:
+        ends = parser._index >= len(tokens)
+        at = c.end if ends else tokens[parser._index].start
+        found = "" if ends else f" at «{tokens[parser._index].text}»"
+        hint = "the text ends too early, or an operand is missing" if ends else "write a SELECT of Spark SQL"
+        raise c.source.error(f"cannot read this SELECT{found}", at, hint=hint) from None
+    except (RecursionError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise c.source.error("cannot read this SELECT", tokens[0].start, hint="write a SELECT of Spark SQL") from None
+    tree = trees[0] if trees else None
+    if not isinstance(tree, exp.Query):
+        raise c.source.error("this is no SELECT over views", tokens[0].start)
+    return Question(tree=tree, **placed)
+
+
+def _history(c: Cursor) -> Piece | None:
+    for token, following in zip(c.tokens, c.tokens[1:], strict=False):
+        if token.text.upper() == "HISTORY" and following.token_type is TokenType.L_PAREN:
+            return Piece(token.text, token.start, token.end + 1)
+    return None
+
+
+def subscribe(c: Cursor, placed: dict[str, Any]) -> Statement:
+    """SUBSCRIBE TO view [WHERE …] [WITH (snapshot, progress)]"""
+    c.need("TO")
+    view = c.name("a view")
+    where = c.expression("a condition") if c.word("WHERE") else None
+    words: tuple[str, ...] = ()
+    if c.word("WITH"):
+        c.need_sign("(")
+        words = c.several(lambda: c.one_of("SNAPSHOT", "PROGRESS"))
+        c.need_sign(")")
+    return Subscribe(view=view, where=where, snapshot="SNAPSHOT" in words, progress="PROGRESS" in words, **placed)
+
+
+def show(c: Cursor, placed: dict[str, Any]) -> Statement:
+    if c.word("CREATE"):
+        if not c.word("CONTINUOUS", "VIEW") and not c.word("VIEW"):
+            c.word("STREAM")
+        return ShowCreate(name=c.name("a stream or view"), **placed)
+    return Show(what=c.one_of("STREAMS", "VIEWS", "SINKS", "TABLES"), **placed)  # type: ignore[arg-type]
+
+
+def describe(c: Cursor, placed: dict[str, Any]) -> Statement:
+    return Describe(name=c.name("a stream, view or sink"), **placed)
+
+
+def explain(c: Cursor, placed: dict[str, Any], inner: Callable[[Cursor], Statement]) -> Statement:
+    """EXPLAIN view, or EXPLAIN statement."""
+    if c.sees("CREATE") or c.sees("SELECT") or c.sees("WITH"):
+        return Explain(name=None, statement=inner(c), **placed)
+    return Explain(name=c.name("a view"), statement=None, **placed)

@@ -1,0 +1,77 @@
+"""From CREATE STREAM to the stream that it means."""
+
+from __future__ import annotations
+
+import difflib
+
+from penstock.errors import DefinitionError
+from penstock.model import watermarks as model
+from penstock.model.stream import Stream, stream
+from penstock.model.time import show_duration
+from penstock.model.types import SCALARS, Schema, type_name
+from penstock.sql.errors import Source
+from penstock.sql.logs import log
+from penstock.sql.options import Options
+from penstock.sql.statements import CreateStream, WatermarkClause
+
+_RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign")
+
+
+def stream_of(statement: CreateStream) -> Stream:
+    """The stream that a statement means, with its log if it names one."""
+    source = statement.source
+    schema = _schema(statement)
+    options = Options(source, statement.options)
+    _refuse_keep(options)
+    place = options.place("event_time")
+    rules = options.take(*_RULES)
+    origin = None if statement.origin is None else log(source, statement.origin, options, statement.columns)
+    options.nothing_left("a stream" if statement.origin is None else f"a stream from {statement.origin.kind.text}")
+    watermark = None
+    if statement.watermark is not None:
+        if place is not None:
+            raise source.error("WATERMARK FOR says what the event time is", place, hint="leave out event_time")
+        watermark = _watermark(source, statement.watermark)
+        rules["event_time"] = statement.watermark.time.text
+    if origin is not None and statement.origin is not None:
+        with source.at(statement.origin.kind):
+            origin.check(schema)
+    with options.blamed(statement.name if statement.watermark is None else statement.watermark.time):
+        return stream(statement.name.text, origin, schema=schema, watermark=watermark, **rules)
+
+
+def _schema(statement: CreateStream) -> Schema:
+    columns: list[tuple[str, str]] = []
+    for column in statement.columns:
+        with statement.source.at(column.type):
+            columns.append((column.name.text, _type(column.type.text)))
+        with statement.source.at(column.name):
+            Schema(tuple(columns))
+    return Schema(tuple(columns))
+
+
+def _type(text: str) -> str:
+    try:
+        return type_name(text)
+    except DefinitionError as error:
+        near = difflib.get_close_matches(text.lower(), SCALARS, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}?" if near else error.hint
+        raise DefinitionError(error.message, detail=error.detail, hint=hint) from None
+
+
+def _refuse_keep(options: Options) -> None:
+    place = options.place("keep")
+    if place is not None and options.take("keep")["keep"]:
+        raise options.source.error(
+            "keep = true is not there yet: the master comes with the batch layer", place, hint="leave out keep"
+        )
+
+
+def _watermark(source: Source, clause: WatermarkClause) -> model.Watermark:
+    said = {} if clause.idle == "default" else {"idle": None if clause.idle is None else show_duration(clause.idle)}
+    with source.at(clause.value):
+        if clause.kind == "percentile":
+            return model.percentile(clause.percent, **said)
+        if clause.kind == "punctuated":
+            return model.punctuated(clause.value.text, **said)
+        return model.bounded(show_duration(clause.delay), **said)

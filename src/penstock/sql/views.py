@@ -1,0 +1,78 @@
+"""From CREATE CONTINUOUS VIEW to the view that it means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.model.stream import Flow, Select
+from penstock.model.view import View
+from penstock.model.windows import Window, global_window
+from penstock.sql import queries as sql
+from penstock.sql.columns import Columns, columns_of
+from penstock.sql.errors import Piece, Source
+from penstock.sql.flows import Find, at_time, filtered, refuse_join, relation
+from penstock.sql.statements import CreateView
+from penstock.sql.words import show_aggregate, show_trigger, show_window
+
+
+def view_of(statement: CreateView, find: Find) -> View:
+    """The view that a statement means."""
+    source, query, emit = statement.source, statement.query, statement.emit
+    if isinstance(query.source, sql.Join):
+        raise refuse_join(source, query.source)
+    if query.items is None:
+        raise source.error("a view names its columns", query.place, hint="write SELECT key, count(*) AS n …")
+    windowed = query.source if isinstance(query.source, sql.Windowed) else None
+    flow = relation(source, query.source if windowed is None else windowed.input, find)  # type: ignore[arg-type]
+    if windowed is not None and windowed.time is not None:
+        flow = at_time(source, flow, windowed.time)
+    flow = filtered(source, flow, query.where)
+    window = global_window() if windowed is None else windowed.window
+    columns = columns_of(source, query, windowed, flow)
+    words = {repr(a): show_aggregate(a) for _, _, a in columns.aggregates} | (
+        {} if windowed is None else {repr(window): show_window(window)}
+    )
+    if emit.trigger is not None:
+        words[repr(emit.trigger)] = show_trigger(emit.trigger)
+    view = _grouped(source, flow, window, columns, query.place if windowed is None else windowed.place, words)
+    return _emitted(source, _shown(source, view, columns, query), emit, words)
+
+
+def _grouped(source: Source, flow: Flow, window: Window, columns: Columns, place: Piece, words: dict[str, str]) -> View:
+    """The view as it is without SELECT expressions, HAVING and EMIT. Each part is tried alone, to place its errors."""
+    for at, (_, text) in columns.keys:
+        with source.at(at):
+            Select(flow, (("key", text),))
+    keys = flow.group_by(**dict(pair for _, pair in columns.keys))
+    for call, name, one in columns.aggregates:
+        filtered(source, flow, call.where)
+        with source.at(call.whole, words):
+            keys.agg(**{name: one})
+    with source.at(place, words):
+        return keys.window(window).agg(**{name: one for _, name, one in columns.aggregates})
+
+
+def _shown(source: Source, view: View, columns: Columns, query: sql.Select) -> View:
+    if columns.shown is not None:
+        for at, (name, text) in columns.shown:
+            with source.at(at):
+                view.select(**{name: text})
+        with source.at(query.place):
+            view = view.select(**dict(pair for _, pair in columns.shown))
+    if columns.having is not None and query.having is not None:
+        with source.at(query.having):
+            view = view.having(columns.having)
+    return view
+
+
+def _emitted(source: Source, view: View, emit: sql.Emit, words: dict[str, str]) -> View:
+    if emit.lateness is not None and emit.lateness_place is not None:
+        with source.at(emit.lateness_place, words):
+            view = view.allow_late(f"{emit.lateness} microseconds")
+    if emit.trigger is not None and emit.trigger_place is not None:
+        with source.at(emit.trigger_place, words):
+            view = view.trigger(emit.trigger)
+    if emit.accumulation is not None and emit.accumulation_place is not None:
+        with source.at(emit.accumulation_place, words):
+            view = replace(view, accumulation=emit.accumulation)
+    return view
