@@ -1,8 +1,8 @@
-"""Apps to look at, which make up their own events. `penstock demo` runs them."""
+"""Apps to look at, with events that are made up or replayed. `penstock demo` runs them."""
 
-from penstock.demos import trending
+from penstock.demos import flights, trending
 
-#: The demos by name; each module has `app()`.
-DEMOS = {"trending": trending}
+#: The demos by name; each module has `app(…)`.
+DEMOS = {"trending": trending, "flights": flights}
 
 __all__ = ["DEMOS"]
