@@ -1,4 +1,4 @@
-"""The demo `flights`: a week of departures in disorder, cut and restarted, equals its recomputation; killed, it goes on."""
+"""The demo `flights`: a week of departures, cut and restarted, equals its recomputation; killed, it goes on."""
 
 from __future__ import annotations
 

@@ -98,17 +98,26 @@ def test_retention_is_part_of_the_definition_but_not_of_the_state(root):
 
 
 def test_windows_that_were_closed_stay_closed_when_more_lateness_is_allowed(root, spark):
-    run = started(root, spark)
+    def two(lateness: str) -> App:  # two of one kind take their steps together
+        app, stream = visits(root)
+        app.view("by_page", by_page(stream).allow_late(lateness))
+        app.view("all_pages", stream.group_by().window(ps.fixed("10 seconds")).agg(n=ps.count()).allow_late(lateness))
+        app.view("same", by_page(stream).allow_late(lateness))
+        return app
+
+    run = started(root, spark, app=two("0 seconds"))
     read(run, root, (5,), (15,), (38,))
     run.stop()
-    run = started(root, spark, by_page(visits(root)[1]).allow_late("1 minute"))
+    run = started(root, spark, app=two("1 minute"))
     try:
         read(run, root, (6, 16, 33), (45,))
         counts = "SELECT substr(window_start, 15), n, final FROM by_page ORDER BY 1"
         assert rows(run, counts) == [("00:00", 1, 1), ("00:10", 1, 1), ("00:30", 2, 0), ("00:40", 1, 0)]
-        assert run.store.counters()["visits.late"] == 2
+        assert run.store.counters()["visits.late"] == 6
         read(run, root, (34,), (101,))
         assert rows(run, counts)[2:] == [("00:30", 3, 1), ("00:40", 1, 0), ("01:40", 1, 0)]
+        for view in ("all_pages", "same"):
+            assert rows(run, counts.replace("by_page", view)) == rows(run, counts)
     finally:
         run.stop()
 

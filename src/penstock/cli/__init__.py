@@ -11,6 +11,7 @@ import typer
 from penstock.cli.ask import explain, query, status, views
 from penstock.cli.demo import demo
 from penstock.cli.run import run
+from penstock.cli.sql import sql
 from penstock.cli.sql_test import run_tests
 
 cli = typer.Typer(
@@ -20,7 +21,7 @@ cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, query, views, status, explain, demo):
+for command in (run, sql, query, views, status, explain, demo):
     cli.command()(command)
 cli.command("test")(run_tests)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import re
 from typing import Annotated
 
 import polars as pl
@@ -13,39 +13,40 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import figures as fig
+from penstock.cli.answers import Format, Printer
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
+from penstock.control import ask
 from penstock.errors import PenstockError, unknown
 from penstock.store import Reader, StoreError
 from penstock.store.base import REFUSALS
 from penstock.store.tables import quoted
 
-#: A table on the screen ends after so many rows.
-_LONGEST = 1000
-
-
-class Format(StrEnum):
-    """How an answer is printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
 
 def query(
-    sql: Annotated[str, typer.Argument(help="A SELECT over the views, in SQLite's SQL.", metavar="SQL")],
+    sql: Annotated[str, typer.Argument(help="A SELECT over the views.", metavar="SQL")],
     directory: Directory = DIRECTORY,
     format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
     debug: Debug = False,
 ) -> None:
-    """Ask the views a question in SQL, also while the app runs."""
+    """Ask the views a question in SQL, also while the app runs.
+
+    A question to the store's own tables, __refused and the like, is in SQLite's SQL.
+    """
     with errors_shown(debug):
         reader = Reader(directory)
-        try:
-            answer = reader.query(sql)
-        except StoreError as error:
-            raise _with_what_exists(reader, error) from error
-        _print_answer(answer, format)
+        Printer(output(), format).frame(_own_tables(reader, sql) if _OWN.search(sql) else ask(reader, sql))
+
+
+#: A table of the store's own, outside of quotes: no view's name begins so.
+_OWN = re.compile(r"""^(?:[^'"]|'[^']*'|"[^"]*")*?\b(?:FROM|JOIN)\s+"?__[a-z]""", re.IGNORECASE)
+
+
+def _own_tables(reader: Reader, sql: str) -> pl.DataFrame:
+    try:
+        return reader.query(sql)
+    except StoreError as error:
+        raise _with_what_exists(reader, error) from error
 
 
 def _with_what_exists(reader: Reader, error: StoreError) -> PenstockError:
@@ -63,29 +64,6 @@ def _tables(reader: Reader) -> str:
         columns = reader.query("SELECT name FROM pragma_table_info(?1)", [name])["name"].to_list()
         found.append(f"{name} ({', '.join(columns)})")
     return "; ".join(found)
-
-
-def _print_answer(answer: pl.DataFrame, format: Format) -> None:
-    if format is Format.json:
-        typer.echo(answer.write_json())
-    elif format is Format.csv:
-        typer.echo(answer.write_csv(), nl=False)
-    else:
-        console = output()
-        console.print(as_table(answer.head(_LONGEST)))
-        more = answer.height - _LONGEST
-        count = f"{fig.number(answer.height)} row{'' if answer.height == 1 else 's'}"
-        console.print(f"{count}; {fig.number(more)} of them not shown: use --format csv or json" if more > 0 else count)
-
-
-def as_table(frame: pl.DataFrame) -> Table:
-    """A frame as a table; numbers to the right, null in grey."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, kind in frame.schema.items():
-        table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in frame.iter_rows():
-        table.add_row(*(Text("null", style="dim") if value is None else Text(str(value)) for value in row))
-    return table
 
 
 def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:

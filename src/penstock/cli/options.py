@@ -41,7 +41,9 @@ Long: TypeAlias = Annotated[
     float | None, typer.Option("--for", help="Stop after so long: 30s, 2m, 1h.", parser=seconds, metavar="DURATION")
 ]
 Master: TypeAlias = Annotated[str, typer.Option("--master", help="Where Spark runs.", metavar="URL")]
-AppFile: TypeAlias = Annotated[Path, typer.Argument(help="A Python file that makes a ps.App.", metavar="APP.py")]
+AppFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="A file that makes an app: Python with a ps.App, or SQL.", metavar="APP")
+]
 AppName: TypeAlias = Annotated[
     str | None, typer.Option("--app", help="Which app, where the file makes several.", metavar="NAME")
 ]

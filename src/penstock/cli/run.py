@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,11 +11,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.app import App
 from penstock.cli.figures import Figures, number, show_lag, show_mark
 from penstock.cli.load import load_app
-from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Long, Master, errors_shown, output
+from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, output
 from penstock.cli.start import start
 from penstock.cli.watch import watch
+from penstock.errors import PenstockError
+from penstock.sql.load import app_name
 from penstock.store.base import REFUSALS
 
 
@@ -51,7 +55,10 @@ def watermark(figures: Figures) -> str:
 
 
 def run(
-    file: AppFile,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A file that makes an app: Python with a ps.App, or SQL.", metavar="[APP]"),
+    ] = None,
     directory: Directory = DIRECTORY,
     seconds: Long = None,
     until_caught_up: Annotated[
@@ -59,14 +66,25 @@ def run(
     ] = False,
     master: Master = "local[*]",
     app: AppName = None,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Let streams from Kafka come later, by CREATE STREAM in a shell.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Run an app until Ctrl-C. It goes on where it was stopped or killed."""
+    """Run an app until Ctrl-C. It goes on where it was stopped or killed.
+
+    Without a file it is what was created in a shell: penstock sql.
+    """
     console = output()
     with errors_shown(debug):
-        loaded = load_app(file, app)
-        running = start(loaded, directory, console, master=master, debug=debug)
-        console.print(f"running «{loaded.name}» in {directory}: {', '.join(loaded.views)}. Ctrl-C stops it")
+        loaded = App(app_name(directory)) if file is None else load_app(file, app)
+        if file is not None and not loaded.views:
+            raise PenstockError(f"the app «{loaded.name}» has no views", hint='add one: app.view("by_item", …)')
+        running = start(loaded, directory, console, master=master, debug=debug, kafka=kafka)
+        for warning in running.warnings:
+            console.print(f"note: {warning}", markup=False)
+        what = ", ".join(loaded.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
+        console.print(f"running «{loaded.name}» in {directory}: {what}. Ctrl-C stops it", markup=False)
         picture = Totals(loaded.name)
         last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
         show_end(console, last)

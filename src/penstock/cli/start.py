@@ -8,32 +8,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from penstock.app import App
+from penstock.control import Live
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from penstock.engine.run import Run
 
 #: Spark's log, in the app's directory.
 LOG = "spark.log"
 
 
-def start(app: App, directory: Path, console: Console, *, master: str, debug: bool) -> Run:
+def start(app: App, directory: Path, console: Console, *, master: str, debug: bool, kafka: bool = False) -> Live:
     """The app, ready to read. Java starts in here, and inherits where its errors go."""
-    if not app.views:
-        raise PenstockError(f"the app «{app.name}» has no views", hint='add one: app.view("by_item", …)')
     _pickled_by_value()
     if debug:
-        return app.run(directory, master=master)
+        return Live(app, directory, master=master, kafka=kafka)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("pyspark").setLevel(logging.CRITICAL)
     try:
         with _spinner(console), _errors_into(directory / LOG):
-            return app.run(directory, master=master)
+            return Live(app, directory, master=master, kafka=kafka)
     except KeyboardInterrupt:
         raise PenstockError("stopped before anything was read") from None
 

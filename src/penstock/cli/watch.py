@@ -12,16 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
 from penstock.cli.figures import Figures, Meter, read
+from penstock.control import Live
 from penstock.store import Reader
-
-if TYPE_CHECKING:
-    from penstock.engine.run import Run
 
 _LOOK: Final = 0.5
 #: The exit code of a process that a second Ctrl-C ended.
@@ -39,7 +37,7 @@ class Picture(Protocol):
 
 
 def watch(
-    run: Run,
+    run: Live,
     picture: Picture,
     console: Console,
     *,
@@ -74,7 +72,7 @@ def watch(
 
 
 def _looks(
-    run: Run, meter: Meter, stopping: threading.Event, is_done: Callable[[], bool], each: float
+    run: Live, meter: Meter, stopping: threading.Event, is_done: Callable[[], bool], each: float
 ) -> Iterator[Figures]:
     """The figures, again and again until the end."""
     last = time.monotonic()
@@ -86,7 +84,7 @@ def _looks(
 
 
 def _ending(
-    run: Run, seconds: float | None, from_first_commit: bool, until: Callable[[], object] | None
+    run: Live, seconds: float | None, from_first_commit: bool, until: Callable[[], object] | None
 ) -> Callable[[], bool]:
     """Whether it is time to stop."""
     begun = None if from_first_commit else time.monotonic()

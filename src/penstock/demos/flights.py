@@ -180,9 +180,7 @@ def prove(rows: pl.DataFrame, query: Callable[..., pl.DataFrame]) -> list[Proof]
             )
         )
         live = query(f"SELECT {', '.join(again.columns)} FROM {view}")
-        both = (
-            again.join(live.cast(again.schema), on=again.columns, how="inner") if live.height else again.clear()
-        )
+        both = again.join(live.cast(again.schema), on=again.columns, how="inner") if live.height else again.clear()
         found.append(Proof(view, max(again.height, live.height), both.height, late.height))
     return found
 

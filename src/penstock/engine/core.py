@@ -138,7 +138,7 @@ class Engine:
     def drop_stream(self, name: str) -> None:
         """Gives up a stream that no view and no flow reads, with all that is known of it."""
         self.store.forget_stream(name)
-        del self.streams[name]
+        self.streams.pop(name, None)
         self.trackers.pop(name, None)
         self._relower(self._lower_again())
 

@@ -209,11 +209,9 @@ class Run:
 
     def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
         """Delivers to another sink: what the outbox still holds of its view, or the rows of a flow from now on."""
-        lacking: set[str] = set()
         with self._mutex:
             if isinstance(what, Flow):
                 self.engine.add_flow(of, what)
-                lacking = self._lacking()
             elif of not in self.engine.views:
                 raise RunError(f"the view «{of}» rests", hint=f"ACTIVATE VIEW {of} first")
             try:
@@ -224,6 +222,7 @@ class Run:
                 if isinstance(what, Flow) and of not in self.delivery.targets:
                     self.engine.drop_flow(of)
                 raise
+            lacking = self._lacking()
         self._restart_all(lacking)
 
     def drop_sink(self, name: str) -> None:

@@ -49,7 +49,7 @@ class Stack:
     @cached_property
     def plan(self) -> Plan:
         """What all of them are stepped by."""
-        return self.plans[0] if len(self.plans) == 1 else StackPlan(self.plans[0].view)
+        return self.plans[0] if len(self.plans) == 1 else StackPlan(self.plans[0].view, closed=self.plans[0].closed)
 
     @property
     def remembers(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from penstock.app import App
@@ -19,7 +20,10 @@ from penstock.sql.show import show
 from penstock.testing import show as shown
 
 #: What a pane has besides the columns of its view.
-_PANE = (("diff", "int"), ("kind", "string"), ("timing", "string"), ("index", "bigint"), ("epoch", "bigint"))
+_PANE = (
+    ("diff", "int"), ("kind", "string"), ("timing", "string"), ("index", "bigint"), ("commit", "bigint"),
+    ("epoch", "bigint"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,18 @@ def answer(app: App, statement: sql.Statement) -> Answer:
 
 def subscription(app: App, statement: sql.Subscribe) -> Subscription:
     """What a SUBSCRIBE asks for, checked."""
+    return subscribed(app.views, statement, lambda name: pane_schema(app.views[name]))
+
+
+def subscribed(views: Collection[str], statement: sql.Subscribe, schema_of: Callable[[str], Schema]) -> Subscription:
+    """What a SUBSCRIBE asks for of views of which only the columns of panes are known."""
     source, name = statement.source, statement.view
-    if name.text not in app.views:
-        raise source.placed(unknown("view", name.text, app.views), name, {})
+    if name.text not in views:
+        raise source.placed(unknown("view", name.text, views), name, {})
     where = None
     if statement.where is not None:
         with source.at(statement.where):
-            where = bind(statement.where.text, pane_schema(app.views[name.text]))
+            where = bind(statement.where.text, schema_of(name.text))
         if where.type not in (None, "boolean"):
             raise source.error(f"«{where.text}» is {where.type}, and must be boolean", statement.where)
     return Subscription(name.text, where, statement.snapshot, statement.progress)
@@ -85,7 +94,11 @@ def table_schema(view: View) -> Schema:
 
 def pane_schema(view: View) -> Schema:
     """The columns of a view's panes with their types."""
-    own = table_schema(view).columns
+    return with_pane(table_schema(view).columns)
+
+
+def with_pane(own: tuple[tuple[str, str], ...]) -> Schema:
+    """The columns of a view's table, and what a pane has besides."""
     names = {name for name, _ in own}
     return Schema((*own, *((name, kind) for name, kind in _PANE if name not in names)))
 

@@ -36,6 +36,11 @@ def load(path: str | Path) -> App:
     return app
 
 
+def app_name(directory: Path) -> str:
+    """The name of an app that has no file: that of the folder in which its directory lies."""
+    return _name(directory.resolve().parent.name)
+
+
 def _name(stem: str) -> str:
     """A file's name as an app's.
 

@@ -1,0 +1,13 @@
+"""Changing and asking an app while it runs, from other processes of the same user.
+
+`Live` runs an app and carries out statements that come through its socket; a `Client` sends them. What asks about data
+needs no app: `ask` answers a SELECT from the store, and `Panes` follows the panes of a view.
+"""
+
+from penstock.control.client import Client, NoApp
+from penstock.control.live import Live
+from penstock.control.protocol import Refused, Reply
+from penstock.control.questions import ask, tables
+from penstock.control.subscribe import Panes, SubscriptionError
+
+__all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "tables"]

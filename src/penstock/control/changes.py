@@ -1,0 +1,63 @@
+"""From one app to another while it runs: what differs between two sets of definitions is done to the run."""
+
+from __future__ import annotations
+
+from penstock.app import App
+from penstock.engine.run import Run
+from penstock.errors import DefinitionError
+from penstock.model.change import Change, changes
+from penstock.model.view import View
+from penstock.sql import flows
+
+
+def copied(app: App) -> App:
+    """The same definitions, to be changed without the app knowing of it."""
+    other = App(app.name)
+    take(other, app)
+    return other
+
+
+def take(app: App, other: App) -> None:
+    """Makes an app what another one is."""
+    made = dict(flows(other))
+    app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
+    flows(app).clear()
+    flows(app).update(made)
+
+
+def carry_out(run: Run, old: App, new: App, statement: str) -> None:
+    """Does to a run what makes the new definitions of the old ones. What comes is remembered with its statement."""
+    for name in old.sinks.keys() - new.sinks.keys():
+        run.drop_sink(name)
+    for name in old.views.keys() - new.views.keys():
+        run.drop_view(name)
+    for name in old.streams.keys() - new.streams.keys():
+        run.drop_stream(name)
+    for name in flows(old).keys() - flows(new).keys():
+        run.store.forget_stream(name)
+        run.store.forgotten(name)
+    for name, stream in new.streams.items():
+        if name not in old.streams:
+            run.add_stream(name, stream, statement)
+    for name in flows(new).keys() - flows(old).keys():
+        run.store.note("stream", name, statement)
+    for name, view in new.views.items():
+        if name not in old.views or old.views[name] != view:
+            run.add_view(name, view, statement)
+    for name, (of, what, sink) in new.sinks.items():
+        if name not in old.sinks:
+            run.add_sink(name, of, what, sink, statement)
+
+
+def check_replaceable(name: str, old: View, new: View) -> tuple[Change, ...]:
+    """What differs between two definitions of a view; refuses what its state cannot live with."""
+    found = changes(old, new)
+    if old.fingerprint() == new.fingerprint():
+        return found
+    # A column that is left out could go, but the store keeps a table as it was made.
+    first = next(change for change in found if not change.allowed or change.what.startswith("aggregate "))
+    raise DefinitionError(
+        f"the view «{name}» cannot go on with its state: another {first.what.split()[0]}",
+        detail=f"{first.what} was {first.old} and would be {first.new}",
+        hint=f"DROP VIEW {name} and create it anew: it then begins with the next epoch; or give it another name",
+    )

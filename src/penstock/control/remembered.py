@@ -1,0 +1,66 @@
+"""What shells have created before, defined again at the start of an app, after what its own code defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.app import App
+from penstock.control.changes import copied, take
+from penstock.errors import PenstockError
+from penstock.sql import define, flows, parse_one
+from penstock.store.entry import Entry, Part
+
+Named = tuple[Part, str]
+
+
+@dataclass
+class Remembered:
+    """What became of the catalog. `own` is what the app's code defines; `lost` is what cannot be defined, and why."""
+
+    own: set[Named]
+    resting: set[str] = field(default_factory=set)
+    lost: dict[Named, PenstockError] = field(default_factory=dict)
+    taken: list[Named] = field(default_factory=list)  # a shell made it, and now the app's code defines it
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to tell the one who starts the app."""
+        told = [f"the {kind} «{name}» of a shell is the app's own from now on" for kind, name in self.taken]
+        for (kind, name), error in self.lost.items():
+            told.append(
+                f"the {kind} «{name}» of a shell is not there: {error.message.splitlines()[0]}; "
+                f"DROP {kind.upper()} {name} forgets it"
+            )
+        return told + [f"the view «{name}» rests: ACTIVATE VIEW {name}" for name in sorted(self.resting)]
+
+
+def named(app: App) -> set[Named]:
+    """All that an app has, by kind and name."""
+    found: set[Named] = {("stream", name) for name in (*app.streams, *flows(app))}
+    return found | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
+
+
+def restore(app: App, catalog: Iterable[Entry]) -> Remembered:
+    """Adds to an app what shells have created. What cannot be defined any more is left out, and told."""
+    found = Remembered(named(app))
+    for entry in catalog:
+        key: Named = (entry.kind, entry.name)
+        if entry.statement is not None:
+            if key in found.own:
+                found.taken.append(key)
+            else:
+                _define(app, entry, found)
+        if entry.kind == "view" and entry.rested is not None and entry.name in app.views:
+            found.resting.add(entry.name)
+    return found
+
+
+def _define(app: App, entry: Entry, found: Remembered) -> None:
+    trial = copied(app)
+    try:
+        define(trial, parse_one(entry.statement or "", "catalog"))
+    except PenstockError as error:
+        found.lost[entry.kind, entry.name] = error
+        return
+    take(app, trial)

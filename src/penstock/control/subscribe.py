@@ -1,0 +1,167 @@
+"""SUBSCRIBE: the panes of a view as they fire, read from the outbox of the store by their number.
+
+It needs the store only: it works from any process, and goes on when the app behind it is started again. A subscription
+that falls behind by more panes than the outbox keeps is ended with an error, since panes would be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from penstock.errors import PenstockError, RowError
+from penstock.kernel.expressions import dtype
+from penstock.model.expressions import evaluate
+from penstock.model.time import BEGINNING, END, instant
+from penstock.model.types import Schema
+from penstock.sinks.rows import decoded
+from penstock.sql.answers import subscribed, with_pane
+from penstock.sql.statements import Subscribe
+from penstock.sql.times import store_text
+from penstock.sql.values import stored
+from penstock.store import Reader
+from penstock.store.tables import quoted
+
+Row: TypeAlias = dict[str, object]
+Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
+
+#: So many panes are read at once.
+CHUNK: Final = 10_000
+_PANES: Final = """SELECT p.id, p.key, p.start, p."end", p."values", p.kind, p.timing, p."index", p.final, p."commit",
+    c.epoch FROM __panes p LEFT JOIN __commits c ON c.number = p."commit" WHERE p.id > ?1 AND p.view = ?2
+    ORDER BY p.id LIMIT ?3"""
+
+
+class SubscriptionError(PenstockError):
+    """A subscription cannot go on."""
+
+
+class Panes:
+    """What a SUBSCRIBE gets: rows of the view's columns, and of what tells one pane from another."""
+
+    def __init__(self, reader: Reader, statement: Subscribe) -> None:
+        self._reader = reader
+        known = {entry.name: entry for entry in reader.catalog() if entry.kind == "view"}
+        asked = subscribed(known, statement, lambda name: with_pane(known[name].columns))
+        self._entry, self._where = known[asked.view], asked.where
+        self._schema: Schema = with_pane(self._entry.columns)
+        if asked.where is not None and asked.where.outside is not None and statement.where is not None:
+            raise statement.source.error(
+                f"«{statement.where.text}» cannot be told of a pane: {asked.where.outside}", statement.where,
+                hint="leave it out, and choose among the rows",
+            )  # fmt: skip
+        self._progress = asked.progress
+        self.columns = (*self._schema.names, *(("watermark",) if asked.progress else ()))
+        self._snapshot: list[Row] = []
+        with reader.moment() as ask:
+            self._position, self._commit = _counted(ask)
+            if asked.snapshot:
+                self._snapshot = self._table(ask)
+
+    def follow(self, every: float = 0.1) -> Iterator[list[Row]]:
+        """The rows of now, and then those that come, some at a time; it never ends. No rows: nothing has come."""
+        yield self._snapshot
+        while True:
+            rows, more = self.take()
+            yield rows
+            if not more:
+                time.sleep(every)
+
+    def take(self) -> tuple[list[Row], bool]:
+        """The rows since the last time, and whether there are more already."""
+        with self._reader.moment() as ask:
+            self._check(ask)
+            panes = ask(_PANES, [self._position, self._entry.name, CHUNK])
+            newest, commit = _counted(ask)
+            more = panes.height == CHUNK
+            self._position = int(panes["id"][-1]) if more else newest
+            rows = [row for pane in panes.iter_rows(named=True) if (row := self._pane(pane)) is not None]
+            if self._progress and not more and commit > self._commit and not rows:
+                rows = [self._told(ask, commit)]
+            if not more:
+                self._commit = commit
+            return rows, more
+
+    def _check(self, ask: Ask) -> None:
+        """Refuses to go on where panes are missing, or where they are another view's."""
+        name = self._entry.name
+        if not ask("SELECT 1 FROM __catalog WHERE id = ?1", [self._entry.id]).height:
+            raise SubscriptionError(f"the view «{name}» was dropped", hint="SHOW VIEWS tells what there is")
+        for (trimmed,) in ask("SELECT value FROM __meta WHERE name = 'trimmed'", []).iter_rows():
+            if trimmed > self._position:
+                raise SubscriptionError(
+                    f"the subscription to «{name}» has fallen behind: the panes {self._position + 1} to {trimmed} of "
+                    "all views are gone from the outbox",
+                    hint="subscribe again WITH (SNAPSHOT)",
+                )
+
+    # rows
+
+    def _table(self, ask: Ask) -> list[Row]:
+        """The view's table, as rows that are there."""
+        found = ask(f"SELECT * FROM {quoted(self._entry.name)}", [])
+        more: Row = {"diff": 1, "kind": "insert", "timing": "snapshot", "index": None, "epoch": None}
+        return [
+            row
+            for values in found.iter_rows(named=True)
+            if (row := self._row({**more, "commit": self._commit, **values})) is not None
+        ]
+
+    def _pane(self, pane: dict[str, Any]) -> Row | None:
+        start, end = (None if bound in (BEGINNING, END) else bound for bound in (pane["start"], pane["end"]))
+        if self._schema.type_of("window_start") == "timestamp":
+            start, end = (None if bound is None else store_text(bound) for bound in (start, end))
+        return self._row(
+            {
+                "diff": 1 if pane["kind"] == "insert" else -1,
+                **{name: pane[name] for name in ("kind", "timing", "index", "commit", "epoch")},
+                **json.loads(pane["key"], parse_float=Decimal),
+                "window_start": start,
+                "window_end": end,
+                **json.loads(pane["values"], parse_float=Decimal),
+                "final": pane["final"],
+            }
+        )
+
+    def _row(self, given: Row) -> Row | None:
+        """A row as the store shows it, if the condition holds for it."""
+        values = {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
+        if self._where is not None and not self._holds(values):
+            return None
+        row = {name: stored(value) for name, value in values.items()}
+        return {**row, "watermark": None} if self._progress else row
+
+    def _holds(self, values: Row) -> bool:
+        assert self._where is not None
+        try:
+            return evaluate(self._where, {name: _of_model(value) for name, value in values.items()}) is True
+        except RowError:
+            return False  # no answer is no «yes», as with null
+
+    def _told(self, ask: Ask, commit: int) -> Row:
+        """How far commits and time are, where nothing fired."""
+        (mark,) = ask("SELECT max(watermark) FROM __views WHERE name = ?1", [self._entry.name]).row(0)
+        row: Row = {**dict.fromkeys(self.columns), "kind": "progress", "commit": commit}
+        return row | {"watermark": store_text(mark) if mark is not None and BEGINNING < mark < END else None}
+
+
+def _counted(ask: Ask) -> tuple[int, int]:
+    """The newest pane that was ever fired, and the last commit."""
+    (panes,) = ask("SELECT value FROM __meta WHERE name = 'panes'", []).row(0)
+    (commit,) = ask("SELECT coalesce(max(number), 0) FROM __commits", []).row(0)
+    return int(panes), int(commit)
+
+
+def _of_model(value: object) -> object:
+    """A value of Python as the model has it: instants in microseconds, dates in days."""
+    if isinstance(value, datetime):
+        return instant(value)
+    if isinstance(value, date):
+        return value.toordinal() - date(1970, 1, 1).toordinal()
+    return [_of_model(part) for part in value] if isinstance(value, list) else value
