@@ -130,8 +130,8 @@ _EXPLAINED: Final = (
         "restore it from a backup, or remove the directory and rewind the streams",
     ),
     (
-        ("UNIQUE constraint failed: __view_",),
-        "a window that is closed already in the store «{path}» was closed once more",
+        ("UNIQUE constraint failed: __view_", "CHECK constraint failed: final"),
+        "a window that is final in the store «{path}» was to change",
         "closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
     ),
     (("disk I/O error",), "the disk of the store «{path}» fails", "look at the system's log; restore from a backup"),

@@ -24,7 +24,7 @@ from penstock.store.reader import Reader, check_format
 from penstock.store.state import SqlState
 from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, create_ids, ids_table
 from penstock.store.views import drop, prepare
-from penstock.store.write import trim, write
+from penstock.store.write import closing_bounds, trim, write
 
 KEEP = Keep()
 
@@ -118,6 +118,9 @@ class SqliteStore(Reader, Store):
         with self._transaction() as connection:
             prepare(connection, views, statements or {})
             self._states |= {name: SqlState(Layout(name, p), connection, self._mutex) for name, p in views.items()}
+            for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
+                if name in views:
+                    self._states[name].closed = closed
 
     def drop(self, view: str) -> None:
         """Removes a view with its state."""
@@ -170,10 +173,12 @@ class SqliteStore(Reader, Store):
         """Writes a commit, whole or not at all; its number."""
         with self._transaction() as connection:
             stacked = (name for stack, _ in record.stacked for name in stack.names)
-            names = {*record.changes, *stacked, *record.expire}
-            number = write(connection, record, {name: self.state(name) for name in names})
+            states = {name: self.state(name) for name in {*record.changes, *stacked, *record.expire}}
+            number = write(connection, record, states)
             trim(connection, record, number, self.keep)
-            return number
+        for name, bound in closing_bounds(record, states).items():
+            states[name].closed = bound
+        return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""

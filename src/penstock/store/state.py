@@ -20,6 +20,7 @@ from penstock.store.present import shown
 from penstock.store.tables import Layout, marks, quoted, select
 
 _PLACE = (END, START, "__key")
+_AT = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
 
 
 class SqlState:
@@ -27,6 +28,8 @@ class SqlState:
 
     def __init__(self, layout: Layout, connection: Connection, mutex: RLock) -> None:
         self.layout, self.plan = layout, layout.plan
+        #: All windows that end up to here are final.
+        self.closed = -FOREVER
         self._connection, self._mutex = connection, mutex
         columns = select(list(layout.stored.values()))
         self._open = f"SELECT {columns} FROM {layout.table} WHERE final = 0"
@@ -69,19 +72,20 @@ class SqlState:
         waking = f"{self._by_due} AND __due <= {time.now}"
         if not self.plan.view.windows.ends_in_event_time:
             return self._rows(waking)
+        beyond = f"{self._open} AND __end > {self.closed}"
         closed = max(time.after - self.plan.view.lateness, -FOREVER)
         furthest = max([time.after, *map(time.reached, percents(self.plan.view.firing))])
         passed = max(time.before, closed)
         place = f"(__end <= {closed} OR (__end > {passed} AND __end <= {furthest}))"
         return self._rows(
-            f"{self._open} AND __end <= {closed} "
+            f"{beyond} AND __end <= {closed} "
             f"UNION ALL {self._open} AND __end > {passed} AND __end <= {furthest} "
             f"UNION ALL {waking} AND NOT {place}"
         )
 
     def open_rows(self, limit: int) -> pl.DataFrame | None:
         """All open windows; None if there are more than so many."""
-        rows = self._rows(f"{self._open} LIMIT {limit + 1}")
+        rows = self._rows(f"{self._open} AND __end > {self.closed} LIMIT {limit + 1}")
         return rows if rows.height <= limit else None
 
     def table(self) -> pl.DataFrame:
@@ -113,8 +117,8 @@ class SqlState:
 
     def apply(self, change: Change) -> None:
         """Replaces what a commit has changed."""
-        where = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
-        self._connection.each(f"DELETE FROM {self.layout.table} WHERE {where}", self._gone(change))
+        if not self.layout.in_place:
+            self._connection.each(f"DELETE FROM {self.layout.table} WHERE {_AT}", self._gone(change))
         put(self._connection, self.layout, change.live, final=False)
         put(self._connection, self.layout, change.closed, final=True)
         if self.plan.merging:
@@ -151,7 +155,6 @@ def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool
 
 def apply_stack(connection: Connection, stack: Stack, layouts: Sequence[Layout], change: Change) -> None:
     """Replaces what a commit has changed in views that took their steps together."""
-    where = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
     for frame, final in ((change.live, False), (change.closed, True)):
         if not frame.height:
             continue
@@ -161,8 +164,6 @@ def apply_stack(connection: Connection, stack: Stack, layouts: Sequence[Layout],
         parts = rows.partition_by(VIEW, as_dict=True, include_key=False, maintain_order=True)
         for (number,), part in parts.items():
             layout = layouts[number]
-            if final:
-                connection.each(f"DELETE FROM {layout.table} WHERE {where}", part.select(_PLACE))
             own = dict(zip(layouts[0].columns, layout.columns, strict=True))
             connection.each(_insertion(layout, [own.get(name, name) for name in names], values, final), part)
 
@@ -199,12 +200,15 @@ def _insertion(layout: Layout, names: Sequence[str], values: Sequence[str], fina
     """The statement that writes such rows; open windows that are there already are overwritten."""
     names = list(names[: len(values)])
     sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
-    if final:
+    if final and not layout.in_place:
         return sql
     # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
     kept = {"final", *_PLACE, *layout.plan.keys}
-    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept)
-    return f"{sql} ON CONFLICT DO UPDATE SET {updates}"
+    updates = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept]
+    if layout.in_place:
+        updates.append("final = excluded.final + 2 * final")  # what is final stays so: the table refuses 2 and 3
+        updates += ["__due = NULL"] if final else []
+    return f"{sql} ON CONFLICT DO UPDATE SET {', '.join(updates)}"
 
 
 def _due(plan: Plan) -> pl.Expr:

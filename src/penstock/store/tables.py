@@ -20,13 +20,13 @@ from penstock.model.windows import Counted, Global
 from penstock.store.encode import sql_type
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 APPLICATION: Final = 0x50454E53  # «PENS»
 
 OWN_TABLES: Final = (
     "CREATE TABLE __meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE __views (name TEXT PRIMARY KEY COLLATE NOCASE, fingerprint TEXT NOT NULL, definition TEXT NOT NULL,
-       firing TEXT NOT NULL, columns TEXT NOT NULL, watermark INTEGER) WITHOUT ROWID""",
+       firing TEXT NOT NULL, columns TEXT NOT NULL, watermark INTEGER, closed INTEGER) WITHOUT ROWID""",
     """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, query TEXT, epoch INTEGER, offsets TEXT,
        now INTEGER NOT NULL, panes INTEGER NOT NULL, timings TEXT NOT NULL)""",
     """CREATE TABLE __progress (query TEXT PRIMARY KEY, "commit" INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -75,6 +75,11 @@ class Layout:
     @property
     def table(self) -> str:
         return quoted(f"__view_{self.name}")
+
+    @property
+    def in_place(self) -> bool:
+        """Whether windows close by the watermark alone, and stay where they are in the table."""
+        return not self.plan.merging and not isinstance(self.plan.view.windows, Counted)
 
     @property
     def ghosts(self) -> str:
@@ -149,11 +154,13 @@ class Layout:
     def create_table(self) -> list[str]:
         """The table and what people read of it.
 
-        Open windows come first, by their end: those that the watermark passes lie together, as do old final ones.
+        Windows lie by their end: those that the watermark passes lie together, behind all final ones. Where others
+        are final before them, the open ones come first.
         """
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+        order = "__end, __start, __key" if self.in_place else "final, __end, __start, __key"
         made = [
-            f"CREATE TABLE {self.table} ({columns}, PRIMARY KEY (final, __end, __start, __key)) WITHOUT ROWID",
+            f"CREATE TABLE {self.table} ({columns}, PRIMARY KEY ({order}), CHECK (final IN (0, 1))) WITHOUT ROWID",
             f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL",
         ]
         if self.plan.merging:

@@ -75,7 +75,7 @@ def _create(connection: Connection, layout: Layout) -> None:
         )
     connection.script(layout.create())
     connection.run(
-        "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL)",
+        "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL)",
         [name, view.fingerprint(), repr(view), layout.firing, layout.signature],
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.reduce import closing_bound
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as END_OF_TIME
 from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, Keep, StoreError
@@ -17,7 +18,7 @@ from penstock.store.present import json_of
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, marks, select
 
-_TIMES = {"view": pl.String(), "watermark": pl.Int64()}
+_TIMES = {"view": pl.String(), "watermark": pl.Int64(), "closed": pl.Int64()}
 
 
 #: Old commits are forgotten once in so many.
@@ -37,7 +38,7 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     panes = _deliver(connection, record, states, number)
     _refuse(connection, record, number)
     _remember_ids(connection, record)
-    _advance(connection, record, number)
+    _advance(connection, record, states, number)
     connection.run(
         f"INSERT INTO __commits VALUES ({marks(8)})",
         [number, record.kind, record.query, record.epoch, record.offsets, record.now, panes, record.timings],
@@ -53,6 +54,16 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
     if any(frame.height for frame in record.refused.values()):
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
+
+
+def closing_bounds(record: Commit, states: Mapping[str, SqlState]) -> dict[str, Instant]:
+    """Up to where the windows of each view that took its step are final after a commit."""
+    found = {}
+    for view, time in record.view_times.items():
+        bound = closing_bound(states[view].plan, time) if view in states else None
+        if bound is not None:
+            found[view] = bound
+    return found
 
 
 def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
@@ -148,11 +159,13 @@ def _remember_ids(connection: Connection, record: Commit) -> None:
         connection.run(f"DELETE FROM {ids_table(stream)} WHERE at < ?1", [before])
 
 
-def _advance(connection: Connection, record: Commit, number: int) -> None:
+def _advance(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> None:
     if record.kind == "epoch":
         _progress(connection, record, number)
-    times = pl.DataFrame(list(record.view_times.items()), schema=_TIMES, orient="row")
-    connection.each("UPDATE __views SET watermark = ?2 WHERE name = ?1", times)
+    closed = closing_bounds(record, states)
+    rows = [(view, time, closed.get(view)) for view, time in record.view_times.items()]
+    times = pl.DataFrame(rows, schema=_TIMES, orient="row")
+    connection.each("UPDATE __views SET watermark = ?2, closed = coalesce(?3, closed) WHERE name = ?1", times)
     for stream, snapshot in record.trackers.items():
         connection.run("INSERT OR REPLACE INTO __trackers VALUES (?1, ?2)", [stream, json.dumps(snapshot)])
     for name, count in record.counters.items():
