@@ -3,17 +3,21 @@
     python bench/engine.py [--quick]
 
 Hand-written means: update mode, RocksDB state, committed to the same SQLite by an upsert. Both warm up first; then they
-take turns. The batch aggregation is the limit that Spark itself sets.
+take turns. The batch aggregation is the limit that Spark itself sets. Further tables: many views, many keys, and where
+an epoch's time goes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import adbc_driver_sqlite.dbapi as adbc
@@ -28,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report
 from penstock.app import App
+from penstock.engine.run import Run
 from penstock.engine.session import spark_session
 
 QUICK = "--quick" in sys.argv
@@ -135,7 +140,33 @@ def run_native(spark: SparkSession, job: Job, folder: Path, per_epoch: int) -> t
         return seconds, counted
 
 
-def run_engine(spark: SparkSession, make: Callable[[], App], log: list[dict] | None = None) -> tuple[float, int]:
+@dataclass
+class Epochs:
+    """What the epochs of a run took, in seconds: as a whole, and in parts."""
+
+    whole: list[float] = field(default_factory=list)
+    parts: list[dict[str, float]] = field(default_factory=list)
+
+    def take(self, run: Run) -> None:
+        """Reads what Spark tells of a run's only query, and what the commits remember."""
+        told = {p["batchId"]: p["durationMs"] for p in run.progress("events") if p["durationMs"].get("addBatch")}
+        commits = run.store.query("SELECT epoch, timings FROM __commits WHERE kind = 'epoch' ORDER BY epoch")
+        for epoch, timings in commits.iter_rows():
+            if epoch in told:
+                whole, ours = told[epoch]["triggerExecution"] / 1000, told[epoch]["addBatch"] / 1000
+                noted = json.loads(timings)
+                self.whole.append(whole)
+                self.parts.append(
+                    {
+                        "Spark's own: offsets, plan, log": whole - ours,
+                        "tasks: read, parse, reduce": noted["reduce"],
+                        "merge and triggers": noted["merge"],
+                        "write: state, panes, progress": ours - noted["reduce"] - noted["merge"],
+                    }
+                )
+
+
+def run_engine(spark: SparkSession, make: Callable[[], App], epochs: Epochs | None = None) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as work:
         begun = time.perf_counter()
         run = make().run(Path(work) / "state", spark=spark, tick=3600.0).start()
@@ -143,9 +174,8 @@ def run_engine(spark: SparkSession, make: Callable[[], App], log: list[dict] | N
         seconds = time.perf_counter() - begun
         view = min(run.engine.views)
         counted = run.store.query(f"SELECT sum(n) FROM {view}").item()
-        if log is not None:
-            timings = run.store.query("SELECT timings FROM __commits WHERE kind = 'epoch'").to_series()
-            log += [json.loads(text) for text in timings]
+        if epochs is not None:
+            epochs.take(run)
         run.stop()
         return seconds, counted
 
@@ -189,10 +219,11 @@ def side_by_side(report: Report, spark: SparkSession, root: Path) -> None:
 
 
 def many_views(report: Report, spark: SparkSession, root: Path) -> None:
+    """Keys, filters and windows differ from view to view."""
     lines = []
     first = 0.0
-    for count in (1, 10, 100):
-        log: list[dict] = []
+    for count in (1, 10, 100, 1000):
+        epochs = Epochs()
 
         def make(count: int = count) -> App:
             app = App("bench")
@@ -209,13 +240,74 @@ def many_views(report: Report, spark: SparkSession, root: Path) -> None:
                 app.view(f"v{number:03}", grouped.agg(n=ps.count()))
             return app
 
-        run_engine(spark, make, log)
-        epochs = sorted(sum(v for k, v in epoch.items() if k != "rows") for epoch in log[2:])
-        middle = epochs[len(epochs) // 2]
+        run_engine(spark, make, epochs)
+        middle = statistics.median(epochs.whole[2:])
         first = first or middle
-        lines.append([str(count), f"{middle:.2f} s", f"{middle / first:.1f}×"])
-    head = ["views", "an epoch, without Spark's own log and the write to the store", "of one"]
-    report.table(f"Different views on one stream, epochs of {PER_FILE:,}", head, lines)
+        lines.append([f"{count:,}", f"{middle:.2f} s", f"{middle / first:.1f}×"])
+    report.table(f"Different views on one stream, whole epochs of {PER_FILE:,}", ["views", "an epoch", "of one"], lines)
+
+
+def many_keys(report: Report, spark: SparkSession, root: Path) -> None:
+    """First every key comes once; then epochs of events on random keys are measured."""
+    lines = []
+    for count in (1_000, 100_000) if QUICK else (1_000, 100_000, 1_000_000, 10_000_000):
+        folder = root / f"keys-{count}"
+        folder.mkdir()
+        fills = write_filled(folder, count)
+        cells = []
+        for window in (ps.fixed("1 hour"), ps.global_window()):
+
+            def make(window: object = window, folder: Path = folder) -> App:
+                app = App("bench")
+                stream = app.stream(
+                    "events", ps.files(folder, format="parquet", files_per_epoch=1), schema=KEYS, event_time="at",
+                    watermark=ps.bounded("5 seconds", idle=None), max_ahead=None,
+                )  # fmt: skip
+                grouped = stream.group_by("key").window(window).agg(n=ps.count(), s=ps.sum("v"))
+                app.view("result", grouped.trigger(ps.never()))
+                return app
+
+            epochs = Epochs()
+            run_engine(spark, make, epochs)
+            cells.append(f"{PER_FILE / statistics.median(epochs.whole[fills + 1 :]) / 1000:,.0f} k/s")
+        shutil.rmtree(folder)
+        lines.append([f"{count:,}", *cells])
+    head = ["keys", "in windows of an hour", "global"]
+    report.table(f"Events a second by keys in the state, epochs of {PER_FILE:,} events on random keys", head, lines)
+
+
+def write_filled(folder: Path, count: int) -> int:
+    """Files in which every key comes once, and five with random keys; how many of the first kind there are."""
+    chance = np.random.default_rng(2)
+    fills = max(1, count // 1_250_000)
+    chunks = [*np.array_split(chance.permutation(count), fills)]
+    chunks += [chance.integers(0, count, PER_FILE) for _ in range(6)]
+    for number, key in enumerate(chunks):
+        at = START + number * 1_000_000 + np.arange(len(key)) % 1_000_000
+        table = {"at": pa.array(at, pa.timestamp("us", tz="UTC")), "key": key, "v": chance.integers(0, 1000, len(key))}
+        pq.write_table(pa.table(table), folder / f"{number:04}.parquet")
+        os.utime(folder / f"{number:04}.parquet", (number, number))  # Spark reads the oldest first
+    return fills
+
+
+def where_time_goes(report: Report, spark: SparkSession, root: Path) -> None:
+    jobs = {
+        "100 k keys": lambda: Job("parquet", KEYS, "key", None, "v").app(root / "keys", 1),
+        "100 k keys, 5 files": lambda: Job("parquet", KEYS, "key", None, "v").app(root / "keys", 5),
+        "Yahoo, JSON": lambda: Job("json", ADS, "substr(ad_id, 1, 3)", "event_type = 'view'", None).app(
+            root / "ads-json", 1
+        ),
+    }
+    columns: dict[str, dict[str, float]] = {}
+    for name, make in jobs.items():
+        epochs = Epochs()
+        run_engine(spark, make, epochs)
+        later = epochs.parts[1:] or epochs.parts
+        columns[name] = {part: statistics.median(p[part] for p in later) for part in later[0]}
+    parts = list(next(iter(columns.values())))
+    lines = [[part, *(f"{columns[name][part] * 1000:,.0f} ms" for name in jobs)] for part in parts]
+    lines.append(["together", *(f"{sum(columns[name].values()) * 1000:,.0f} ms" for name in jobs)])
+    report.table("Where an epoch's time goes (medians)", ["part", *jobs], lines)
 
 
 def main() -> None:
@@ -231,6 +323,8 @@ def main() -> None:
         report = Report("engine", "python bench/engine.py")
         side_by_side(report, spark, root)
         many_views(report, spark, root)
+        many_keys(report, spark, root)
+        where_time_goes(report, spark, root)
         report.write()
     finally:
         shutil.rmtree(root)

@@ -166,7 +166,8 @@ def test_a_view_that_comes_later_steps_with_the_others_once_its_time_is_theirs(t
     engine.keep({"new": new})
     feed(1, [4, 5])
     done = feed(2, [6, 9])
-    assert done.stacked == [] and set(done.changes) == {"old", "new"}, "they joined at other times"
+    assert done.stacked == [], "they joined at other times"
+    assert set(done.changes) == {"old", "new"}
     store.close()
     store = SqliteStore.open(tmp_path)
     store.lock()

@@ -341,6 +341,10 @@ class Run:
             if error is not None and name not in self._restarting and self._queries.get(name) is query:
                 raise RunError(f"the stream «{name}» has failed", detail=str(error)[:2000])
 
+    def progress(self, name: str) -> list[dict[str, Any]]:
+        """What Spark tells of a stream's last epochs: rows, offsets, and how long its parts took."""
+        return [json.loads(told.json) for told in self._queries[name].recentProgress]
+
     def is_caught_up(self, name: str) -> bool:
         """Whether a stream's query has read all that its log has.
 
