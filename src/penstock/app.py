@@ -36,6 +36,7 @@ class App:
             raise DefinitionError(f"«{name}» cannot be an app's name", hint="use letters, digits and underscores")
         self.name = name
         self.streams: dict[str, Stream] = {}
+        self.flows: dict[str, Flow] = {}  # streams made from others that have a name, as SQL gives them
         self.views: dict[str, View] = {}
         self.sinks: dict[str, tuple[str, View | Flow, Sink]] = {}
 

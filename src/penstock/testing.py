@@ -364,11 +364,11 @@ def _value(value: object, kind: str, column: str) -> object:
     if kind == "date" and isinstance(value, (str, date)):
         day = date.fromisoformat(value) if isinstance(value, str) else value
         return (day - date(1970, 1, 1)).days
-    if kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if kind in ("float", "double") and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    expected: dict[str, type] = {"string": str, "boolean": bool, "binary": bytes}
     fits = {
-        "tinyint": int, "smallint": int, "int": int, "bigint": int, **expected,
+        "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float, "string": str,
+        "boolean": bool, "binary": bytes,
     }.get(kind)  # fmt: skip
     if fits is not None and (not isinstance(value, fits) or (fits is int and isinstance(value, bool))):
         raise DefinitionError(f"{value!r} is no {kind}, which the column «{column}» is")

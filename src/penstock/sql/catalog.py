@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from penstock.app import App
 from penstock.errors import unknown
@@ -30,12 +29,10 @@ from penstock.sql.sinks import sink_of
 from penstock.sql.streams import stream_of
 from penstock.sql.views import view_of
 
-_MADE: WeakKeyDictionary[App, dict[str, Flow]] = WeakKeyDictionary()
-
 
 def flows(app: App) -> dict[str, Flow]:
     """The streams of an app that were made from others, by name."""
-    return _MADE.setdefault(app, {})
+    return app.flows
 
 
 def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> None:

@@ -16,7 +16,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.model.expressions.dialect import SparkExpressions
-from penstock.model.expressions.parse import _join_doubled_quotes
+from penstock.model.expressions.parse import join_doubled_quotes
 
 
 class Penstock(SparkExpressions):
@@ -38,7 +38,7 @@ class Unreadable(Exception):
 def tokenize(text: str) -> list[Token]:
     """The tokens of a text; `Unreadable.at` is the place of what is left open."""
     try:
-        return _join_doubled_quotes(Penstock().tokenize(text), text)
+        return join_doubled_quotes(Penstock().tokenize(text), text)
     except TokenError as error:
         said = re.search(r":(\d+)$", str(error.__cause__ or ""))
         raise Unreadable(int(said[1]) if said else len(text), "a quote, a backtick or a comment is left open") from None

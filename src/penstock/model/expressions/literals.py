@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from penstock.errors import DefinitionError
 from penstock.model.expressions.coerce import decimal
@@ -21,7 +21,10 @@ def text(value: str) -> Literal:
 
 def number(digits: str) -> Literal:
     """A number without a suffix: int, bigint, decimal or double by its form. 1L and 1.5D are read as casts."""
-    value = Decimal(digits)
+    try:
+        value = Decimal(digits)
+    except InvalidOperation:
+        raise DefinitionError(f"{digits} is no number") from None
     if "e" in digits or "E" in digits:
         if math.isinf(rounded := float(value)):
             raise DefinitionError(f"{digits} is no double")

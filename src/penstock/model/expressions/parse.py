@@ -84,7 +84,7 @@ def canonical(tree: exp.Expr) -> str:
 def _read(text: str) -> exp.Expr:
     dialect = SparkExpressions()
     try:
-        trees = dialect.parser().parse(_join_doubled_quotes(dialect.tokenize(text), text), text)
+        trees = dialect.parser().parse(join_doubled_quotes(dialect.tokenize(text), text), text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         at = len(first.get("start_context") or "") if first.get("highlight") else len(text)
@@ -102,7 +102,7 @@ def _read(text: str) -> exp.Expr:
     return found[0]
 
 
-def _join_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
+def join_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
     """'it''s' is one literal in Spark 4, where SQLGlot reads two: a doubled quote stands for itself."""
     joined: list[Token] = []
     for token in tokens:
