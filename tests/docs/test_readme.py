@@ -8,6 +8,9 @@ import io
 import re
 from pathlib import Path
 
+from penstock.app import App
+from penstock.sql import define, parse
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -27,6 +30,20 @@ def test_the_other_programs_run_after_it():
     with contextlib.redirect_stdout(io.StringIO()):
         for program in PROGRAMS:
             exec(program, scope)
+
+
+def test_its_sql_is_the_same_app_as_its_python():
+    scope: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for program in PROGRAMS:
+            exec(program, scope)
+    (text,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+    app = App("shop")
+    for statement in parse(text):
+        define(app, statement)
+    written = scope["app"]
+    assert isinstance(written, App)
+    assert (app.streams, app.views) == (written.streams, written.views)
 
 
 def test_its_links_lead_somewhere():
