@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import polars as pl
 import pytest
 
@@ -44,5 +46,25 @@ def test_a_view_that_needs_no_column_counts_all_rows(format, tmp_path, spark):
     try:
         run.catch_up()
         assert run.store.query("SELECT n FROM total").rows() == [(3,)]
+    finally:
+        run.stop()
+
+
+def test_json_is_read_by_the_tasks_whatever_files_are_called_and_however_they_are_packed(tmp_path, spark):
+    folder = tmp_path / "ein & aus, 100 % größer"
+    folder.mkdir()
+    line = '{"page": "/a", "ms": 1}\n'
+    (folder / "mit Leerzeichen #1.json").write_text(line + '\r\n\n{"page": "/b", "ms": "x"}\n' + line.strip())
+    (folder / "packed.json.gz").write_bytes(gzip.compress(line.encode()))
+    (folder / "long.json").write_text('{"page": "' + "a" * 5_000_000 + '", "ms": 5}\n')
+    (folder / "empty.json").write_text("")
+    app = App("files")
+    stream = app.stream("visits", ps.files(folder), schema="page string, ms bigint")
+    app.view("by_page", stream.group_by(page="left(page, 2)").agg(n=ps.count(), ms=ps.sum("ms")))
+    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    try:
+        run.catch_up()
+        assert sorted(run.store.query("SELECT page, n, ms FROM by_page").rows()) == [("/a", 3, 3), ("aa", 1, 5)]
+        assert run.store.query("SELECT row FROM __refused").rows() == [('{"page": "/b", "ms": "x"}',)]
     finally:
         run.stop()

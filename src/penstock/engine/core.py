@@ -334,7 +334,6 @@ class Engine:
                 if rows.live.height > OPEN_ROWS:
                     self._open[stack] = None
 
-
     def _expiring(self) -> dict[str, Instant]:
         """Where finished windows have had their time: before which end. Not a few at each commit, but now and then."""
         found: dict[str, Instant] = {}

@@ -67,9 +67,9 @@ class Job:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = Task(self, task_number())
-        for batch in batches:
-            if batch.num_rows:
-                task.take(batch)
+        for frame in task.frames(batches):
+            if frame.height:
+                task.take(frame)
         yield from as_batches(task.records())
 
 
@@ -85,8 +85,8 @@ class IdJob:
         task = Task(self.job, task_number())
         identity = compiled(stream.id, stream.schema)
         frames = []
-        for batch in batches:
-            rows = task.timely(task.rows_of(batch))
+        for frame in task.frames(batches):
+            rows = task.timely(task.rows_of(frame))
             rows = admit(stream, rows, self.job.now).rows.with_columns(identity.value.alias("__id"))
             if identity.error is not None:
                 rows = rows.filter(identity.error.is_null())
@@ -104,8 +104,8 @@ class Decoding:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = Task(self.job, task_number())
-        for batch in batches:
-            rows = task.placed(batch)
+        for frame in task.frames(batches):
+            rows = task.placed(frame)
             lacking = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON) if name not in rows.columns]
             rows = rows.with_columns(lacking).select(*self.columns, MALFORMED, REASON, *PLACE)
             table = rows.to_arrow()
@@ -124,7 +124,8 @@ class Admitting:
         for batch in batches:
             if batch.num_rows:
                 index = pa.array(range(batch.num_rows), pa.int64())
-                accepted = task.accepted(batch.append_column("__index", index)).rows.sort("__index")
+                (frame,) = task.frames([batch.append_column("__index", index)])
+                accepted = task.accepted(frame).rows.sort("__index")
                 taken = batch.select(self.columns).take(pa.array(accepted["__index"].to_list(), pa.int64()))
                 for name in PLACE:
                     taken = taken.append_column(name, accepted[name].to_arrow())

@@ -50,23 +50,25 @@ class Task:
         self.observed = Observation()
         self.rows = 0
 
-    def rows_of(self, batch: pa.RecordBatch) -> pl.DataFrame:
-        """The stream's rows in a batch, with their places; malformed ones are refused."""
-        return self._without_malformed(self.placed(batch))
+    def frames(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """The rows of the log, as its own code decodes them."""
+        log, schema = self.job.stream.log, self.job.source.schema.pick(self.job.columns)
+        for batch in batches:
+            frame = pl.from_arrow(pa.Table.from_batches([batch]))
+            assert isinstance(frame, pl.DataFrame)
+            if not frame.height or not isinstance(log, Log) or self.job.decoded:
+                yield frame
+            else:
+                yield from log.frames(frame, schema)
 
-    def placed(self, batch: pa.RecordBatch) -> pl.DataFrame:
-        """The rows of a batch as they are in the log, with their places."""
-        frame = pl.from_arrow(pa.Table.from_batches([batch]))
-        assert isinstance(frame, pl.DataFrame)
-        log = self.job.stream.log
-        if isinstance(log, Log) and not self.job.decoded:
-            frame = log.decode(frame, self.job.source.schema.pick(self.job.columns))
-        return self._placed(frame)
+    def rows_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The stream's rows, with their places; malformed ones are refused."""
+        return self._without_malformed(self.placed(frame))
 
-    def accepted(self, batch: pa.RecordBatch) -> Admitted:
+    def accepted(self, frame: pl.DataFrame) -> Admitted:
         """The rows that the stream accepts; the others are refused."""
         job = self.job
-        rows = self.timely(self.rows_of(batch))
+        rows = self.timely(self.rows_of(frame))
         admitted = admit(job.stream, rows, job.now, job.newest)
         if job.place is None:
             self.observed = self.observed.merge(admitted.observed)
@@ -83,9 +85,9 @@ class Task:
         mark = [stream.watermark.mark] if isinstance(stream.watermark, Punctuated) else []
         return self._without_failed(rows, None, [*mark, *([stream.event_time] if stream.event_time else [])])
 
-    def take(self, batch: pa.RecordBatch) -> None:
+    def take(self, frame: pl.DataFrame) -> None:
         job = self.job
-        admitted = self.accepted(batch)
+        admitted = self.accepted(frame)
         if job.sampled and self.sample is None:
             self.sample = admitted.rows.head(SAMPLE)
         for number, output in enumerate(job.outputs):
@@ -142,7 +144,7 @@ class Task:
             self.refused["dead"].append(refusals(self.job.name, view, self._with_json(told)))
         return rows.join(mine, on=NUMBER, how="anti")
 
-    def _placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with a position; where the log has none, it is made of epoch, task and row."""
         missing = [
             pl.lit(None, dtype(kind)).alias(name) for name, kind in self.job.stream.schema if name not in rows.columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -51,12 +51,16 @@ class Log(ABC):
         """The log as a stream of these columns of the schema, and `MALFORMED` where rows can be malformed."""
 
     def decodes(self, schema: Schema) -> bool:
-        """Whether rows that were read with these columns must go through `decode`."""
+        """Whether rows that were read with these columns must go through `frames`."""
         return type(self).decode is not Log.decode
 
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         """What a task does first with the rows that `read` gave, for these columns: nothing, for most logs."""
         return rows
+
+    def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
+        """The same where one row may stand for many, as a file's name does for its lines."""
+        yield self.decode(rows, schema)
 
     def check(self, schema: Schema) -> None:
         """Refuses a schema whose columns the log cannot give."""

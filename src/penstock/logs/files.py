@@ -6,7 +6,7 @@ ps.files('events', format='csv', header=True)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError, unknown
 from penstock.logs.base import MALFORMED, Log
-from penstock.logs.json_lines import decoded, reads
+from penstock.logs.json_lines import read_file, reads
 from penstock.model.types import Schema
 
 if TYPE_CHECKING:
@@ -23,11 +23,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 FORMATS = ("json", "csv", "parquet")
+#: The column with the names of files that the tasks read themselves.
+PATH = "__path"
+_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
 @dataclass(frozen=True, repr=False)
 class Files(Log):
-    """A directory of files. A file must appear whole: write it elsewhere and move it in."""
+    """A directory of files. A file must appear whole: write it elsewhere and move it in.
+
+    Its name must not hold «*», «?», «[» or «{»: Spark takes such a name for a pattern, and reads neighbours twice.
+    """
 
     path: str
     format: str = "json"
@@ -36,8 +42,13 @@ class Files(Log):
     files_per_epoch: int | None = None
 
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
+        from pyspark.sql import functions as f
+
         if "://" not in self.path and not Path(self.path).is_dir():
             raise DefinitionError(f"there is no directory «{self.path}»", hint="create it, or give another path")
+        if self.decodes(schema.pick(columns)):
+            found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.path)
+            return found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
         parsed = self.format != "parquet"
         # The columns of CSV have no names, only places: all are read, and then those that are needed.
         there = schema.names if self.format == "csv" else columns
@@ -54,11 +65,15 @@ class Files(Log):
         return reader if self.files_per_epoch is None else reader.option("maxFilesPerTrigger", self.files_per_epoch)
 
     def decodes(self, schema: Schema) -> bool:
-        """Lines of JSON are parsed in the tasks, where all columns are of plain types: that is faster than Spark."""
-        return self.format == "json" and reads(schema)
+        """Local JSON is read and parsed in the tasks, where all columns are of plain types: Spark is slower at it."""
+        return self.format == "json" and "://" not in self.path and reads(schema)
 
-    def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-        return decoded(rows["value"], schema) if "value" in rows.columns and self.decodes(schema) else rows
+    def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
+        if PATH not in rows.columns:
+            yield rows
+            return
+        for path in rows[PATH]:
+            yield from read_file(path.removeprefix("file:"), schema)
 
     def __repr__(self) -> str:
         said = [repr(self.path), f"format={self.format!r}"]

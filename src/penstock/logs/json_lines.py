@@ -7,14 +7,17 @@ one. A line that does not fit is malformed as a whole.
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.errors import RowError
 from penstock.logs.base import MALFORMED
@@ -24,6 +27,8 @@ from penstock.model.types import Schema
 if TYPE_CHECKING:
     import duckdb
 
+#: How many threads a task parses with, and how many bytes of a file it takes at a time.
+_THREADS, _BLOCK = 4, 24 << 20
 #: The types that are read here, as DuckDB, Polars and its physical form name them.
 TYPES: Final[Mapping[str, tuple[str, pl.DataType]]] = {
     "string": ("VARCHAR", pl.String()),
@@ -66,51 +71,55 @@ def reads(schema: Schema) -> bool:
 
 def decoded(lines: pl.Series, schema: Schema) -> pl.DataFrame:
     """The columns of the schema, and `MALFORMED`: the text of lines that do not fit. Blank lines are left out."""
-    lines = lines.alias("__line")
-    found = _parsed(lines.to_frame(), schema)
-    blank = found["__odd"] & (lines.str.strip_chars() == "")
-    if blank.any():
-        found, lines = found.filter(~blank), lines.filter(~blank)
-    if not found["__odd"].any():
-        return found.drop("__odd").with_columns(pl.lit(None, pl.String).alias(MALFORMED))
-    return _mended(found, lines, schema)
-
-
-def _parsed(batch: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """The columns, and which lines are odd: to be looked at one by one."""
+    batches = lines.alias("__line").to_frame().to_arrow().to_batches(max_chunksize=max(1, -(-len(lines) // _THREADS)))
     connection = _connection()
-    connection.register("batch", batch.to_arrow())
+    connection.register("lines", pa.Table.from_batches(batches, pa.schema([("__line", pa.large_string())])))
     try:
-        import duckdb
-
-        try:
-            found = connection.sql(_query(schema, checked=False)).to_arrow_table()
-        except duckdb.InvalidInputException:  # a line that is no JSON: it costs a second look at each
-            found = connection.sql(_query(schema, checked=True)).to_arrow_table()
+        return _mended(connection.sql(_query(schema)).to_arrow_table(), schema)
     finally:
-        connection.unregister("batch")
-    frame = pl.from_arrow(found)
-    assert isinstance(frame, pl.DataFrame)
-    return frame.cast({name: TYPES[kind][1] for name, kind in schema})
+        connection.unregister("lines")
+
+
+def read_file(path: str, schema: Schema) -> Iterator[pl.DataFrame]:
+    """The same for all lines of a file, which may be compressed, some at a time."""
+    with pa.input_stream(path, compression="detect") as file:
+        rest = b""
+        while block := file.read(_BLOCK):
+            whole, end, tail = (rest + block).rpartition(b"\n")
+            rest = tail
+            if end:
+                yield decoded(_lines(whole), schema)
+        if rest:
+            yield decoded(_lines(rest), schema)
+
+
+def _lines(text: bytes) -> pl.Series:
+    """The lines of a text; what is not UTF-8 is replaced."""
+    split = pl.Series([text.decode("utf-8", "replace")]).str.split("\n").explode(empty_as_null=True)
+    return split.str.strip_suffix("\r")
 
 
 @lru_cache(maxsize=1)
 def _connection() -> duckdb.DuckDBPyConnection:
-    """DuckDB in this process. Spark has a task for each core: one thread does."""
+    """DuckDB in this process. Spark has tasks of its own for many files: a few threads do."""
     import duckdb
 
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": min(_THREADS, os.cpu_count() or 1)})
     connection.execute("SET TimeZone = 'UTC'")
+    atexit.register(_connection.cache_clear)  # or DuckDB complains of what is left of it
     return connection
 
 
 @lru_cache(maxsize=64)
-def _query(schema: Schema, checked: bool) -> str:
-    """Parses each line once for the values and once for their types."""
+def _query(schema: Schema) -> str:
+    """The columns, and the text of odd lines: they are to be looked at one by one.
+
+    Each line is parsed once for the values and once for their types.
+    """
     # A time is taken as its text first, to be judged by its form.
     asked = {name: "VARCHAR" if kind in _TIMES else TYPES[kind][0] for name, kind in schema}
     paths = ["$", *(f"$.{name}" for name in schema.names)]
-    line = "CASE WHEN json_valid(__line) THEN __line ELSE 'null' END" if checked else "__line"
+    line = "CASE WHEN json_valid(__line) THEN __line ELSE 'null' END"
     odd, values = ["__t[1] IS DISTINCT FROM 'OBJECT'"], []
     for number, (name, kind) in enumerate(schema):
         value, told = f'"{name}"', f"__t[{number + 2}]"
@@ -123,22 +132,30 @@ def _query(schema: Schema, checked: bool) -> str:
         values.append(f"{taken} AS {value}")
     columns = ", ".join(f'"{name}"' for name in schema.names)
     return f"""
-        SELECT {columns}, ({" OR ".join(odd)}) AS __odd FROM (SELECT __r, __t, {", ".join(values)}
-        FROM (SELECT from_json({line}, '{json.dumps(asked)}') AS __r, json_type({line}, {paths}) AS __t FROM batch))"""
+        SELECT {columns}, CASE WHEN {" OR ".join(odd)} THEN __line END AS __odd
+        FROM (SELECT __line, __r, __t, {", ".join(values)} FROM (
+            SELECT __line, from_json({line}, '{json.dumps(asked)}') AS __r, json_type({line}, {paths}) AS __t
+            FROM lines))"""
 
 
-def _mended(found: pl.DataFrame, lines: pl.Series, schema: Schema) -> pl.DataFrame:
-    """The same after the odd lines were looked at."""
-    odd = found["__odd"].arg_true()
-    rows: list[dict[str, Any]] = [_row(line, schema) for line in lines.gather(odd)]
+def _mended(table: pa.Table, schema: Schema) -> pl.DataFrame:
+    """What DuckDB gave, after the odd lines were looked at."""
+    found = pl.from_arrow(table)
+    assert isinstance(found, pl.DataFrame)
+    found = found.select(*(pl.col(name).cast(TYPES[kind][1]) for name, kind in schema), "__odd")
+    if found["__odd"].null_count() == found.height:
+        return found.drop("__odd").with_columns(pl.lit(None, pl.String).alias(MALFORMED))
+    found = found.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
+    places = found["__odd"].is_not_null().arg_true()
+    rows: list[dict[str, Any]] = [_row(line, schema) for line in found["__odd"].gather(places)]
     physical = {"timestamp": pl.Int64(), "date": pl.Int32()}
     columns = []
     for name, kind in schema:
         values = pl.Series([row.get(name) for row in rows], dtype=physical.get(kind, TYPES[kind][1]))
-        columns.append(found[name].scatter(odd, values.cast(TYPES[kind][1])))
+        columns.append(found[name].scatter(places, values.cast(TYPES[kind][1])))
     malformed = pl.Series(MALFORMED, [None], dtype=pl.String).new_from_index(0, found.height)
     bad = pl.Series([row.get(MALFORMED) for row in rows], dtype=pl.String)
-    return pl.DataFrame([*columns, malformed.scatter(odd, bad)])
+    return pl.DataFrame([*columns, malformed.scatter(places, bad)])
 
 
 def _row(line: str, schema: Schema) -> dict[str, Any]:
