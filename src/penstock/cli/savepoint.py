@@ -1,0 +1,141 @@
+"""The commands of `savepoint`: create, list, restore, drop. None needs Spark; an app goes on while they work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from penstock import savepoints
+from penstock.app import App
+from penstock.cli import figures as fig
+from penstock.cli.load import load_app
+from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
+from penstock.control import address
+from penstock.model.time import BEGINNING, END
+from penstock.savepoints import Savepoint
+
+savepoint = typer.Typer(
+    name="savepoint",
+    help="Keep a consistent cut of an app's store, offsets and definitions, and go on from it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
+Name: TypeAlias = Annotated[str, typer.Argument(help="The savepoint's name.", metavar="NAME")]
+
+
+@savepoint.command()
+def create(
+    name: Name,
+    directory: Directory = DIRECTORY,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Write it to this path, not into the app's directory.", metavar="PATH")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Take a savepoint, also while the app runs: it does not wait."""
+    with errors_shown(debug):
+        running = address.read(directory)
+        made = savepoints.create(directory, name, to=to, app=None if running is None else running.app)
+        where = f"savepoint «{name}» of commit {fig.number(made.commit)}: {_bytes(made.size)} in {made.path}"
+        output().print(where, markup=False)
+
+
+@savepoint.command("list")
+def list_all(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """List an app's savepoints, oldest first."""
+    with errors_shown(debug):
+        table = Table("name", "when", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for title in ("commit", "size"):
+            table.add_column(title, justify="right")
+        table.add_column("watermark")
+        for name, found in savepoints.listed(directory):
+            if found is None:
+                table.add_row(name, "damaged", "–", "–", "–")
+            else:
+                when, mark = fig.show_mark(found.made), fig.show_mark(_watermark(found))
+                table.add_row(name, when, fig.number(found.commit), _bytes(found.size), mark)
+        output().print(table if table.row_count else "no savepoints")
+
+
+@savepoint.command()
+def drop(name: Name, directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Remove a savepoint."""
+    with errors_shown(debug):
+        savepoints.drop(name, directory)
+        output().print(f"dropped the savepoint «{name}»", markup=False)
+
+
+@savepoint.command()
+def restore(
+    name: Name,
+    directory: Directory = DIRECTORY,
+    path: Annotated[
+        Path | None,
+        typer.Option("--from", help="Where it lies: its path, or the directory of another app.", metavar="PATH"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the state that is there; it is moved aside.")] = False,
+    app: Annotated[
+        Path | None,
+        typer.Option("--app", help="The app that is to go on, Python or SQL: its views are compared.", metavar="APP"),
+    ] = None,
+    drops: Annotated[
+        list[str] | None, typer.Option("--drop", help="Give up the state of this view.", metavar="VIEW")
+    ] = None,
+    rewind: Annotated[
+        bool,
+        typer.Option("--rewind-sinks", help="Move away the files of the app's sinks that came after the savepoint."),
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Make a savepoint the state of a directory in which no app runs; `penstock run` goes on from there."""
+    with errors_shown(debug):
+        found, dropped = savepoints.find(name, directory, path), drops or []
+        if app is None and rewind:
+            raise typer.BadParameter("say whose sinks: --app APP", param_hint="--rewind-sinks")
+        loaded = None if app is None else load_app(app)
+        if loaded is not None:
+            _compare(found, loaded, dropped)
+            if not rewind:
+                savepoints.refuse_ahead(found, loaded.sinks)
+        aside = savepoints.restore(found, directory, force=force, drop=dropped)
+        if aside is not None:
+            output().print(f"the state that was there lies in {aside}", markup=False)
+        if loaded is not None and rewind:
+            for sink, count in savepoints.rewind(found, loaded.sinks).items():
+                output().print(f"the sink «{sink}»: {fig.number(count)} files moved away", markup=False)
+        at = f"commit {fig.number(found.commit)}, taken {fig.show_mark(found.made)}"
+        output().print(f"restored «{name}» into {directory}: {at}", markup=False)
+
+
+def _compare(found: Savepoint, app: App, dropped: list[str]) -> None:
+    """Says what becomes of each view and stream; refuses before anything is touched."""
+    verdicts = savepoints.compare(found, app.views, dropped)
+    table = Table("view", "state", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for verdict in verdicts:
+        table.add_row(verdict.view, "fits" if verdict.goes_on else "does not fit", Text(verdict.said))
+    output().print(table)
+    for stream in sorted(app.streams.keys() - found.streams.keys()):
+        output().print(f"the stream «{stream}» is new: it is read from where its log begins", markup=False)
+    savepoints.refuse_changed(found, verdicts)
+
+
+def _watermark(found: Savepoint) -> int | None:
+    """The watermark of the view that is furthest behind, of those that have one."""
+    marks = (view.watermark for view in found.views.values())
+    return min((mark for mark in marks if mark is not None and BEGINNING < mark < END), default=None)
+
+
+def _bytes(size: int) -> str:
+    """A size as people read it.
+
+    >>> _bytes(900), _bytes(1_536), _bytes(5 << 30)
+    ('900 B', '1.5 KB', '5.0 GB')
+    """
+    power = min(max(size, 1).bit_length() - 1, 49) // 10
+    return f"{size / 1024**power:.1f} {_UNITS[power]}" if power else f"{size} B"

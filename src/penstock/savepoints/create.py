@@ -1,0 +1,157 @@
+"""Takes a savepoint, from the app's process or any other: only files are read, nothing waits and nothing stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from penstock.savepoints.checkpoints import Checkpoints, queries
+from penstock.savepoints.manifest import (
+    FOLDER,
+    SavedFile,
+    Savepoint,
+    SavepointError,
+    StreamCut,
+    ViewCut,
+    check_name,
+    digest,
+    sync,
+    sync_all,
+)
+from penstock.savepoints.shelf import clear_leftovers, hidden_name
+from penstock.store import Reader, StoreError
+from penstock.store.connection import Connection
+from penstock.store.reader import FILE, check_format
+from penstock.store.tables import FORMAT
+
+CHECKPOINTS: Final = "checkpoints"
+_TRIES: Final = 5
+
+
+def create(directory: Path, name: str, *, to: Path | None = None, app: str | None = None) -> Savepoint:
+    """Takes a savepoint of the app in a directory: there under its name, or at a path."""
+    check_name(name)
+    place = directory / FOLDER / name if to is None else to
+    if place.exists():
+        raise SavepointError(
+            f"there is a savepoint «{name}» already" if to is None else f"«{place}» exists already",
+            hint=f"choose another name, or penstock savepoint drop {name}" if to is None else "choose another path",
+        )
+    if not (directory / FILE).exists():
+        raise StoreError(f"there is no store in «{directory}»", hint="run the app first, or check the path")
+    with _hidden(place) as hidden:
+        _cut(directory, name, hidden, app).write()
+        sync_all(hidden)
+        try:
+            hidden.rename(place)
+        except OSError as error:
+            raise SavepointError(f"cannot put the savepoint at «{place}»: {error.strerror}") from error
+    sync(place.parent)
+    return Savepoint.read(place)
+
+
+@contextmanager
+def _hidden(place: Path) -> Iterator[Path]:
+    """A directory beside the place, which is gone at the end unless it was moved there."""
+    hidden = place.parent / hidden_name(place.name)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(place.parent)
+        hidden.mkdir()
+    except FileExistsError:
+        raise SavepointError(f"the savepoint «{place.name}» is being taken already", hint="wait for it") from None
+    except OSError as error:
+        raise SavepointError(
+            f"cannot write into «{place.parent}»: {error.strerror}", hint="choose another place: --to PATH"
+        ) from error
+    try:
+        yield hidden
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint:
+    """The store and the checkpoints of one moment, in the hidden directory."""
+    for _ in range(_TRIES):
+        checkpoints = Checkpoints(directory / CHECKPOINTS, hidden / CHECKPOINTS)
+        with checkpoints.copying():
+            made = time.time_ns() // 1000
+            _copy_store(directory / FILE, hidden / FILE)
+        if queries(checkpoints.source) == checkpoints.queries:
+            break
+        (hidden / FILE).unlink()  # a stream came, went or was made anew
+        shutil.rmtree(hidden / CHECKPOINTS, ignore_errors=True)
+    else:
+        raise SavepointError(f"streams come and go in «{directory}»: no savepoint could be taken", hint="try again")
+    reader = Reader(hidden)
+    try:
+        return _described(reader, name, made, app, checkpoints.cut(reader.progress))
+    finally:
+        reader.close()
+
+
+def _copy_store(source: Path, target: Path) -> None:
+    """A copy as of one transaction, while the app writes: it is compact, and has no log beside it."""
+    connection = _reading(source)
+    try:
+        connection.run("PRAGMA query_only = 0")  # it forbids this too; the file itself is open for reading only
+        connection.run("VACUUM INTO ?1", [str(target.absolute())])
+    finally:
+        connection.close()
+
+
+def _reading(path: Path) -> Connection:
+    try:
+        return _checked(Connection(path))
+    except StoreError:
+        # Where we cannot write beside it, a store without a log has no writer.
+        if Path(f"{path}-wal").exists():
+            raise
+        return _checked(Connection(path, immutable=True))
+
+
+def _checked(connection: Connection) -> Connection:
+    try:
+        check_format(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _described(reader: Reader, name: str, made: int, app: str | None, streams: dict[str, StreamCut]) -> Savepoint:
+    last = reader.last()
+    shell = {entry.name for entry in reader.catalog() if entry.kind == "view" and entry.statement is not None}
+    rows = reader.query("SELECT name, definition, fingerprint, watermark FROM __views ORDER BY name").rows()
+    return Savepoint(
+        reader.directory,
+        name,
+        made,
+        app,
+        _version(),
+        FORMAT,
+        0 if last is None else last.number,
+        reader.query("SELECT value FROM __meta WHERE name = 'panes'").item(),
+        streams,
+        {view: ViewCut(definition, print_, mark, view in shell) for view, definition, print_, mark in rows},
+        dict(reader.query("SELECT sink, position FROM __sinks").rows()),
+        _files(reader.directory),
+    )
+
+
+def _files(folder: Path) -> dict[str, SavedFile]:
+    paths = (Path(above) / name for above, _, names in os.walk(folder) for name in names)
+    return {path.relative_to(folder).as_posix(): digest(path) for path in sorted(paths)}
+
+
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,137 @@
+"""Puts a savepoint into an app's directory: all of it, checked file by file, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import unknown
+from penstock.savepoints.create import CHECKPOINTS
+from penstock.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
+from penstock.store import SqliteStore, StoreError
+from penstock.store.lock import FileLock
+from penstock.store.reader import FILE
+from penstock.store.tables import FORMAT
+
+#: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
+_COPYING: Final = ".restoring"
+PLACING: Final = ".restored"
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", CHECKPOINTS)
+
+
+def check_whole(directory: Path) -> None:
+    """Refuses a directory into which a savepoint was half restored."""
+    if (directory / PLACING).exists():
+        raise SavepointError(
+            f"a savepoint was being restored into «{directory}», and that was not finished",
+            hint=f"restore it again: penstock savepoint restore NAME --force --dir {directory}",
+        )
+
+
+def restore(savepoint: Savepoint, directory: Path, *, force: bool = False, drop: Collection[str] = ()) -> Path | None:
+    """Makes a savepoint the state of a directory in which no app runs, without the state of the views to `drop`.
+
+    With `force` a state that is there is moved aside: into the directory that is returned.
+    """
+    for view in drop:
+        if view not in savepoint.views:
+            raise unknown("view of the savepoint", view, savepoint.views)
+    if savepoint.store_format > FORMAT:
+        raise SavepointError(
+            f"the savepoint «{savepoint.name}» has a store of format {savepoint.store_format}, and this version of "
+            f"Penstock knows {FORMAT}",
+            hint=f"use the version that wrote it: {savepoint.penstock}",
+        )
+    lock = _locked(directory)
+    try:
+        there = [name for name in _STATE if (directory / name).exists()]
+        if there and not force:
+            raise SavepointError(
+                f"«{directory}» holds the state of an app: {', '.join(there)}",
+                hint="restore into an empty directory, or say --force: the old state is moved aside",
+            )
+        _copy(savepoint, directory / _COPYING)
+        _drop_views(directory / _COPYING, drop)
+        return _place(directory, there)
+    finally:
+        shutil.rmtree(directory / _COPYING, ignore_errors=True)
+        lock.release()
+
+
+def _locked(directory: Path) -> FileLock:
+    """No app runs here, nor starts, until the lock is given back."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
+        ) from error
+    lock = FileLock(directory / "lock")
+    lock.take()
+    return lock
+
+
+def _copy(savepoint: Savepoint, target: Path) -> None:
+    """Copies every file, and compares what was read with what was written when the savepoint was taken."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    for name, file in savepoint.files.items():
+        try:
+            found = copy_file(savepoint.path / name, target / name)
+        except FileNotFoundError:
+            raise _damaged(savepoint, f"{name} is missing") from None
+        if found != file:
+            raise _damaged(savepoint, f"{name} has {found.size} bytes with the sum {found.sha256[:12]}…, and had "
+                                      f"{file.size} with {file.sha256[:12]}…")  # fmt: skip
+
+
+def _damaged(savepoint: Savepoint, detail: str) -> SavepointError:
+    return SavepointError(
+        f"the savepoint «{savepoint.name}» is damaged", detail=detail, hint="nothing was restored: take another copy"
+    )
+
+
+def _drop_views(folder: Path, views: Collection[str]) -> None:
+    if not views:
+        return
+    store = SqliteStore(folder)
+    store.lock()
+    try:
+        for view in views:
+            store.drop(view)
+    finally:
+        store.close()
+    (folder / "lock").unlink()
+    sync(folder / FILE)
+
+
+def _place(directory: Path, there: list[str]) -> Path | None:
+    """Moves the old state away and the new one to its place. From the first move to the last no app starts here."""
+    placing = directory / PLACING
+    shutil.rmtree(placing, ignore_errors=True)
+    os.rename(directory / _COPYING, placing)
+    sync(directory)
+    aside = _aside(directory, there)
+    for name in (CHECKPOINTS, FILE):
+        if (placing / name).exists():
+            os.rename(placing / name, directory / name)
+    sync(directory)
+    placing.rmdir()
+    sync(directory)
+    return aside
+
+
+def _aside(directory: Path, there: list[str]) -> Path | None:
+    if not there:
+        return None
+    now = datetime.fromtimestamp(time.time(), UTC)
+    aside = directory / f"replaced-{now:%Y%m%dT%H%M%S.%fZ}"
+    aside.mkdir()
+    for name in there:
+        os.rename(directory / name, aside / name)
+    return aside
