@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Folders whose tests use the shared session: they run in one process, where tests run in several.
-ON_SPARK = {"conformance", "engine", "kafka"}
+ON_SPARK = {"conformance", "control", "engine", "kafka"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks

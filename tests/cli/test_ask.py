@@ -41,23 +41,30 @@ def test_an_answer_without_rows_is_still_one(penstock: Penstock, directory: Path
 
 
 def test_null_and_brackets_are_shown_as_they_are(penstock: Penstock, directory: Path) -> None:
-    result = penstock("query", "SELECT NULL AS a, '[bold]x' AS \"[b]\"", "--dir", directory)
+    result = penstock("query", "SELECT NULL AS a, '[bold]x' AS b", "--dir", directory)
     assert "null" in result.output
     assert "[bold]x" in result.output
-    assert "[b]" in result.output
+
+
+def test_a_column_of_the_stores_own_tables_may_have_any_name(penstock: Penstock, directory: Path) -> None:
+    result = penstock("query", 'SELECT count(*) AS "[b]" FROM __commits', "--dir", directory)
+    assert result.output.splitlines()[0].strip() == "[b]"
 
 
 def test_a_wrong_table_is_refused_with_those_that_exist(penstock: Penstock, directory: Path) -> None:
     result = penstock("query", "SELECT * FROM by_pge", "--dir", directory)
     assert result.exit_code == 1
-    assert "no such table: by_pge" in result.stderr
-    assert "by_page (page, window_start, window_end, n, final)" in result.stderr
+    assert "unknown view «by_pge»" in result.stderr
+    assert "did you mean «by_page»?" in result.stderr
     assert "Traceback" not in result.output
+    result = penstock("query", "SELECT * FROM __commit", "--dir", directory)
+    assert "no such table: __commit" in result.stderr
+    assert "by_page (page, window_start, window_end, n, final)" in result.stderr
 
 
 def test_a_wrong_column_and_wrong_syntax_are_refused(penstock: Penstock, directory: Path) -> None:
-    assert "no such column: pge" in penstock("query", "SELECT pge FROM by_page", "--dir", directory).stderr
-    assert "syntax error" in penstock("query", "SELECT FROM by_page", "--dir", directory).stderr
+    assert "unknown column «pge»" in penstock("query", "SELECT pge FROM by_page", "--dir", directory).stderr
+    assert "cannot read this SELECT" in penstock("query", "SELECT FROM WHERE", "--dir", directory).stderr
 
 
 def test_nothing_can_be_written(penstock: Penstock, directory: Path) -> None:

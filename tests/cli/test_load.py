@@ -23,7 +23,7 @@ def test_no_command_shows_the_commands(penstock: Penstock) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("run",), ("run", "nowhere.py"), ("run", "/"), ("fly",), ("demo", "nothing"), ("explain", "nowhere.py", "v")],
+    [("run", "nowhere.py"), ("run", "/"), ("fly",), ("demo", "nothing"), ("explain", "nowhere.py", "v")],
     ids=" ".join,
 )
 def test_a_wrong_command_ends_with_2(penstock: Penstock, command: tuple[str, ...]) -> None:

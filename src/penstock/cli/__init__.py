@@ -11,6 +11,7 @@ import typer
 from penstock.cli.ask import explain, query, status, views
 from penstock.cli.demo import demo
 from penstock.cli.run import run
+from penstock.cli.savepoint import savepoint
 from penstock.cli.sql import sql
 from penstock.cli.sql_test import run_tests
 
@@ -24,6 +25,7 @@ cli = typer.Typer(
 for command in (run, sql, query, views, status, explain, demo):
     cli.command()(command)
 cli.command("test")(run_tests)
+cli.add_typer(savepoint)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from time import perf_counter
 from rich.console import Console
 
 from penstock.cli.answers import Format, Printer, Ticker
+from penstock.cli.apart import apart
 from penstock.control import Client, NoApp, Panes, Reply, ask
 from penstock.errors import PenstockError
 from penstock.sql import Statement, parse
@@ -34,8 +35,9 @@ class Session:
         """Runs one statement and prints its answer."""
         started = perf_counter()
         if isinstance(statement, sql.Question):
+            asked = statement
+            answer = apart(lambda: ask(self.reader, asked))
             self.last = statement
-            answer = ask(self.reader, statement)
             self.printer.frame(answer, perf_counter() - started)
         elif isinstance(statement, sql.History):
             raise refuse_history(statement)
@@ -66,7 +68,7 @@ class Session:
     def _from_store(self, statement: Statement) -> Reply | None:
         """What the store knows of views, where no app can be asked."""
         try:
-            views = {entry.name: entry for entry in self.reader.catalog() if entry.kind == "view"}
+            views = {entry.name: entry for entry in apart(self.reader.catalog) if entry.kind == "view"}
         except PenstockError:
             return None
         if isinstance(statement, sql.Show) and statement.what == "VIEWS":
@@ -78,12 +80,14 @@ class Session:
 
     def _subscribe(self, statement: sql.Subscribe) -> None:
         """Prints panes until Ctrl-C."""
-        panes, count = Panes(self.reader, statement), 0
+        panes, count = apart(lambda: Panes(self.reader, statement)), 0
         ticker = Ticker(self.console, self.printer.format, panes.columns)
+        follow = panes.follow()
         try:
-            for rows in panes.follow():
-                ticker.print(rows)
+            while True:
+                rows = apart(lambda: next(follow))
                 count += len(rows)
+                ticker.print(rows)
         except KeyboardInterrupt:
             self.printer.message(f"ended after {count} row{'' if count == 1 else 's'}")
 

@@ -15,8 +15,9 @@ from types import FrameType
 from typing import Final, Protocol
 
 from rich.console import Console, RenderableType
-from rich.live import Live
+from rich.live import Live as Picturing
 
+from penstock.cli.apart import apart
 from penstock.cli.figures import Figures, Meter, read
 from penstock.control import Live
 from penstock.store import Reader
@@ -59,7 +60,7 @@ def watch(
         try:
             is_done = _ending(run, seconds, from_first_commit, until or ((lambda: None) if until_caught_up else None))
             if console.is_terminal:
-                with Live(console=console, auto_refresh=False, transient=True) as live:
+                with Picturing(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
                         live.update(picture.live(figures), refresh=True)
             else:
@@ -80,7 +81,7 @@ def _looks(
         run.wait(0.1)
         if time.monotonic() - last >= each:
             last = time.monotonic()
-            yield meter.read()
+            yield apart(meter.read)
 
 
 def _ending(

@@ -7,7 +7,6 @@ from penstock.engine.run import Run
 from penstock.errors import DefinitionError
 from penstock.model.change import Change, changes
 from penstock.model.view import View
-from penstock.sql import flows
 
 
 def copied(app: App) -> App:
@@ -19,10 +18,8 @@ def copied(app: App) -> App:
 
 def take(app: App, other: App) -> None:
     """Makes an app what another one is."""
-    made = dict(flows(other))
     app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
-    flows(app).clear()
-    flows(app).update(made)
+    app.flows = dict(other.flows)
 
 
 def carry_out(run: Run, old: App, new: App, statement: str) -> None:
@@ -33,13 +30,13 @@ def carry_out(run: Run, old: App, new: App, statement: str) -> None:
         run.drop_view(name)
     for name in old.streams.keys() - new.streams.keys():
         run.drop_stream(name)
-    for name in flows(old).keys() - flows(new).keys():
+    for name in old.flows.keys() - new.flows.keys():
         run.store.forget_stream(name)
         run.store.forgotten(name)
     for name, stream in new.streams.items():
         if name not in old.streams:
             run.add_stream(name, stream, statement)
-    for name in flows(new).keys() - flows(old).keys():
+    for name in new.flows.keys() - old.flows.keys():
         run.store.note("stream", name, statement)
     for name, view in new.views.items():
         if name not in old.views or old.views[name] != view:

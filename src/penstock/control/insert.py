@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame
 from penstock.logs.files import Files
 from penstock.model.commits import Event
@@ -32,6 +33,18 @@ def insert(stream: Stream, statement: Insert) -> int:
     return len(events)
 
 
+def _check_texts(rows: pl.DataFrame) -> None:
+    """CSV has many ways to write some signs, and Spark reads another one than most programs write."""
+    for name, kind in rows.schema.items():
+        if kind == pl.String:
+            for text in rows[name].drop_nulls():
+                if any(sign in text for sign in '"\\\r\n'):
+                    raise DefinitionError(
+                        f"«{text}» cannot be written to a file of CSV",
+                        hint="leave out quotes, backslashes and line breaks, or use format = 'json'",
+                    )
+
+
 def _write(log: Files, rows: pl.DataFrame, name: str) -> None:
     """A file that appears whole: Spark reads no names that begin with a dot."""
     folder = Path(log.path)
@@ -40,6 +53,7 @@ def _write(log: Files, rows: pl.DataFrame, name: str) -> None:
         if log.format == "parquet":
             rows.write_parquet(hidden)
         elif log.format == "csv":
+            _check_texts(rows)
             rows.write_csv(
                 hidden, include_header=log.header, separator=log.delimiter,
                 datetime_format="%Y-%m-%d %H:%M:%S%.6f", null_value="",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from penstock.app import App
 from penstock.control.changes import carry_out, check_replaceable, copied, take
@@ -12,9 +12,9 @@ from penstock.control.insert import insert
 from penstock.control.protocol import Reply
 from penstock.control.remembered import Named, named, restore
 from penstock.control.server import Server
-from penstock.errors import unknown
+from penstock.errors import PenstockError, unknown
 from penstock.model.view import View
-from penstock.sql import Statement, answer, define, parse_one
+from penstock.sql import SqlError, Statement, answer, define, parse_one
 from penstock.sql import statements as sql
 from penstock.store import Reader, SqliteStore
 from penstock.store.entry import Part
@@ -36,6 +36,7 @@ class Live:
         self._resting = self._remembered.resting
         self._changing = threading.Lock()
         self._server: Server | None = None
+        self._stopped = False
         self.run = app.run(self.directory, resting=sorted(self._resting), **options)
         for kind, name in self._remembered.taken:
             self.run.store.note(kind, name, None)
@@ -60,6 +61,7 @@ class Live:
         if server is not None:
             server.close()
         with self._changing:  # the statement at hand is carried out
+            self._stopped = True
             self.run.stop()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -76,6 +78,8 @@ class Live:
         """Carries out one statement."""
         statement = parse_one(text, file)
         with self._changing:
+            if self._stopped:
+                raise PenstockError("the app is stopping")
             match statement:
                 case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                     return self._answer(statement)
@@ -91,7 +95,8 @@ class Live:
                     sql.CreateStream() | sql.CreateStreamAs() | sql.CreateView() | sql.CreateSink() | sql.CreateTable()
                 ):
                     return self._create(statement)
-            _refuse(statement)
+                case _:
+                    raise _refusal(statement)
 
     def _answer(self, statement: Statement) -> Reply:
         found = answer(self.app, statement)
@@ -195,13 +200,13 @@ def _part(statement: sql.Drop) -> Part:
     return _PARTS[statement.kind]
 
 
-def _refuse(statement: Statement) -> NoReturn:
+def _refusal(statement: Statement) -> SqlError:
     word = statement.whole.text.split()[0].upper()
     if isinstance(statement, sql.Question | sql.Subscribe | sql.History):
-        raise statement.source.error(
+        return statement.source.error(
             f"{word} is answered from the store, not by the app", statement.whole,
             hint="read the store: penstock sql, or penstock query",
         )  # fmt: skip
-    raise statement.source.error(
+    return statement.source.error(
         f"{word} is for scripts, not for a running app", statement.whole, hint="run it with penstock test"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.app import App
 from penstock.control.changes import copied, take
 from penstock.errors import PenstockError
-from penstock.sql import define, flows, parse_one
+from penstock.sql import define, parse_one
 from penstock.store.entry import Entry, Part
 
 Named = tuple[Part, str]
@@ -37,7 +37,7 @@ class Remembered:
 
 def named(app: App) -> set[Named]:
     """All that an app has, by kind and name."""
-    found: set[Named] = {("stream", name) for name in (*app.streams, *flows(app))}
+    found: set[Named] = {("stream", name) for name in (*app.streams, *app.flows)}
     return found | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 import socketserver
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from penstock.control import address
 from penstock.control.address import Address
 from penstock.control.protocol import LONGEST, Reply, failure, requested
 from penstock.errors import PenstockError
 
+_PATIENCE = 5.0
 #: What runs a statement of a file, where there is one.
 Execute = Callable[[str, str | None], Reply]
 
@@ -34,6 +38,7 @@ class Server:
         """Takes no more statements."""
         self._server.shutdown()
         self._server.server_close()
+        self._server.hang_up()
         self._thread.join()
         address.clear(self._directory)
 
@@ -44,7 +49,27 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, path: str, execute: Execute) -> None:
         self.execute = execute
+        self._open: set[socket.socket] = set()
+        self._gone = threading.Condition()
         super().__init__(path, _Connection)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._gone:
+            self._open.discard(request)
+            self._gone.notify_all()
+
+    def hang_up(self) -> None:
+        """Ends the connections; an answer that is on its way still gets there, if it does not take too long."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RD)
+        with self._gone:
+            self._gone.wait_for(lambda: not self._open, _PATIENCE)
 
 
 class _Connection(socketserver.StreamRequestHandler):

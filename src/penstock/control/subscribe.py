@@ -26,6 +26,7 @@ from penstock.sql.statements import Subscribe
 from penstock.sql.times import store_text
 from penstock.sql.values import stored
 from penstock.store import Reader
+from penstock.store.present import EXACT_DIGITS
 from penstock.store.tables import quoted
 
 Row: TypeAlias = dict[str, object]
@@ -134,7 +135,7 @@ class Panes:
         values = {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
         if self._where is not None and not self._holds(values):
             return None
-        row = {name: stored(value) for name, value in values.items()}
+        row = {name: _shown(values[name], dtype(kind)) for name, kind in self._schema}
         return {**row, "watermark": None} if self._progress else row
 
     def _holds(self, values: Row) -> bool:
@@ -156,6 +157,16 @@ def _counted(ask: Ask) -> tuple[int, int]:
     (panes,) = ask("SELECT value FROM __meta WHERE name = 'panes'", []).row(0)
     (commit,) = ask("SELECT coalesce(max(number), 0) FROM __commits", []).row(0)
     return int(panes), int(commit)
+
+
+def _shown(value: object, kind: pl.DataType) -> object:
+    """A value as SELECT shows it."""
+    if isinstance(value, Decimal):
+        short = isinstance(kind, pl.Decimal) and kind.precision is not None and kind.precision <= EXACT_DIGITS
+        return float(value) if short else str(value)
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=stored, separators=(",", ":"), ensure_ascii=False)
+    return stored(value)
 
 
 def _of_model(value: object) -> object:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.changing import Changing, is_replayable, reads_kafka
 from penstock.engine.core import Engine, Source
 from penstock.engine.errors import RunError
 from penstock.engine.needs import needed
@@ -24,6 +25,7 @@ from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
+from penstock.savepoints import Savepoint, check_whole, create
 from penstock.sinks import Delivery, Sink
 from penstock.store import Keep, SqliteStore
 
@@ -40,15 +42,7 @@ def wall_clock() -> Instant:
     return clock_time.time_ns() // 1000
 
 
-def _reads_kafka(streams: Mapping[str, Stream]) -> bool:
-    return any(isinstance(stream.log, Log) and stream.log.needs_kafka for stream in streams.values())
-
-
-def _is_replayable(stream: Stream) -> bool:
-    return not isinstance(stream.log, Log) or stream.log.replayable
-
-
-class Run:
+class Run(Changing):
     """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
 
     `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events.
@@ -81,10 +75,11 @@ class Run:
         self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
+        check_whole(directory)
         self.store = SqliteStore.open(directory, keep)
         self.store.lock()
         try:
-            self._spark = spark or spark_session(name, master=master, kafka=kafka or _reads_kafka(streams))
+            self._spark = spark or spark_session(name, master=master, kafka=kafka or reads_kafka(streams))
             # A process killed while Spark wrote its first offsets leaves a half-written file behind, with which Spark
             # would refuse to start. Whether a checkpoint and the store belong together is checked here, each epoch.
             self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
@@ -129,7 +124,7 @@ class Run:
         A log that cannot be read again has no use for its old offsets: its query begins anew.
         """
         for name, stream in self.engine.streams.items():
-            if not _is_replayable(stream):
+            if not is_replayable(stream):
                 shutil.rmtree(self._checkpoint(name), ignore_errors=True)
                 continue
             if f"{name}.events" in self.store.counters() and not self._checkpoint(name).exists():
@@ -141,115 +136,11 @@ class Run:
     def _checkpoint(self, name: str) -> Path:
         return self.directory / "checkpoints" / name
 
-    # views, streams and sinks come and go: one caller at a time
+    # savepoints
 
-    def add_view(self, name: str, view: View, statement: str | None = None) -> None:
-        """Keeps another view, or one that rested or that fires otherwise, from the next epoch on.
-
-        The statement of a shell that made it is remembered in the transaction that makes its table.
-        """
-        with self._mutex:
-            self.engine.keep({name: view}, {} if statement is None else {name: statement})
-            lacking = self._lacking()
-        self._restart_all(lacking)
-
-    def drop_view(self, name: str) -> None:
-        """Gives up a view, its table and its sinks, from the next epoch on."""
-        self.delivery.drop_view(name)
-        with self._mutex:
-            self.engine.drop(name)
-
-    def rest_view(self, name: str) -> None:
-        """Keeps a view's table and gives it no more events, until it is added again."""
-        with self._mutex:
-            self.engine.rest(name)
-            self.store.note_rest(name, True)
-
-    def wake_view(self, name: str, view: View) -> None:
-        """Gives a view that rested events again, from the next epoch on."""
-        self.add_view(name, view)
-        with self._mutex:
-            self.store.note_rest(name, False)
-
-    def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
-        """Reads another stream, from where its log begins."""
-        if _reads_kafka({name: stream}) and "kafka" not in (self._spark.conf.get("spark.jars", "") or ""):
-            raise RunError("Spark was started without its Kafka connector", hint="start the app with --kafka")
-        with self._mutex:
-            self.engine.add_stream(name, stream, self._clock())
-            if not _is_replayable(stream):
-                shutil.rmtree(self._checkpoint(name), ignore_errors=True)
-            if statement is not None:
-                self.store.note("stream", name, statement)
-            try:
-                self._follow(name)
-            except BaseException:
-                self._forget_stream(name)
-                raise
-
-    def drop_stream(self, name: str) -> None:
-        """Stops reading a stream that nothing reads, and forgets how far it was."""
-        with self._mutex:
-            self._restarting.add(name)  # from here on none of its epochs begins
-        if name in self._queries:
-            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
-        with self._mutex:
-            self._forget_stream(name)
-            self._restarting.discard(name)
-
-    def _forget_stream(self, name: str) -> None:
-        self._queries.pop(name, None)
-        self._columns.pop(name, None)
-        self._waiting.discard(name)
-        if name in self._followers:
-            self._followers.pop(name).close()
-        self.engine.drop_stream(name)
-        shutil.rmtree(self._checkpoint(name), ignore_errors=True)
-        self.store.forgotten(name)
-
-    def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
-        """Delivers to another sink: what the outbox still holds of its view, or the rows of a flow from now on."""
-        with self._mutex:
-            if isinstance(what, Flow):
-                self.engine.add_flow(of, what)
-            elif of not in self.engine.views:
-                raise RunError(f"the view «{of}» rests", hint=f"ACTIVATE VIEW {of} first")
-            try:
-                self.delivery.add(name, of, self._delivered_as(of, what), sink)
-                if statement is not None:
-                    self.store.note("sink", name, statement)
-            except BaseException:
-                if isinstance(what, Flow) and of not in self.delivery.targets:
-                    self.engine.drop_flow(of)
-                raise
-            lacking = self._lacking()
-        self._restart_all(lacking)
-
-    def drop_sink(self, name: str) -> None:
-        """Gives up a sink; what it has stays where it is."""
-        of = self.delivery.drop(name)
-        with self._mutex:
-            last = of in self.engine.flows and of not in self.delivery.targets
-            if last:
-                self.engine.drop_flow(of)
-            self.store.forget_sink(name, of if last else None)
-
-    def _lacking(self) -> set[str]:
-        """The streams whose plan lacks a column that is needed now: none of their epochs begins until they restart."""
-        lacking = {name for name in self._queries if set(self._needed(name)) - set(self._columns[name])}
-        self._restarting |= lacking
-        return lacking
-
-    def _restart_all(self, streams: Collection[str]) -> None:
-        for stream in sorted(streams):
-            self._restart(stream)
-
-    def _restart(self, name: str) -> None:
-        """A view that needs a column which nobody read so far restarts the stream's plan, at an epoch boundary."""
-        self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
-        with self._mutex:
-            self._start_query(name)
-            self._restarting.discard(name)
+    def savepoint(self, name: str, to: Path | None = None) -> Savepoint:
+        """Takes a consistent cut of store, offsets and definitions, here or at a path. Epochs go on meanwhile."""
+        return create(self.directory, name, to=to, app=self.name)
 
     # queries
 
@@ -265,14 +156,8 @@ class Run:
         self._deliverer.start()
         return self
 
-    def _follow(self, name: str) -> None:
-        log = self.engine.streams[name].log
-        assert isinstance(log, Log)
-        self._followers[name] = log.follow()
-        self._start_query(name)
-
     def _needed(self, name: str) -> tuple[str, ...]:
-        if not _is_replayable(self.engine.streams[name]):
+        if not is_replayable(self.engine.streams[name]):
             return self.engine.streams[name].schema.names  # a restart for one more column would lose events
         return needed(self.engine.streams[name], self.engine.lowered)
 
