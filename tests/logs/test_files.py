@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime
 
 import polars as pl
 import pytest
 
 import penstock as ps
 from penstock.app import App
+from penstock.errors import PenstockError
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -66,5 +68,42 @@ def test_json_is_read_by_the_tasks_whatever_files_are_called_and_however_they_ar
         run.catch_up()
         assert sorted(run.store.query("SELECT page, n, ms FROM by_page").rows()) == [("/a", 3, 3), ("aa", 1, 5)]
         assert run.store.query("SELECT row FROM __refused").rows() == [('{"page": "/b", "ms": "x"}',)]
+    finally:
+        run.stop()
+
+
+def test_parquet_is_read_by_the_tasks_in_the_types_that_the_stream_declares(tmp_path, spark):
+    folder = tmp_path / "in" / "day=2024-05-01"
+    folder.mkdir(parents=True)
+    at = datetime(2024, 5, 1, 12, 0, 0, 500)
+    kinds = {"at": pl.Datetime("ns"), "n": pl.Int32, "x": pl.Float32, "tags": pl.List(pl.String)}
+    pl.DataFrame({"at": [at, at], "n": [1, None], "x": [0.5, 1.5], "tags": [["a"], []]}, schema=kinds).write_parquet(
+        folder / "a.parquet"
+    )
+    app = App("files")
+    stream = app.stream(
+        "s", ps.files(tmp_path / "in", format="parquet"),
+        schema="at timestamp, n bigint, x double, tags array<string>, day date, none string",
+    )  # fmt: skip
+    app.view("v", stream.group_by("day", "none").agg(at=ps.max("at"), n=ps.sum("n"), x=ps.sum("x"), rows=ps.count()))
+    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    try:
+        run.catch_up()
+        rows = run.store.query("SELECT day, none, at, n, x, rows FROM v").rows()
+        assert rows == [("2024-05-01", None, "2024-05-01 12:00:00.000500", 1, 2.0, 2)]
+    finally:
+        run.stop()
+
+
+def test_parquet_of_another_type_stops_the_stream_with_what_to_do(tmp_path, spark):
+    (tmp_path / "in").mkdir()
+    pl.DataFrame({"n": ["one"]}).write_parquet(tmp_path / "in" / "a.parquet")
+    app = App("files")
+    stream = app.stream("s", ps.files(tmp_path / "in", format="parquet"), schema="n bigint")
+    app.view("v", stream.group_by().agg(n=ps.sum("n")))
+    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    try:
+        with pytest.raises(PenstockError, match=r"«n» of the file .* the stream declares bigint"):
+            run.catch_up()
     finally:
         run.stop()

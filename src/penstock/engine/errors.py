@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from penstock.errors import PenstockError
 
 
 class RunError(PenstockError):
     """The app cannot go on; the message says why and what to do."""
+
+
+def failed(stream: str, error: BaseException) -> BaseException:
+    """What a failed epoch tells its user: our own errors as they are, also from a task; Spark's in one line."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return error
+    ours = re.search(r"penstock\.[\w.]*Error: ([^\n]*)(?:\n\s+detail: ([^\n]*))?(?:\n\s+hint: ([^\n]*))?", str(error))
+    if ours is not None:
+        return RunError(f"the stream «{stream}» has failed: {ours[1]}", detail=ours[2], hint=ours[3])
+    return RunError(f"the stream «{stream}» has failed: {essence(error)}", detail=str(error)[:2000])
 
 
 def essence(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.changing import Changing, is_replayable, reads_kafka
 from penstock.engine.core import Engine, Source
-from penstock.engine.errors import RunError
+from penstock.engine.errors import RunError, failed
 from penstock.engine.needs import needed
 from penstock.engine.session import spark_session
 from penstock.logs import Follower, Log
@@ -264,7 +264,7 @@ class Run(Changing):
         except _Stopping:
             raise  # not committed: Spark reads it again at the next start
         except BaseException as error:
-            self._failure = self._failure or error
+            self._failure = self._failure or failed(name, error)
             raise
 
     def _know_partitions(self, name: str, offsets: str) -> None:

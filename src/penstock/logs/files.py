@@ -6,16 +6,20 @@ ps.files('events', format='csv', header=True)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import polars as pl
 
 from penstock.errors import DefinitionError, unknown
+from penstock.kernel.expressions import dtype
+from penstock.logs import json_lines, parquet
 from penstock.logs.base import MALFORMED, Log
-from penstock.logs.json_lines import read_file, reads
+from penstock.model.expressions.casts import cast_value
 from penstock.model.types import Schema
 
 if TYPE_CHECKING:
@@ -65,15 +69,21 @@ class Files(Log):
         return reader if self.files_per_epoch is None else reader.option("maxFilesPerTrigger", self.files_per_epoch)
 
     def decodes(self, schema: Schema) -> bool:
-        """Local JSON is read and parsed in the tasks, where all columns are of plain types: Spark is slower at it."""
-        return self.format == "json" and "://" not in self.path and reads(schema)
+        """Local files are read in the tasks, where their types are plain: neither Java nor Spark's parser is as fast."""
+        if "://" in self.path or not schema.names:
+            return False
+        return self.format == "parquet" or (self.format == "json" and json_lines.reads(schema))
 
     def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
         if PATH not in rows.columns:
             yield rows
             return
+        read = parquet.read_file if self.format == "parquet" else json_lines.read_file
         for path in rows[PATH]:
-            yield from read_file(path.removeprefix("file:"), schema)
+            local = path.removeprefix("file:")
+            told = _in_path(local, schema)
+            for frame in read(local, schema):
+                yield frame.with_columns(told) if told else frame
 
     def __repr__(self) -> str:
         said = [repr(self.path), f"format={self.format!r}"]
@@ -97,3 +107,15 @@ def files(
     if files_per_epoch is not None and files_per_epoch < 1:
         raise DefinitionError(f"files_per_epoch must be above zero, and is {files_per_epoch}")
     return Files(str(path), format, header, delimiter, files_per_epoch)
+
+
+def _in_path(path: str, schema: Schema) -> list[pl.Expr]:
+    """The columns that the names of directories tell, as in «date=2024-05-01»."""
+    found = []
+    for name, text in re.findall(r"([^/=]+)=([^/]*)/", path):
+        if name in schema.names:
+            value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+            kind = schema.type_of(name)
+            found.append(pl.lit(cast_value(value, "string", kind) if value is not None else None).cast(dtype(kind)))
+            found[-1] = found[-1].alias(name)
+    return found
