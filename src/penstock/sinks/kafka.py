@@ -173,7 +173,7 @@ class _Writing(OpenSink):
     def _give_up(self, error: Exception) -> None:
         """After a failure: the transaction is ended, and the next try begins with what Kafka knows."""
         producer, self._producer = self._producer, None
-        if not isinstance(error, load().KafkaException) or not error.args[0].fatal():
+        if not _is_fatal(error):
             self._abort(producer)
         elif self._positions.is_taken():  # else Kafka gave up a transaction that took too long
             self._is_fenced = True
@@ -193,6 +193,14 @@ class _Writing(OpenSink):
 
     def close(self) -> None:
         self._producer = None
+
+
+def _is_fatal(error: Exception) -> bool:
+    """Whether a producer can do nothing more. Its later calls tell so by their code only."""
+    if not isinstance(error, load().KafkaException):
+        return False
+    said = error.args[0]
+    return bool(said.fatal() or said.code() == said._FATAL)
 
 
 def _json(value: object) -> bytes:
