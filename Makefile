@@ -23,10 +23,10 @@ kafka: $(STAMP) ## a Kafka broker to try things with; ARGS="--port 9092"
 	$(BIN)/python -m penstock.broker $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
-	$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 deep: $(STAMP) ## the long random runs
-	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .
