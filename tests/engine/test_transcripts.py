@@ -14,7 +14,7 @@ from tests.strategies import DEEP
 
 FOLDER = Path(__file__).parent.parent / "transcripts"
 #: Of each topic every so many; a script's rows stand in one task, and in three.
-EVERY = 1 if DEEP else 6
+EVERY = 1 if DEEP else 9
 
 
 def chosen() -> Iterator[Any]:

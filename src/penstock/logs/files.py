@@ -69,7 +69,7 @@ class Files(Log):
         return reader if self.files_per_epoch is None else reader.option("maxFilesPerTrigger", self.files_per_epoch)
 
     def decodes(self, schema: Schema) -> bool:
-        """Local files are read in the tasks, where their types are plain: neither Java nor Spark's parser is as fast."""
+        """Local files of plain types are read in the tasks: rows that pass through Java come slower."""
         if "://" in self.path or not schema.names:
             return False
         return self.format == "parquet" or (self.format == "json" and json_lines.reads(schema))
