@@ -107,3 +107,17 @@ def test_parquet_of_another_type_stops_the_stream_with_what_to_do(tmp_path, spar
             run.catch_up()
     finally:
         run.stop()
+
+
+def test_parquet_with_types_that_only_spark_has_is_left_to_spark(tmp_path, spark):
+    (tmp_path / "in").mkdir()
+    pl.DataFrame({"s": [{"x": 1}, {"x": 2}]}).write_parquet(tmp_path / "in" / "a.parquet")
+    app = App("files")
+    stream = app.stream("s", ps.files(tmp_path / "in", format="parquet"), schema="s struct<x:bigint>")
+    app.view("v", stream.group_by().agg(n=ps.sum("s.x")))
+    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    try:
+        run.catch_up()
+        assert run.store.query("SELECT n FROM v").rows() == [(3,)]
+    finally:
+        run.stop()

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 from sqlglot import exp
 
 from penstock.engine.analyst import Analyst
-from penstock.engine.feeds import Feed, FeedMaker, FeedMakers, Lowered, Output, cut, is_of_kernel, kernel_stream
+from penstock.engine.feeds import Feed, FeedMaker, FeedMakers, Lowered, Output, cut, kernel_stream
 from penstock.errors import DefinitionError
+from penstock.kernel.expressions import is_of_kernel
 from penstock.model.aggregates import Aggregate, last
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical

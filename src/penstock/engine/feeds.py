@@ -13,7 +13,7 @@ from zlib import crc32
 
 from penstock.engine.analyst import Analyst, spelled
 from penstock.errors import DefinitionError
-from penstock.kernel.expressions import dtype
+from penstock.kernel.expressions import is_of_kernel
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
 from penstock.model.stream import Branch, Step, Stream, Transform, WithTime
@@ -93,15 +93,6 @@ class FeedMaker:
     def kernel_schema(self) -> Schema:
         own = tuple((name, kind) for name, kind in self.schema if is_of_kernel(kind))
         return Schema((*own, *self.types.items()))
-
-
-def is_of_kernel(kind: str) -> bool:
-    """Whether the kernel has columns of this type."""
-    try:
-        dtype(kind)
-    except DefinitionError:
-        return False
-    return True
 
 
 def cut(branch: Branch) -> tuple[tuple[Step, ...], tuple[Step, ...]]:

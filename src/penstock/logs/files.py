@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from penstock.errors import DefinitionError, unknown
-from penstock.kernel.expressions import dtype
+from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.logs import json_lines, parquet
 from penstock.logs.base import MALFORMED, Log
 from penstock.model.expressions.casts import cast_value
@@ -72,7 +72,9 @@ class Files(Log):
         """Local files of plain types are read in the tasks: rows that pass through Java come slower."""
         if "://" in self.path or not schema.names:
             return False
-        return self.format == "parquet" or (self.format == "json" and json_lines.reads(schema))
+        if self.format == "parquet":
+            return all(is_of_kernel(kind) for _, kind in schema)
+        return self.format == "json" and json_lines.reads(schema)
 
     def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
         if PATH not in rows.columns:

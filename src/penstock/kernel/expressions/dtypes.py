@@ -32,6 +32,15 @@ def dtype(type_name: str) -> pl.DataType:
     raise DefinitionError(f"the kernel has no columns of type «{type_name}»", hint="use stream.transform(…)")
 
 
+def is_of_kernel(type_name: str) -> bool:
+    """Whether the kernel has columns of this type."""
+    try:
+        dtype(type_name)
+    except DefinitionError:
+        return False
+    return True
+
+
 def constant(literal: Literal) -> pl.Expr:
     """A literal as a column expression."""
     if literal.value is not None and literal.type in ("date", "timestamp"):
