@@ -34,6 +34,18 @@ def without(what: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def need_spark() -> None:
+    """Skips a test that starts Spark where there is none, or no Java for it."""
+    try:
+        import pyspark  # noqa: F401
+
+        ensure_java()
+    except ImportError:
+        without("pyspark is not installed")
+    except PenstockError as error:
+        without(error.message)
+
+
 def has_connector() -> bool:
     """Whether Spark's Kafka connector can be had: it must be there when the shared session starts."""
     try:
@@ -46,14 +58,7 @@ def has_connector() -> bool:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark as Penstock runs it: ANSI mode (the default of Spark 4), session time zone UTC."""
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        without("pyspark is not installed")
-    try:
-        ensure_java()
-    except PenstockError as error:
-        without(error.message)
+    need_spark()
     host = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.default.parallelism": "2"}
     session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host)
     yield session

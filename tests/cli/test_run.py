@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.session import ensure_java
-from penstock.errors import PenstockError
-from tests.conftest import without
+from tests.conftest import need_spark
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
 LONGEST = 120.0
@@ -22,14 +20,7 @@ LONGEST = 120.0
 
 @pytest.fixture(autouse=True)
 def _spark() -> None:
-    try:
-        import pyspark  # noqa: F401
-
-        ensure_java()
-    except ImportError:
-        without("pyspark is not installed")
-    except PenstockError as error:
-        without(error.message)
+    need_spark()
 
 
 def visit(page: str, second: int) -> str:

@@ -17,11 +17,9 @@ from typing import Any
 import pytest
 
 from penstock.control import Client, ask
-from penstock.engine.session import ensure_java
-from penstock.errors import PenstockError
 from penstock.store import Reader
 from tests.cli.terminal import Terminal
-from tests.conftest import without
+from tests.conftest import need_spark
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
 LONGEST = 120.0
@@ -38,14 +36,7 @@ CREATE CONTINUOUS VIEW by_page AS SELECT page, count(*) AS n, sum(ms) AS ms FROM
 
 @pytest.fixture(autouse=True)
 def _spark() -> None:
-    try:
-        import pyspark  # noqa: F401
-
-        ensure_java()
-    except ImportError:
-        without("pyspark is not installed")
-    except PenstockError as error:
-        without(error.message)
+    need_spark()
 
 
 class Writer(threading.Thread):

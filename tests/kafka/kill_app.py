@@ -16,10 +16,8 @@ from typing import Any
 
 import confluent_kafka
 
-from penstock.kernel.plan import Plan
-from penstock.sinks import Delivery, kafka, to_kafka
-from penstock.store import SqliteStore
-from tests.sinks.support import LIVE
+from penstock.sinks import kafka, to_kafka
+from tests.sinks.support import deliver_with_faults
 
 STEPS = (
     "before the transaction", "after a message", "before the position", "before the commit", "after the commit",
@@ -58,24 +56,7 @@ def main() -> None:
     module = SimpleNamespace(**vars(confluent_kafka))
     module.Producer = Producer
     kafka.load = lambda: module
-    store = SqliteStore.open(root / "state")
-    store.lock()
-    store.prepare({"v": Plan(LIVE)})
-
-    def commit_position(sink: str, position: int) -> None:
-        at("before the store")
-        store.delivered(sink, position)
-        at("after the store")
-
-    sinks = {"panes": ("v", LIVE, to_kafka(topic, servers=servers, rows_per_transaction=5))}
-    delivery = Delivery(
-        store, sinks, commit_position=commit_position, trim=store.trim_outbox, app=topic, keep=10, patience=60
-    )
-    delivery.deliver()
-    assert not delivery.failures, delivery.failures
-    delivery.close()
-    store.close()
-    print("done", flush=True)
+    deliver_with_faults(root, at, {"panes": to_kafka(topic, servers=servers, rows_per_transaction=5)}, app=topic)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
-from penstock.kernel.plan import Plan
-from penstock.sinks import Delivery, directory, to_jsonl, to_parquet
-from penstock.store import SqliteStore
-from tests.sinks.support import LIVE
+from penstock.sinks import directory, to_jsonl, to_parquet
+from tests.sinks.support import deliver_with_faults
 
 STEPS = ("before the rename", "after the rename", "before the store", "after the store")
 
@@ -38,25 +36,11 @@ def main() -> None:
         at("after the rename")
 
     directory.os.rename = rename_with_faults  # type: ignore[attr-defined]
-    store = SqliteStore.open(root / "state")
-    store.lock()
-    store.prepare({"v": Plan(LIVE)})
-
-    def commit_position(sink: str, position: int) -> None:
-        at("before the store")
-        store.delivered(sink, position)
-        at("after the store")
-
     sinks = {
-        "lines": ("v", LIVE, to_jsonl(root / "lines", rows_per_file=2)),
-        "columns": ("v", LIVE, to_parquet(root / "columns", rows_per_file=3)),
+        "lines": to_jsonl(root / "lines", rows_per_file=2),
+        "columns": to_parquet(root / "columns", rows_per_file=3),
     }
-    delivery = Delivery(store, sinks, commit_position=commit_position, trim=store.trim_outbox, keep=10, patience=60)
-    delivery.deliver()
-    assert not delivery.failures, delivery.failures
-    delivery.close()
-    store.close()
-    print("done", flush=True)
+    deliver_with_faults(root, at, sinks)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import penstock as ps
+from penstock.kernel.plan import Plan
 from penstock.model.commits import Commit
 from penstock.sinks import Delivery, Sink
+from penstock.store import SqliteStore
 from penstock.testing import TestStream
 from tests.store.engine import NAME, StoreEngine
 
@@ -89,3 +91,24 @@ class Collected:
     @property
     def ids(self) -> list[int]:
         return [row["pane"] for row in self.rows]
+
+
+def deliver_with_faults(root: Path, at: Callable[[str], None], sinks: Mapping[str, Sink], **options: Any) -> None:
+    """Delivers what the store in `root` holds; `at` is called around each note of it, and may not return."""
+    store = SqliteStore.open(root / "state")
+    store.lock()
+    store.prepare({"v": Plan(LIVE)})
+
+    def commit_position(sink: str, position: int) -> None:
+        at("before the store")
+        store.delivered(sink, position)
+        at("after the store")
+
+    named = {name: ("v", LIVE, sink) for name, sink in sinks.items()}
+    settings = {"commit_position": commit_position, "trim": store.trim_outbox, "keep": 10, "patience": 60}
+    delivery = Delivery(store, named, **(settings | options))
+    delivery.deliver()
+    assert not delivery.failures, delivery.failures
+    delivery.close()
+    store.close()
+    print("done", flush=True)
