@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka test deep lint types check bench pictures clean help
+.PHONY: demo kafka cluster test deep lint types check bench pictures clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ demo: $(STAMP) ## live views of made-up posts; ARGS="--for 1m"
 
 kafka: $(STAMP) ## a Kafka broker to try things with; ARGS="--port 9092"
 	$(BIN)/python -m penstock.broker $(ARGS)
+
+cluster: $(STAMP) ## a standalone Spark cluster to try things with; ARGS="--workers 2"
+	$(BIN)/python -m penstock.cluster $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)

@@ -67,13 +67,15 @@ from penstock.model.windows import (
 
 if TYPE_CHECKING:
     from penstock.app import App
-    from penstock.logs import files, generator, kafka, socket
+    from penstock.client import connect
+    from penstock.logs import files, generator, http, kafka, socket
     from penstock.sinks import to_console, to_function, to_jsonl, to_kafka, to_parquet
 
 #: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
 _LATER = {
     "App": "penstock.app",
-    **dict.fromkeys(("files", "generator", "kafka", "socket"), "penstock.logs"),
+    "connect": "penstock.client",
+    **dict.fromkeys(("files", "generator", "http", "kafka", "socket"), "penstock.logs"),
     **dict.fromkeys(("to_console", "to_function", "to_jsonl", "to_kafka", "to_parquet"), "penstock.sinks"),
 }
 
@@ -101,6 +103,7 @@ __all__ = [
     "calendar",
     "collect_list",
     "collect_set",
+    "connect",
     "count",
     "count_distinct",
     "count_window",
@@ -115,6 +118,7 @@ __all__ = [
     "generator",
     "global_window",
     "heavy_hitters",
+    "http",
     "in_turn",
     "kafka",
     "last",

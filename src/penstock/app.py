@@ -14,11 +14,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.engine.realtime import check_lane, is_lane
 from penstock.errors import DefinitionError
 from penstock.logs import Log
 from penstock.model.naming import valid_name
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream, stream
+from penstock.model.time import Duration, duration
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Watermark
@@ -39,6 +41,9 @@ class App:
         self.flows: dict[str, Flow] = {}  # streams made from others that have a name, as SQL gives them
         self.views: dict[str, View] = {}
         self.sinks: dict[str, tuple[str, View | Flow, Sink]] = {}
+        self.batches: dict[str, Duration] = {}  # how often a view is computed from the master
+        self.audits: dict[str, Duration] = {}  # how often it is audited
+        self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
 
     def stream(
         self,
@@ -52,6 +57,7 @@ class App:
         id_horizon: str | timedelta = "1 day",
         max_ahead: str | timedelta | None = "1 day",
         sign: str | None = None,
+        keep: str | timedelta | None = None,
     ) -> Stream:
         """A stream of this app: `penstock.stream` with a log."""
         if name in self.streams:
@@ -61,13 +67,26 @@ class App:
         log.check(Schema.parse(schema))
         made = stream(
             name, log, schema=schema, event_time=event_time, watermark=watermark,
-            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign,
+            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign, keep=keep,
         )  # fmt: skip
         self.streams[name] = made
         return made
 
-    def view(self, name: str, view: View) -> View:
-        """Keeps a view up to date under a name: it becomes a table of that name."""
+    def view(
+        self,
+        name: str,
+        view: View,
+        *,
+        batch: str | timedelta | None = None,
+        audit: str | timedelta | None = None,
+        backfill: bool = True,
+    ) -> View:
+        """Keeps a view up to date under a name: it becomes a table of that name.
+
+        `batch="6 hours"` computes it anew from the master that often; late events then count too. `audit="1 day"`
+        proves that often that it is what its events make of it. A new view begins with all of history, where the master
+        has it; with `backfill=False` it begins with the next epoch.
+        """
         if not valid_name(name):
             raise DefinitionError(f"«{name}» cannot be a view's name", hint="use letters, digits and underscores")
         if name in self.views or name in self.streams:
@@ -80,6 +99,12 @@ class App:
                     f"the view «{name}» reads the stream «{source.name}», which is not this app's",
                     hint="make it with app.stream(…)",
                 )
+        if batch is not None:
+            self.batches[name] = _every(batch, f"a batch run of «{name}»")
+        if audit is not None:
+            self.audits[name] = _every(audit, f"an audit of «{name}»")
+        if not backfill:
+            self.from_now.add(name)
         self.views[name] = view
         return view
 
@@ -114,6 +139,8 @@ class App:
         if not isinstance(sink, Sink):
             raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
         check_rows(sink)
+        if is_lane(sink):
+            check_lane(flow, sink)
         if flow.schema is not None:
             Rows.of(flow, flow.schema)
         chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
@@ -128,3 +155,13 @@ class App:
         from penstock.engine.run import Run
 
         return Run(self.name, self.streams, self.views, Path(directory), sinks=self.sinks, **options)  # type: ignore[arg-type]
+
+
+def _every(given: str | timedelta, what: str) -> Duration:
+    """How often: «every 6 hours», «6 hours», «daily», or a timedelta."""
+    words = {"daily": "1 day", "hourly": "1 hour", "weekly": "7 days"}
+    text = words.get(given, given.removeprefix("every ")) if isinstance(given, str) else given
+    found = duration(text)
+    if found <= 0:
+        raise DefinitionError(f"{what} every {given}", hint="say for example '6 hours'")
+    return found

@@ -9,11 +9,21 @@ from __future__ import annotations
 import typer
 
 from penstock.cli.ask import explain, query, status, views
+from penstock.cli.audit import audit
+from penstock.cli.batch import batch
+from penstock.cli.dead_letter import dead_letter
 from penstock.cli.demo import demo
+from penstock.cli.erase import erase
+from penstock.cli.history import ask
+from penstock.cli.master import master
+from penstock.cli.replace import replace, rollback
+from penstock.cli.replay import replay
 from penstock.cli.run import run
 from penstock.cli.savepoint import savepoint
+from penstock.cli.serve import serve
 from penstock.cli.sql import sql
 from penstock.cli.sql_test import run_tests
+from penstock.cli.token import token
 
 cli = typer.Typer(
     name="penstock",
@@ -22,10 +32,14 @@ cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, sql, query, views, status, explain, demo):
+for command in (run, sql, query, ask, views, status, explain, erase, batch, replay, replace, rollback, audit, demo):
     cli.command()(command)
 cli.command("test")(run_tests)
 cli.add_typer(savepoint)
+cli.add_typer(master)
+cli.add_typer(dead_letter)
+cli.command()(serve)
+cli.add_typer(token)
 
 
 def main() -> None:

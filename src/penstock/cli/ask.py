@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -16,7 +17,7 @@ from penstock.cli import figures as fig
 from penstock.cli.answers import Format, Printer
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
-from penstock.control import ask
+from penstock.control import Client, ask
 from penstock.errors import PenstockError, unknown
 from penstock.store import Reader, StoreError
 from penstock.store.base import REFUSALS
@@ -106,12 +107,28 @@ def short(definition: str) -> str:
 
 
 def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """Show how far the app is: commits, events, watermarks, what was refused."""
+    """Show how far the app is: commits, events, watermarks, what was refused, and how far it is behind its logs."""
     with errors_shown(debug):
         reader = Reader(directory)
         console, found = output(), fig.read(reader, fig.recent_rate(reader))
         _print_totals(console, found)
         _print_times(console, found)
+        _print_generations(console, directory)
+        _print_lags(console, found)
+
+
+def _print_generations(console: Console, directory: Path) -> None:
+    """How far the generations are that a running app computes."""
+    client = Client(directory)
+    if not client.is_there:
+        return
+    rows = client.do("progress").rows
+    client.close()
+    table = Table("view", "", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for view, kind, phase, share in rows:
+        table.add_row(str(view), str(kind), f"{phase} {float(str(share)):.0%}")
+    if table.row_count:
+        console.print("", table)
 
 
 def _print_totals(console: Console, found: fig.Figures) -> None:
@@ -139,6 +156,22 @@ def _print_times(console: Console, found: fig.Figures) -> None:
     for what, times in (("stream", found.streams), ("view", found.views)):
         for name, mark in times.items():
             table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, found.now))
+    if table.row_count:
+        console.print("", table)
+
+
+def _print_lags(console: Console, found: fig.Figures) -> None:
+    """What the last epoch of each stream took, and how far that is from the end of its log."""
+    table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("last epoch", "at most", "full", "behind the log", "caught up in"):
+        table.add_column(title, justify="right")
+    for stream, lag in found.lags.items():
+        full = "–" if not lag.limit else f"{min(lag.taken / lag.limit, 1):.0%}"
+        limit = "–" if lag.limit is None else fig.show_amount(lag.limit, lag.unit)
+        left = "–" if lag.seconds is None else fig.show_seconds(lag.seconds)
+        if lag.behind and lag.falls is not None and lag.falls <= 0:
+            left = "falls behind"
+        table.add_row(stream, fig.show_amount(lag.taken, lag.unit), limit, full, fig.number(lag.behind), left)
     if table.row_count:
         console.print("", table)
 

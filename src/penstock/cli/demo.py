@@ -16,7 +16,9 @@ from penstock.cli.figures import Figures, number
 from penstock.cli.flights import show_flights
 from penstock.cli.options import Debug, Long, Master, errors_shown, output
 from penstock.cli.options import seconds as parsed
+from penstock.cli.repair import show_repair
 from penstock.cli.run import show_end, totals, watermark
+from penstock.cli.serve import NoServe, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.demos import DEMOS, trending
@@ -101,25 +103,36 @@ def demo(
     ] = SPEED,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a demo was stopped or killed.")] = False,
     master: Master = "local[*]",
+    port: Port = None,
+    no_serve: NoServe = False,
     debug: Debug = False,
 ) -> None:
-    """Watch views change: made-up posts with their trending tags, or a year of departures from New York."""
+    """Watch views change: made-up posts with their trending tags, or a year of departures from New York.
+
+    «repair» deploys a view that counts wrong, replaces it while events flow, and proves that every number is right.
+    """
     if name not in DEMOS:
         raise typer.BadParameter(f"there is no demo «{name}»; there are: {', '.join(DEMOS)}", param_hint="NAME")
     console = output()
     with errors_shown(debug):
         _empty(directory, name, resume)
+        serve = Serve(port, no_serve)
         if name == "flights":
             pace = int(parsed(speed) * SECOND)
-            show_flights(directory, console, seconds=seconds, speed=pace, master=master, debug=debug)
+            show_flights(directory, console, seconds=seconds, speed=pace, master=master, debug=debug, serve=serve)
+        elif name == "repair":
+            show_repair(directory, console, seconds=seconds or LONG, master=master, debug=debug)
         else:
-            _show_trending(directory, console, seconds=seconds or LONG, master=master, debug=debug)
+            _show_trending(directory, console, seconds=seconds or LONG, master=master, debug=debug, serve=serve)
 
 
-def _show_trending(directory: Path, console: Console, *, seconds: float, master: str, debug: bool) -> None:
+def _show_trending(
+    directory: Path, console: Console, *, seconds: float, master: str, debug: bool, serve: Serve
+) -> None:
     running = start(trending.app(), directory, console, master=master, debug=debug)
     picture = Trending(Reader(directory))
-    last = watch(running, picture, console, each=3.0, seconds=seconds, from_first_commit=True)
+    with served(running, serve, console):
+        last = watch(running, picture, console, each=3.0, seconds=seconds, from_first_commit=True)
     console.print(picture.live(last))
     show_end(console, last)
     question = "SELECT * FROM trending ORDER BY posts DESC LIMIT 5"

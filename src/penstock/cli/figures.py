@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from penstock.cli.lag import Lag, read_lags
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 
@@ -26,6 +27,13 @@ class Figures:
     views: dict[str, Instant] = field(default_factory=dict)
     committed: Instant | None = None
     rate: float | None = None
+    lags: dict[str, Lag] = field(default_factory=dict)  # by stream
+
+    @property
+    def behind(self) -> int | None:
+        """How many events the logs hold beyond the last commits, where at least one of them tells."""
+        known = [lag.behind for lag in self.lags.values() if lag.behind is not None]
+        return sum(known) if known else None
 
     @property
     def events(self) -> int:
@@ -53,6 +61,7 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         views=dict(sorted(store.view_times().items())),
         committed=None if last is None else last.now,
         rate=rate,
+        lags=read_lags(store),
     )
 
 
@@ -109,7 +118,11 @@ def show_lag(mark: Instant | None, now: Instant) -> str:
     """
     if mark is None or not BEGINNING < mark < END:
         return "–"
-    seconds = (now - mark) / SECOND
+    return show_seconds((now - mark) / SECOND)
+
+
+def show_seconds(seconds: float) -> str:
+    """How long something takes, as people read it."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
@@ -119,6 +132,15 @@ def show_lag(mark: Instant | None, now: Instant) -> str:
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24:,} days".replace(",", " ")
 
 
+def show_amount(amount: int, unit: str) -> str:
+    """How much an epoch takes.
+
+    >>> show_amount(20_000, "events"), show_amount(4_200_000, "bytes"), show_amount(0, "bytes")
+    ('20 000', '4.2 MB', '0.0 MB')
+    """
+    return f"{amount / 1e6:.1f} MB" if unit == "bytes" else number(amount)
+
+
 def number(value: float | None) -> str:
     """A count with its thousands apart.
 
@@ -126,3 +148,14 @@ def number(value: float | None) -> str:
     ('1 234 567', '–')
     """
     return "–" if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def show_bytes(size: int) -> str:
+    """A size as people read it.
+
+    >>> show_bytes(900), show_bytes(1_536), show_bytes(5 << 30)
+    ('900 B', '1.5 KB', '5.0 GB')
+    """
+    units = ("B", "KB", "MB", "GB", "TB")
+    power = min(max(size, 1).bit_length() - 1, 49) // 10
+    return f"{size / 1024**power:.1f} {units[power]}" if power else f"{size} B"

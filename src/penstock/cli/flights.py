@@ -14,6 +14,7 @@ from rich.text import Text
 
 from penstock.cli.figures import Figures, number, show_mark
 from penstock.cli.run import show_end, totals
+from penstock.cli.serve import Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.demos import flights
@@ -30,8 +31,9 @@ ORDER BY window_start, origin
 
 
 def show_flights(
-    directory: Path, console: Console, *, seconds: float | None, speed: Duration, master: str, debug: bool
-) -> None:
+    directory: Path, console: Console, *, seconds: float | None, speed: Duration, master: str, debug: bool,
+    serve: Serve,
+) -> None:  # fmt: skip
     """Replays the departures, and proves the result. Ends with 1 where it differs from the recomputation."""
     rows = flights.departures()
     folder = directory / "departures"
@@ -42,7 +44,8 @@ def show_flights(
     picture = Departures(reader, replay)
     replay.start()
     try:
-        last = watch(running, picture, console, each=3.0, until=replay.join)
+        with served(running, serve, console):
+            last = watch(running, picture, console, each=3.0, until=replay.join)
     finally:
         replay.end()
     console.print(picture.live(last))

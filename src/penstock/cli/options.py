@@ -24,13 +24,22 @@ def seconds(text: str) -> float:
     >>> seconds("30s"), seconds("2m"), seconds("1.5 minutes")
     (30.0, 120.0, 90.0)
     """
-    try:
-        found = duration(text)
-    except PenstockError as error:
-        raise typer.BadParameter(f"{error.message}: write for example 30s, 2m or 1h") from None
+    found = not_negative(text)
     if found <= 0:
         raise typer.BadParameter(f"a duration above zero is needed, not «{text}»")
-    return found / SECOND
+    return found
+
+
+def not_negative(text: str) -> float:
+    """The same, or none at all.
+
+    >>> not_negative("0s"), not_negative("1m")
+    (0.0, 60.0)
+    """
+    try:
+        return duration(text) / SECOND
+    except PenstockError as error:
+        raise typer.BadParameter(f"{error.message}: write for example 30s, 2m or 1h") from None
 
 
 Directory: TypeAlias = Annotated[

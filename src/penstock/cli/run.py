@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +16,14 @@ from rich.text import Text
 from penstock.app import App
 from penstock.cli.figures import Figures, number, show_lag, show_mark
 from penstock.cli.load import load_app
-from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, output
+from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, not_negative, output
+from penstock.cli.options import seconds as seconds_of
+from penstock.cli.serve import NoServe, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.errors import PenstockError
 from penstock.sql.load import app_name
+from penstock.store import Standby
 from penstock.store.base import REFUSALS
 
 
@@ -45,7 +50,8 @@ def totals(figures: Figures) -> str:
     """Events, epochs, and what was refused."""
     refused = "  ".join(f"{kind} {number(figures.count(kind))}" for kind in REFUSALS)
     rate = "" if figures.rate is None else f" ({number(figures.rate)}/s)"
-    return f"events {number(figures.events)}{rate}  epochs {number(figures.epochs)}  {refused}"
+    behind = "" if figures.behind is None else f"  behind {number(figures.behind)}"
+    return f"events {number(figures.events)}{rate}  epochs {number(figures.epochs)}{behind}  {refused}"
 
 
 def watermark(figures: Figures) -> str:
@@ -69,6 +75,34 @@ def run(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Let streams from Kafka come later, by CREATE STREAM in a shell.")
     ] = False,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", help="A setting of Spark's; may be given often.", metavar="KEY=VALUE")
+    ] = None,
+    executor_python: Annotated[
+        str | None, typer.Option("--executor-python", help="The Python of a cluster's executors.", metavar="PATH")
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option("--checkpoints", help="Where Spark's checkpoints go, if not into --dir.", metavar="URL"),
+    ] = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait until the app that runs in --dir ends or hangs, and take over.")
+    ] = False,
+    takeover_after: Annotated[
+        float | None,
+        typer.Option("--takeover-after", help="How long it may be silent: 10s.", parser=seconds_of, metavar="DURATION"),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            "--target",
+            help="So long an epoch takes at most: 2s. 0s sets no limit.",
+            parser=not_negative,
+            metavar="DURATION",
+        ),
+    ] = None,
+    port: Port = None,
+    no_serve: NoServe = False,
     debug: Debug = False,
 ) -> None:
     """Run an app until Ctrl-C. It goes on where it was stopped or killed.
@@ -78,16 +112,35 @@ def run(
     console = output()
     with errors_shown(debug):
         loaded = App(app_name(directory)) if file is None else load_app(file, app)
-        if file is not None and not loaded.views:
+        if file is not None and not loaded.views and not loaded.sinks:
             raise PenstockError(f"the app «{loaded.name}» has no views", hint='add one: app.view("by_item", …)')
-        running = start(loaded, directory, console, master=master, debug=debug, kafka=kafka)
+        running = start(
+            loaded, directory, console, master=master, debug=debug, kafka=kafka, conf=settings(conf or []),
+            executor_python=executor_python, checkpoints=checkpoints,
+            target="2 seconds" if target is None else timedelta(seconds=target) or None,
+            standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
+        )  # fmt: skip
         for warning in running.warnings:
             console.print(f"note: {warning}", markup=False)
         what = ", ".join(loaded.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
         console.print(f"running «{loaded.name}» in {directory}: {what}. Ctrl-C stops it", markup=False)
         picture = Totals(loaded.name)
-        last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
+        with served(running, Serve(port, no_serve), console):
+            last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
         show_end(console, last)
+
+
+def settings(given: Sequence[str]) -> dict[str, str]:
+    """Spark's settings, as they are given on the command line.
+
+    >>> settings(["spark.cores.max=4", "spark.executor.extraJavaOptions=-Da=b"])
+    {'spark.cores.max': '4', 'spark.executor.extraJavaOptions': '-Da=b'}
+    """
+    pairs = [text.partition("=") for text in given]
+    for (name, sign, _), text in zip(pairs, given, strict=True):
+        if not sign or not name.startswith("spark."):
+            raise typer.BadParameter(f"not a setting of Spark's: «{text}»; write spark.executor.memory=2g")
+    return {name: value for name, _, value in pairs}
 
 
 def show_end(console: Console, last: Figures) -> None:

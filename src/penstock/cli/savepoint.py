@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -25,7 +25,6 @@ savepoint = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 Name: TypeAlias = Annotated[str, typer.Argument(help="The savepoint's name.", metavar="NAME")]
 
 
@@ -42,7 +41,7 @@ def create(
     with errors_shown(debug):
         running = address.read(directory)
         made = savepoints.create(directory, name, to=to, app=None if running is None else running.app)
-        where = f"savepoint «{name}» of commit {fig.number(made.commit)}: {_bytes(made.size)} in {made.path}"
+        where = f"savepoint «{name}» of commit {fig.number(made.commit)}: {fig.show_bytes(made.size)} in {made.path}"
         output().print(where, markup=False)
 
 
@@ -59,7 +58,7 @@ def list_all(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
                 table.add_row(name, "damaged", "–", "–", "–")
             else:
                 when, mark = fig.show_mark(found.made), fig.show_mark(_watermark(found))
-                table.add_row(name, when, fig.number(found.commit), _bytes(found.size), mark)
+                table.add_row(name, when, fig.number(found.commit), fig.show_bytes(found.size), mark)
         output().print(table if table.row_count else "no savepoints")
 
 
@@ -129,13 +128,3 @@ def _watermark(found: Savepoint) -> int | None:
     """The watermark of the view that is furthest behind, of those that have one."""
     marks = (view.watermark for view in found.views.values())
     return min((mark for mark in marks if mark is not None and BEGINNING < mark < END), default=None)
-
-
-def _bytes(size: int) -> str:
-    """A size as people read it.
-
-    >>> _bytes(900), _bytes(1_536), _bytes(5 << 30)
-    ('900 B', '1.5 KB', '5.0 GB')
-    """
-    power = min(max(size, 1).bit_length() - 1, 49) // 10
-    return f"{size / 1024**power:.1f} {_UNITS[power]}" if power else f"{size} B"

@@ -14,7 +14,6 @@ from penstock.control import Client, NoApp, Panes, Reply, ask
 from penstock.errors import PenstockError
 from penstock.sql import Statement, parse
 from penstock.sql import statements as sql
-from penstock.sql.question import refuse_history
 from penstock.store import Reader
 
 
@@ -39,8 +38,6 @@ class Session:
             answer = apart(lambda: ask(self.reader, asked))
             self.last = statement
             self.printer.frame(answer, perf_counter() - started)
-        elif isinstance(statement, sql.History):
-            raise refuse_history(statement)
         elif isinstance(statement, sql.Subscribe):
             self._subscribe(statement)
         else:

@@ -8,27 +8,53 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from rich.console import Console
 
 from penstock.app import App
 from penstock.control import Live
+from penstock.engine.standby import taken
 from penstock.errors import PenstockError
+from penstock.store import Keep, Standby
 
 #: Spark's log, in the app's directory.
 LOG = "spark.log"
 
 
-def start(app: App, directory: Path, console: Console, *, master: str, debug: bool, kafka: bool = False) -> Live:
-    """The app, ready to read. Java starts in here, and inherits where its errors go."""
+def start(
+    app: App,
+    directory: Path,
+    console: Console,
+    *,
+    master: str,
+    debug: bool,
+    standby: bool | Standby = False,
+    **options: Any,
+) -> Live:
+    """The app, ready to read. Java starts in here, and inherits where its errors go. `options` are those of `Run`."""
+    try:
+        store = taken(directory, Keep(), standby)
+    except KeyboardInterrupt:
+        raise PenstockError("stopped before it could take over") from None
+    options |= {"master": master, "store": store, "code": _folders()}
+    with quietly(directory, console, debug):
+        return Live(app, directory, **options)
+
+
+@contextmanager
+def quietly(directory: Path, console: Console, debug: bool) -> Iterator[None]:
+    """In here Java may start; unless one debugs, what it says goes into a file."""
     _pickled_by_value()
     if debug:
-        return Live(app, directory, master=master, kafka=kafka)
+        yield
+        return
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("pyspark").setLevel(logging.CRITICAL)
     try:
         with _spinner(console), _errors_into(directory / LOG):
-            return Live(app, directory, master=master, kafka=kafka)
+            yield
     except KeyboardInterrupt:
         raise PenstockError("stopped before anything was read") from None
 
@@ -74,6 +100,14 @@ def _pickled_by_value() -> None:
         from pyspark import cloudpickle
     except ImportError:
         return  # the engine says what to install
-    for name, module in list(sys.modules.items()):
-        if name.startswith("__penstock_app_"):
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for module in _app_modules():
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _folders() -> list[Path]:
+    """Where the app's file lies: what it imports from there goes along to a cluster."""
+    return [Path(module.__file__).resolve().parent for module in _app_modules() if module.__file__]
+
+
+def _app_modules() -> list[ModuleType]:
+    return [module for name, module in list(sys.modules.items()) if name.startswith("__penstock_app_")]

@@ -55,9 +55,14 @@ def write(directory: Path, address: Address) -> None:
     hidden.replace(directory / FILE)
 
 
-def clear(directory: Path) -> None:
-    """Removes what the directory names, if it is one of ours: the socket, its directory, the file."""
+def clear(directory: Path, of: int | None = None) -> None:
+    """Removes what the directory names, if it is one of ours: the socket, its directory, the file.
+
+    With `of`, only what that process has named.
+    """
     found = read(directory)
+    if of is not None and (found is None or found.pid != of):
+        return
     if found is not None:
         socket = Path(found.socket)
         if socket.parent.name.startswith(_PREFIX):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from penstock.app import App
 from penstock.engine.run import Run
-from penstock.errors import DefinitionError
-from penstock.model.change import Change, changes
 from penstock.model.view import View
 
 
@@ -20,6 +18,7 @@ def take(app: App, other: App) -> None:
     """Makes an app what another one is."""
     app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
     app.flows = dict(other.flows)
+    app.batches, app.audits, app.from_now = dict(other.batches), dict(other.audits), set(other.from_now)
 
 
 def carry_out(run: Run, old: App, new: App, statement: str) -> None:
@@ -46,15 +45,6 @@ def carry_out(run: Run, old: App, new: App, statement: str) -> None:
             run.add_sink(name, of, what, sink, statement)
 
 
-def check_replaceable(name: str, old: View, new: View) -> tuple[Change, ...]:
-    """What differs between two definitions of a view; refuses what its state cannot live with."""
-    found = changes(old, new)
-    if old.fingerprint() == new.fingerprint():
-        return found
-    # A column that is left out could go, but the store keeps a table as it was made.
-    first = next(change for change in found if not change.allowed or change.what.startswith("aggregate "))
-    raise DefinitionError(
-        f"the view «{name}» cannot go on with its state: another {first.what.split()[0]}",
-        detail=f"{first.what} was {first.old} and would be {first.new}",
-        hint=f"DROP VIEW {name} and create it anew: it then begins with the next epoch; or give it another name",
-    )
+def goes_on(old: View, new: View) -> bool:
+    """Whether a view can go on with its state under another definition; else that is computed anew."""
+    return old.fingerprint() == new.fingerprint()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.batch.generation import Told
 from penstock.control import address
-from penstock.control.protocol import Reply, request
+from penstock.control.protocol import Reply, read_progress, request, task
 from penstock.errors import PenstockError
 
 
@@ -30,16 +32,29 @@ class Client:
             return False
         return True
 
-    def ask(self, sql: str, file: str | None = None) -> Reply:
-        """Has a statement run by the app."""
+    def ask(self, sql: str, file: str | None = None, told: Told | None = None) -> Reply:
+        """Has a statement run by the app. `told` hears how far one is that takes long."""
         connection = self._connect()
         try:
-            return Reply.read(_exchange(connection, request(sql, file)))
+            return Reply.read(_exchange(connection, request(sql, file), told))
         except ConnectionError as error:
             self.close()
             raise NoApp(
                 "the app has ended before it answered", hint="start it again, and see with SHOW what it has taken"
             ) from error
+
+    def do(self, name: str, **given: object) -> Reply:
+        """Has a task done by the app."""
+        return self.watch(name, given)
+
+    def watch(self, name: str, given: Mapping[str, object], told: Told | None = None) -> Reply:
+        """The same; `told` hears how far it is."""
+        connection = self._connect()
+        try:
+            return Reply.read(_exchange(connection, task(name, given), told))
+        except ConnectionError as error:
+            self.close()
+            raise NoApp("the app has ended before it answered", hint="start it again") from error
 
     def close(self) -> None:
         if self._socket is not None:
@@ -77,12 +92,21 @@ def _has_ended(connection: socket.socket) -> bool:
         return True
 
 
-def _exchange(connection: socket.socket, line: bytes) -> bytes:
+def _exchange(connection: socket.socket, line: bytes, told: Told | None) -> bytes:
+    """Sends a line; the answer is the first line that does not say how far things are."""
     connection.sendall(line)
-    found = bytearray()
-    while not found.endswith(b"\n"):
+    found = b""
+    while True:
+        answer, end, rest = found.partition(b"\n")
+        if end:
+            progress = read_progress(answer)
+            if progress is None:
+                return answer
+            if told is not None:
+                told(progress)
+            found = rest
+            continue
         part = connection.recv(1 << 16)
         if not part:
             raise ConnectionResetError
         found += part
-    return bytes(found)

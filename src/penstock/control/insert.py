@@ -10,7 +10,9 @@ import polars as pl
 
 from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame
+from penstock.logs import MALFORMED, Http
 from penstock.logs.files import Files
+from penstock.logs.inbox import FOLDER, Inbox, Offer
 from penstock.model.commits import Event
 from penstock.model.stream import Stream
 from penstock.sql.inserts import inserted
@@ -18,17 +20,21 @@ from penstock.sql.statements import Insert
 from penstock.store.present import json_of
 
 
-def insert(stream: Stream, statement: Insert) -> int:
-    """Adds a file to the directory that a stream reads; how many rows it has."""
+def insert(stream: Stream, statement: Insert, directory: Path) -> int:
+    """Adds a file to the directory that a stream reads, or to its inbox; how many rows it has."""
     log = stream.log
-    if not isinstance(log, Files) or "://" in log.path:
+    if not isinstance(log, Http) and (not isinstance(log, Files) or "://" in log.path):
         raise statement.source.error(
             f"events of «{stream.name}» come from {log!r}, which INSERT cannot write", statement.stream,
-            hint="INSERT writes to streams FROM FILES in a directory of this machine",
+            hint="INSERT writes to streams FROM HTTP, and FROM FILES in a directory of this machine",
         )  # fmt: skip
     events = [Event(stream.name, row, partition, n) for n, (partition, row) in enumerate(inserted(stream, statement))]
     rows = events_frame(stream, events, 0).select(stream.schema.names)
     with statement.source.at(statement.stream):
+        if isinstance(log, Http):
+            whole = rows.with_columns(pl.lit(None, pl.String).alias(MALFORMED))
+            Inbox(directory / FOLDER / log.name).put([Offer(whole)])
+            return len(events)
         _write(log, rows, f"inserted-{uuid.uuid4().hex}")
     return len(events)
 

@@ -11,9 +11,11 @@ penstock.control.protocol.Refused: no
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from penstock.batch.generation import Progress
 from penstock.errors import PenstockError
 
 #: A request may be so long, in bytes.
@@ -54,6 +56,34 @@ def failure(error: PenstockError) -> bytes:
 def request(sql: str, file: str | None = None) -> bytes:
     """A statement as it travels, with the name of the file that it stands in."""
     return _line({"sql": sql} if file is None else {"sql": sql, "file": file})
+
+
+def task(name: str, given: Mapping[str, object]) -> bytes:
+    """A task of the app's as it travels, by its name and what it is given."""
+    return _line({"task": name, "given": dict(given)})
+
+
+def asked_task(line: bytes) -> tuple[str, dict[str, Any]] | None:
+    """The task that a line asks for, None if it asks for something else."""
+    try:
+        found: Any = json.loads(line) if len(line) < LONGEST else None
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("task"), str):
+        return None
+    given = found.get("given", {})
+    return found["task"], given if isinstance(given, dict) else {}
+
+
+def progress_line(progress: Progress) -> bytes:
+    """How far something is, as it travels before the answer."""
+    return _line({"progress": asdict(progress)})
+
+
+def read_progress(line: bytes) -> Progress | None:
+    """How far something is, if a line says that."""
+    found = json.loads(line).get("progress")
+    return None if found is None else Progress(**found)
 
 
 def requested(line: bytes) -> tuple[str, str | None]:

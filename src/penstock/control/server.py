@@ -11,24 +11,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from penstock.batch.generation import Progress
 from penstock.control import address
 from penstock.control.address import Address
-from penstock.control.protocol import LONGEST, Reply, failure, requested
+from penstock.control.protocol import LONGEST, Reply, asked_task, failure, progress_line, requested
+from penstock.control.works import LISTENER
 from penstock.errors import PenstockError
 
 _PATIENCE = 5.0
 #: What runs a statement of a file, where there is one.
 Execute = Callable[[str, str | None], Reply]
+#: What does a task by its name, with what it is given.
+Do = Callable[[str, dict[str, Any]], Reply]
 
 
 class Server:
-    """Listens for an app that runs in a directory. A request is text of SQL, and is never run as anything else."""
+    """Listens for an app that runs in a directory. A request is text of SQL, or names a task that the app knows."""
 
-    def __init__(self, app: str, directory: Path, execute: Execute) -> None:
+    def __init__(self, app: str, directory: Path, execute: Execute, do: Do | None = None) -> None:
         self._directory = directory
         address.clear(directory)  # the store's lock is ours: whoever wrote it is gone
         path = address.place()
-        self._server = _Listener(str(path), execute)
+        self._server = _Listener(str(path), execute, do)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="penstock-control")
         self._thread.daemon = True
         self._thread.start()
@@ -40,15 +44,15 @@ class Server:
         self._server.server_close()
         self._server.hang_up()
         self._thread.join()
-        address.clear(self._directory)
+        address.clear(self._directory, of=os.getpid())  # not that of a process that has taken over
 
 
 class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False  # a shell may stay connected
 
-    def __init__(self, path: str, execute: Execute) -> None:
-        self.execute = execute
+    def __init__(self, path: str, execute: Execute, do: Do | None) -> None:
+        self.execute, self.do = execute, do
         self._open: set[socket.socket] = set()
         self._gone = threading.Condition()
         super().__init__(path, _Connection)
@@ -85,8 +89,17 @@ class _Connection(socketserver.StreamRequestHandler):
             if len(line) >= LONGEST:
                 return  # what follows is the rest of a line
 
+    def _tell(self, progress: Progress) -> None:
+        """How far things are; whoever asked may have gone, and they go on."""
+        with suppress(OSError):
+            self.wfile.write(progress_line(progress))
+
     def _answer(self, line: bytes) -> bytes:
+        LISTENER.set(self._tell)
         try:
+            task = asked_task(line)
+            if task is not None and self.server.do is not None:
+                return self.server.do(*task).line()
             sql, file = requested(line)
             return self.server.execute(sql, file).line()
         except PenstockError as error:

@@ -93,6 +93,10 @@ class Panes:
         """Refuses to go on where panes are missing, or where they are another view's."""
         name = self._entry.name
         if not ask("SELECT 1 FROM __catalog WHERE id = ?1", [self._entry.id]).height:
+            if ask("SELECT 1 FROM __generations WHERE view = ?1 AND kind IN ('replace', 'rollback')", [name]).height:
+                raise SubscriptionError(
+                    f"the view «{name}» was replaced by one with other columns", hint="subscribe again WITH (SNAPSHOT)"
+                )
             raise SubscriptionError(f"the view «{name}» was dropped", hint="SHOW VIEWS tells what there is")
         for (trimmed,) in ask("SELECT value FROM __meta WHERE name = 'trimmed'", []).iter_rows():
             if trimmed > self._position:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.engine.core import Engine
 from penstock.engine.errors import RunError
+from penstock.engine.pace import Pace
+from penstock.engine.realtime import Lanes, is_lane
 from penstock.logs import Follower, Log
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
@@ -18,6 +18,7 @@ from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.sinks import Delivery, Sink
 from penstock.store import SqliteStore
+from penstock.store.checkpoints import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,9 +41,12 @@ class Changing(ABC):
     engine: Engine
     store: SqliteStore
     delivery: Delivery
+    lanes: Lanes
     _spark: SparkSession
     _clock: Callable[[], Instant]
     _mutex: threading.RLock
+    _planning: threading.Lock  # one query is started again at a time
+    _paces: dict[str, Pace]
     _queries: dict[str, StreamingQuery]
     _followers: dict[str, Follower]
     _columns: dict[str, tuple[str, ...]]
@@ -50,7 +54,7 @@ class Changing(ABC):
     _waiting: set[str]
 
     @abstractmethod
-    def _checkpoint(self, name: str) -> Path: ...
+    def _checkpoint(self, name: str) -> Place: ...
 
     @abstractmethod
     def _delivered_as(self, name: str, what: View | Flow) -> View | Rows: ...
@@ -59,12 +63,13 @@ class Changing(ABC):
     def _needed(self, name: str) -> tuple[str, ...]: ...
 
     @abstractmethod
+    def _log(self, name: str) -> Log: ...
+
+    @abstractmethod
     def _start_query(self, name: str) -> None: ...
 
     def _follow(self, name: str) -> None:
-        log = self.engine.streams[name].log
-        assert isinstance(log, Log)
-        self._followers[name] = log.follow()
+        self._followers[name] = self._log(name).follow(self._checkpoint(name))
         self._start_query(name)
 
     # views
@@ -97,6 +102,11 @@ class Changing(ABC):
         with self._mutex:
             self.store.note_rest(name, False)
 
+    def index(self, view: str, columns: Sequence[str]) -> None:
+        """Makes questions by these columns of a view fast, from the end of this epoch on."""
+        with self._mutex:
+            self.store.index(view, *columns)
+
     # streams
 
     def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
@@ -106,7 +116,7 @@ class Changing(ABC):
         with self._mutex:
             self.engine.add_stream(name, stream, self._clock())
             if not is_replayable(stream):
-                shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+                self._checkpoint(name).remove()
             if statement is not None:
                 self.store.note("stream", name, statement)
             try:
@@ -119,26 +129,36 @@ class Changing(ABC):
         """Stops reading a stream that nothing reads, and forgets how far it was."""
         with self._mutex:
             self._restarting.add(name)  # from here on none of its epochs begins
-        if name in self._queries:
-            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
-        with self._mutex:
-            self._forget_stream(name)
-            self._restarting.discard(name)
+        with self._planning:
+            if name in self._queries:
+                self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
+            with self._mutex:
+                self._forget_stream(name)
+                self._restarting.discard(name)
 
     def _forget_stream(self, name: str) -> None:
         self._queries.pop(name, None)
         self._columns.pop(name, None)
+        self._paces.pop(name, None)
         self._waiting.discard(name)
         if name in self._followers:
             self._followers.pop(name).close()
         self.engine.drop_stream(name)
-        shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+        self._checkpoint(name).remove()
         self.store.forgotten(name)
 
     # sinks
 
     def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
-        """Delivers to another sink: what the outbox still holds of its view, or the rows of a flow from now on."""
+        """Delivers to another sink: what the outbox still holds of its view, or the rows of a flow from now on.
+
+        A sink in real-time mode gets what the log holds.
+        """
+        if is_lane(sink):
+            self.lanes.add(name, what, sink)
+            with self._mutex:
+                self.store.note("sink", name, statement)
+            return
         with self._mutex:
             if isinstance(what, Flow):
                 self.engine.add_flow(of, what)
@@ -157,6 +177,11 @@ class Changing(ABC):
 
     def drop_sink(self, name: str) -> None:
         """Gives up a sink; what it has stays where it is."""
+        if name in self.lanes:
+            self.lanes.drop(name)
+            with self._mutex:
+                self.store.forget_sink(name)
+            return
         of = self.delivery.drop(name)
         with self._mutex:
             last = of in self.engine.flows and of not in self.delivery.targets
@@ -177,8 +202,11 @@ class Changing(ABC):
             self._restart(stream)
 
     def _restart(self, name: str) -> None:
-        """A view that needs a column which nobody read so far restarts the stream's plan, at an epoch boundary."""
-        self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
-        with self._mutex:
-            self._start_query(name)
-            self._restarting.discard(name)
+        """Another column that a view needs, or another limit, restarts the stream's plan, at an epoch boundary."""
+        with self._planning:
+            if name not in self._queries:
+                return  # it was dropped meanwhile
+            self._queries[name].stop()  # without the mutex: Spark waits for an epoch that it has just called
+            with self._mutex:
+                self._start_query(name)
+                self._restarting.discard(name)

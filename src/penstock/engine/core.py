@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import time as clock_time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from penstock.engine.analyst import Analyst
 from penstock.engine.catalyst import lower
-from penstock.engine.epoch import Epoch, refused, shown
+from penstock.engine.epoch import Epoch, kept_files, refused, shown
 from penstock.engine.feeds import Feed, Lowered
 from penstock.engine.ids import left_out
 from penstock.engine.job import Job, RowsOut
@@ -31,11 +31,14 @@ from penstock.kernel.reduce import combine
 from penstock.kernel.share import Sharing, share
 from penstock.kernel.stack import Members, Stack, stacks
 from penstock.kernel.step import Change, State
+from penstock.lake.master import Master
+from penstock.lake.writer import Keeping
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.store import Commit, Store
+from penstock.store.file import Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Up to so many open windows of a stack are kept in this process too, so that a commit need not ask the store for them.
 OPEN_ROWS = 250_000
+#: Rows that DataFrame code makes of dead letters fed in again have places of their own: of epochs from here on.
+RETRIED = 1 << 24
 #: Finished windows are removed each time that such a part of the retention has passed.
 EXPIRE_STEPS = 20
 
@@ -62,6 +67,30 @@ class Source:
     query: str
     epoch: int
     offsets: str
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what the commit remembers with its timings
+    retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What one commit steps a view with: its deltas, if it has some, and its time."""
+
+    deltas: pl.DataFrame | None
+    before: Instant
+    after: Instant
+    now: Instant
+
+
+@dataclass
+class Beside:
+    """A generation in the making: what each commit would step it with is put aside.
+
+    `of` names the view whose deltas are its own too; another definition takes part in the epochs by itself.
+    """
+
+    kept: Kept
+    put: Callable[[Aside], None]
+    of: str | None = None
 
 
 class Engine:
@@ -76,10 +105,11 @@ class Engine:
         *,
         flows: Mapping[str, Flow] | None = None,
         session: Callable[[], SparkSession] | None = None,
+        master: Master | None = None,
     ) -> None:
         self.streams, self.store, self.flows = dict(streams), store, dict(flows or {})
         self._analyst = Analyst(session or active_session)
-        self._caught_up = caught_up
+        self._caught_up, self.master = caught_up, master
         saved = store.trackers()
         self.trackers = {
             name: Tracker.restore(stream.watermark, saved[name]) if name in saved else Tracker(stream.watermark)
@@ -88,37 +118,100 @@ class Engine:
         }
         for tracker in self.trackers.values():
             tracker.resume(now)
+        if master is not None:
+            master.keep(self.streams)
         self.views: dict[str, Kept] = {}
         self.lowered = Lowered({}, {}, {})
         self._sharing: dict[str, Sharing] = {}  # by feed
         self._stacks: list[Stack] | None = None
         self._open: dict[Stack, Open | None] = {}  # None where there are too many
+        self.beside: dict[str, Beside] = {}  # generations in the making, by their hidden name
+        self._aside: list[tuple[Beside, Aside]] = []  # of the commit that is being made
         self._expired: dict[str, Instant] = {}  # up to where the finished windows of a view are gone
 
     # views come and go, between two commits
 
     def keep(self, views: Mapping[str, View], statements: Mapping[str, str] | None = None) -> None:
         """Takes up views, with the state that the store has of them. Statements that made them are remembered."""
-        lowered = self._lower({**{name: kept.plan.written for name, kept in self.views.items()}, **views})
+        for name in views:
+            self._check_settled(name)
+        lowered = self._lower({**{name: kept.plan.written for name, kept in self._fed().items()}, **views})
         plans = {name: Plan(lowered.views[name], view) for name, view in views.items()}
         self.store.prepare(plans, statements)
         closed, times = self.store.closed(), self.store.view_times()
         plans = {name: replace(plan, closed=closed.get(name, BEGINNING)) for name, plan in plans.items()}
         for name, plan in plans.items():
-            mine = {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
-            self.views[name] = Kept(plan, ViewTime(mine, times.get(name, BEGINNING)))
+            self.views[name] = Kept(plan, ViewTime(self._trackers_of(plan), times.get(name, BEGINNING)))
         self._relower(lowered)
+
+    def _trackers_of(self, plan: Plan) -> dict[str, Tracker]:
+        return {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
+
+    def _fed(self) -> dict[str, Kept]:
+        """All that takes part in the epochs: the views, and generations of other definitions."""
+        return {**self.views, **{name: beside.kept for name, beside in self.beside.items() if beside.of is None}}
+
+    @property
+    def times(self) -> list[ViewTime]:
+        """The time of each view, and of each generation of another definition."""
+        return [kept.time for kept in self._fed().values()]
 
     def drop(self, name: str) -> None:
         """Gives up a view with its state."""
+        self._check_settled(name)
         self.store.drop(name)
         self.rest(name)
 
     def rest(self, name: str) -> None:
         """Lets a view be: it takes no events, and its state stays in the store."""
+        self._check_settled(name)
         self.views.pop(name, None)
         self._expired.pop(name, None)
         self._relower(self._lower_again())
+
+    # generations come and go, between two commits
+
+    def begin_beside(self, hidden: str, name: str, view: View, now: Instant, put: Callable[[Aside], None]) -> Plan:
+        """From the next commit on puts aside what a generation of the view is stepped with; its plan."""
+        self._check_settled(name)
+        old = self.views.get(name)
+        if old is not None and old.plan.written == view:
+            self.beside[hidden] = Beside(old, put, name)
+            return old.plan
+        lowered = self._lower({**{other: kept.plan.written for other, kept in self._fed().items()}, hidden: view})
+        plan = Plan(lowered.views[hidden], view)
+        mine = self._trackers_of(plan)
+        known = old is not None and old.time.trackers.keys() == mine.keys()
+        time = ViewTime(mine, old.time.watermark if old is not None and known else BEGINNING)
+        time.look(now, {stream: self._caught_up(stream) for stream in mine})
+        self.beside[hidden] = Beside(Kept(plan, time), put)
+        self._relower(lowered)
+        return plan
+
+    def _check_settled(self, name: str) -> None:
+        """Refuses to change a view of which a generation is in the making."""
+        if any(hidden.partition("~")[0] == name for hidden in self.beside):
+            raise DefinitionError(f"a generation of the view «{name}» is in the making", hint="wait until it is done")
+
+    def lowered_alone(self, name: str, view: View) -> Lowered:
+        """A view as the kernel takes it, and the feeds that it reads, as though there were no other."""
+        return lower(self.streams, {name: view}, {}, self._analyst)
+
+    def end_beside(self, hidden: str) -> None:
+        """Puts nothing aside any more for a generation that is given up."""
+        beside = self.beside.pop(hidden, None)
+        if beside is not None and beside.of is None:
+            self._relower(self._lower_again())
+
+    def take_over(self, hidden: str, name: str) -> None:
+        """A generation that the store has swapped in is the view from here on."""
+        beside = self.beside.pop(hidden)
+        if beside.of is None:
+            self.views[name] = beside.kept
+            self._expired.pop(name, None)
+            self._relower(self._lower_again())
+        else:
+            self._open.clear()
 
     # streams and flows come and go, between two commits
 
@@ -130,6 +223,8 @@ class Engine:
         except BaseException:
             del self.streams[name]
             raise
+        if self.master is not None:
+            self.master.keep({name: stream})
         if stream.watermark is not None:
             self.trackers[name] = Tracker(stream.watermark)
             self.trackers[name].resume(now)
@@ -161,7 +256,7 @@ class Engine:
         self._relower(self._lower_again())
 
     def _lower_again(self) -> Lowered:
-        return self._lower({name: kept.plan.written for name, kept in self.views.items()})
+        return self._lower({name: kept.plan.written for name, kept in self._fed().items()})
 
     def _lower(self, views: Mapping[str, View]) -> Lowered:
         return lower(self.streams, views, self.flows, self._analyst)
@@ -169,7 +264,7 @@ class Engine:
     def _relower(self, lowered: Lowered) -> None:
         """Views read their feeds as these are now: another view may have brought or taken along columns."""
         self.lowered = lowered
-        for name, kept in self.views.items():
+        for name, kept in self._fed().items():
             if lowered.views[name] is not kept.plan.view:
                 kept.plan = Plan(lowered.views[name], kept.plan.written, kept.plan.closed)
         self._rearrange()
@@ -187,7 +282,8 @@ class Engine:
         started = clock_time.perf_counter()
         stream, tracker = self.streams[name], self.trackers.get(name)
         feeds = self.lowered.of(name)
-        jobs = {feed.name: self._job(feed, columns, source.epoch, now) for feed in feeds}
+        keeping = None if self.master is None else self.master.keeping(stream)
+        jobs = {feed.name: self._job(feed, columns, source, now, keeping) for feed in feeds}
         new_ids: dict[str, pl.DataFrame] = {}
 
         def identify(ids: pl.DataFrame) -> pl.DataFrame:
@@ -195,28 +291,56 @@ class Engine:
 
         parts = Reduction(feeds, jobs, columns, identify).run(rows)
         epoch = parts[name]
+        before = self._watermarks(name)
         reduced = clock_time.perf_counter()
         commit = self._stepped({name: epoch.observed}, self._deltas(jobs, parts), now, {})
         for part in parts.values():
             self._late_in_merge(stream, part, commit.changes)
         commit.kind, commit.query, commit.epoch, commit.offsets = "epoch", source.query, source.epoch, source.offsets
-        commit.refused, commit.rows = refused(parts.values()), shown(jobs, parts)
+        commit.refused, commit.rows = self._refused(parts), shown(jobs, parts)
+        commit.mark = Mark(name, before, self._watermarks(name))
+        if keeping is not None:
+            commit.number, commit.files = keeping.commit, kept_files(keeping, source, epoch, commit.refused)
+        commit.retried = {} if source.retried is None else {name: source.retried}
         commit.counters = {
-            f"{name}.events": epoch.rows,
+            f"{name}.{'events' if source.retried is None else 'retried'}": epoch.rows,
             **{f"{name}.{kind}": frame.height for kind, frame in commit.refused.items()},
         }
         commit.new_ids = new_ids
         if new_ids and tracker is not None and tracker.watermark > BEGINNING:
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}
         merged = clock_time.perf_counter()
-        commit.timings = json.dumps({"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced})
+        taken = {"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced}
+        commit.timings = json.dumps({**taken, **source.notes})
         self._commit(commit)
         return commit
 
-    def _job(self, feed: Feed, columns: tuple[str, ...], epoch: int, now: Instant) -> Job:
+    def _refused(self, parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
+        """The rows that an epoch refused; what a generation in the making refused is nobody's loss."""
+        found, hidden = refused(parts.values()), list(self.beside)
+        if not hidden:
+            return found
+        mine = {kind: frame.filter(~pl.col("view").is_in(hidden).fill_null(False)) for kind, frame in found.items()}
+        return {kind: frame for kind, frame in mine.items() if frame.height}
+
+    def _watermarks(self, stream: str) -> dict[str, Instant]:
+        """The watermarks of the views that read a stream, as a commit's mark keeps them."""
+        found: dict[str, Instant] = {}
+        own: dict[str, tuple[str, Instant]] = {}
+        for name, kept in self.views.items():
+            sources = sorted(source.name for source in kept.plan.written.input.sources)
+            if stream in sources:
+                key = ",".join(sources)
+                own[name] = key, kept.time.watermark
+                found[key] = max(found.get(key, BEGINNING), kept.time.watermark)
+        return found | {f"view:{name}": mark for name, (key, mark) in own.items() if mark != found[key]}
+
+    def _job(
+        self, feed: Feed, columns: tuple[str, ...], source: Source, now: Instant, keeping: Keeping | None
+    ) -> Job:
         """What the tasks do with a feed."""
-        fed = tuple(view for view, kept in self.views.items() if feed.name in kept.plan.sources)
-        plans = tuple(self.views[view].plan for view in fed)
+        kept = {view: kept for view, kept in self._fed().items() if feed.name in kept.plan.sources}
+        fed, plans = tuple(kept), tuple(one.plan for one in kept.values())
         tracker = self.trackers.get(feed.source.name)
         shown = tuple(
             RowsOut(name, Plan(output.view), output.columns)
@@ -229,13 +353,15 @@ class Engine:
             feed.schema.names if feed.prefix else columns,
             fed,
             self._sharing.get(feed.name, Sharing(feed.name, plans, ())),
-            tuple(self.views[view].time.watermark for view in fed),
-            epoch,
+            tuple(one.time.watermark for one in kept.values()),
+            source.epoch if source.retried is None else source.epoch + RETRIED,
             now,
             BEGINNING if tracker is None else tracker.newest,
             sampled=feed.name not in self._sharing,
             place=feed.place,
             outputs=shown,
+            keeping=keeping if feed.place is None else None,
+            decoded=source.retried is not None,
         )
 
     def _deltas(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
@@ -248,7 +374,8 @@ class Engine:
             if part.batches and sharing is not None:
                 for view, deltas in zip(job.views, sharing.deltas(part.batches, job.watermarks), strict=True):
                     found.setdefault(view, []).append(deltas)
-        return {view: combine(self.views[view].plan, frames) for view, frames in found.items()}
+        fed = self._fed()
+        return {view: combine(fed[view].plan, frames) for view, frames in found.items()}
 
     def _late_in_merge(self, stream: Stream, epoch: Epoch, changes: Mapping[str, Change]) -> None:
         """Rows of merging windows that only the merge could tell to be late."""
@@ -281,14 +408,19 @@ class Engine:
         fixed: Mapping[str, Instant],
     ) -> Commit:
         """Moves time and steps every view; what comes out is one commit."""
-        before = {name: kept.time.watermark for name, kept in self.views.items()}
+        before = {name: kept.time.watermark for name, kept in self._fed().items()}
         caught_up = {name: self._caught_up(name) for name in self.streams}
         for name, tracker in self.trackers.items():
             tracker.advance(
                 observed.get(name, Observation()), now=now, caught_up=caught_up[name], fixed=fixed.get(name)
             )
-        for kept in self.views.values():
+        for kept in self._fed().values():
             kept.time.look(now, caught_up)
+        self._aside = [
+            (beside, Aside(deltas.get(fed), before[fed], beside.kept.time.watermark, now))
+            for hidden, beside in self.beside.items()
+            for fed in [beside.of or hidden]
+        ]
         if self._stacks is None:
             self._stacks = stacks({name: kept.plan for name, kept in self.views.items()}, before)
         stepped: list[tuple[Stack, Change]] = []
@@ -326,6 +458,8 @@ class Engine:
             self._open.clear()
             raise
         self._expired |= commit.expire
+        for beside, aside in self._aside:
+            beside.put(aside)
         changes: dict[tuple[str, ...], Change] = {(name,): change for name, change in commit.changes.items()}
         changes |= {stack.names: change for stack, change in commit.stacked}
         for stack, rows in self._open.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,9 +14,14 @@ from penstock.engine.records import unpack
 from penstock.kernel.expressions import dtype
 from penstock.kernel.reduce import Reduced
 from penstock.kernel.share import Batch, Sharing
+from penstock.lake.writer import Keeping
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.watermarks import Observation, Seen
+from penstock.store.file import File
+
+if TYPE_CHECKING:
+    from penstock.engine.core import Source
 
 
 @dataclass
@@ -24,7 +29,7 @@ class Epoch:
     """What one feed left behind.
 
     Deltas by batch with the sharing that they were reduced by, refused rows by kind, rows that the merge may find late,
-    a sample if one was asked for, and the rows of flows without state.
+    a sample if one was asked for, the rows of flows without state, and the files of the master that its tasks wrote.
     """
 
     rows: int = 0
@@ -34,6 +39,7 @@ class Epoch:
     suspects: list[pl.DataFrame] = field(default_factory=list)
     sample: pl.DataFrame | None = None
     shown: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    files: list[File] = field(default_factory=list)
     sharing: Sharing | None = None
 
 
@@ -58,6 +64,8 @@ def gathered(records: list[dict[str, Any]]) -> Epoch:
             epoch.shown.setdefault(number, []).append(unpack(data))
         elif kind == "suspect":
             epoch.suspects.append(unpack(data))
+        elif kind == "file":
+            epoch.files.append(File(**json.loads(data)))
         elif kind == "sample":
             epoch.sample = unpack(data) if epoch.sample is None else epoch.sample
         else:
@@ -85,6 +93,15 @@ def refused(parts: Iterable[Epoch]) -> dict[str, pl.DataFrame]:
         for kind, frames in part.refused.items():
             found.setdefault(kind, []).extend(frames)
     return {kind: pl.concat(frames) for kind, frames in found.items() if frames}
+
+
+def kept_files(keeping: Keeping, source: Source, epoch: Epoch, refused: Mapping[str, pl.DataFrame]) -> list[File]:
+    """The master's files of an epoch: what its tasks wrote, and its dead letters, written here."""
+    files = [*epoch.files]
+    if "dead" in refused:
+        file = keeping.write_dead(refused["dead"])
+        files += [file] if file is not None else []
+    return [replace(file, query=source.query, epoch=source.epoch) for file in files]
 
 
 def shown(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:

@@ -13,13 +13,22 @@ class RunError(PenstockError):
 
 def failed(stream: str, error: BaseException) -> BaseException:
     """What a failed epoch tells its user: our own errors as they are, also from a task; Spark's in one line."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    if not isinstance(error, PySparkException):
+    if not isinstance(error, (PySparkException, Py4JError)):
         return error
     ours = re.search(r"penstock\.[\w.]*Error: ([^\n]*)(?:\n\s+detail: ([^\n]*))?(?:\n\s+hint: ([^\n]*))?", str(error))
     if ours is not None:
         return RunError(f"the stream «{stream}» has failed: {ours[1]}", detail=ours[2], hint=ours[3])
+    lacking = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
+    if lacking is not None:
+        return RunError(
+            f"the stream «{stream}» has failed: the Python of Spark's tasks has no module «{lacking[1]}»",
+            detail=essence(error),
+            hint="install it there (what Penstock itself needs: pip install penstock), or name another Python: "
+            "--executor-python",
+        )
     return RunError(f"the stream «{stream}» has failed: {essence(error)}", detail=str(error)[:2000])
 
 

@@ -18,6 +18,7 @@ from penstock.kernel.admit import admit
 from penstock.kernel.elements import compiled
 from penstock.kernel.plan import Plan
 from penstock.kernel.share import Sharing
+from penstock.lake.writer import Keeping
 from penstock.logs import MALFORMED, REASON
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
@@ -37,7 +38,8 @@ class Job:
     """The reduction of one epoch of one feed, for all its views.
 
     `source` is the stream that it comes from, `stream` what the kernel takes the feed for. `place` is the partition of
-    rows that DataFrame code made; such rows say nothing about the watermark.
+    rows that DataFrame code made; such rows say nothing about the watermark. `keeping` says where the master keeps the
+    rows that the stream accepts.
     """
 
     source: Stream
@@ -55,6 +57,7 @@ class Job:
     outputs: tuple[RowsOut, ...] = ()
     left_out: pl.DataFrame | None = None  # places of rows that do not count, with kind and reason
     failed: pl.DataFrame | None = None  # numbers of rows on which Catalyst failed, with column and reason
+    keeping: Keeping | None = None
 
     @property
     def name(self) -> str:
@@ -67,10 +70,14 @@ class Job:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = Task(self, task_number())
-        for frame in task.frames(batches):
-            if frame.height:
-                task.take(frame)
-        yield from as_batches(task.records())
+        try:
+            for frame in task.frames(batches):
+                if frame.height:
+                    task.take(frame)
+            yield from as_batches(task.records())
+        except BaseException:
+            task.abandon()
+            raise
 
 
 @dataclass(frozen=True)

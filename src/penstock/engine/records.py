@@ -19,8 +19,8 @@ def late_reason() -> pl.Expr:
     return pl.when(pl.col("__windows") == 1).then(pl.lit("its window had closed")).otherwise(some)
 
 
-def refusals(stream: str, view: str | None, rows: pl.DataFrame) -> pl.DataFrame:
-    """Refused rows (place, reason, the row as JSON) as the store keeps them."""
+def refusals(stream: str, view: str | None, rows: pl.DataFrame, *, raw: bool = False) -> pl.DataFrame:
+    """Refused rows (place, reason, the row as JSON) as store and master keep them; `raw` ones are text as it came."""
     have = rows.columns
     return rows.select(
         pl.lit(stream).alias("stream"),
@@ -32,7 +32,24 @@ def refusals(stream: str, view: str | None, rows: pl.DataFrame) -> pl.DataFrame:
         "row",
         (pl.col("__missed") if "__missed" in have else pl.lit(0, pl.Int64)).alias("missed"),
         (pl.col("__windows") if "__windows" in have else pl.lit(0, pl.Int64)).alias("windows"),
+        pl.lit(raw).alias("raw"),
+        (pl.col("rest") if "rest" in have else pl.lit(None, pl.String)).alias("rest"),
     )
+
+
+def as_json(rows: pl.DataFrame, names: Iterable[str]) -> pl.Expr:
+    """Columns as a JSON object a row, as Spark's reader takes it: bytes are in base64."""
+    binary = pl.element().bin.encode("base64")
+    columns = []
+    for name in names:
+        kind = rows.schema[name]
+        if kind == pl.Binary:
+            columns.append(pl.col(name).bin.encode("base64"))
+        elif kind == pl.List(pl.Binary):
+            columns.append(pl.col(name).list.eval(binary))
+        else:
+            columns.append(pl.col(name))
+    return pl.struct(columns).struct.json_encode()
 
 
 def pack(frame: pl.DataFrame) -> bytes:

@@ -18,7 +18,8 @@ from penstock.engine.errors import RunError, essence
 from penstock.engine.feeds import Feed
 from penstock.engine.job import Admitting, Decoding, IdJob, Job
 from penstock.engine.poison import Culprit, culprits, numbered
-from penstock.engine.records import RECORD, refusals
+from penstock.engine.records import RECORD, as_json, refusals
+from penstock.engine.retry import passes
 from penstock.engine.task import NUMBER, PLACE, ROW_BITS, made_offset
 from penstock.errors import PenstockError
 from penstock.kernel.share import Sharing
@@ -27,6 +28,8 @@ from penstock.logs import MALFORMED, REASON, Log
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: Has Spark's tasks do a job, and puts together what they send.
+Take = Callable[["DataFrame", Job], Epoch]
 #: Given the ids of an epoch (`__id`, `__at`, place), the places of rows that do not count, with kind and reason.
 Identify = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -35,10 +38,15 @@ class Reduction:
     """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read."""
 
     def __init__(
-        self, feeds: Sequence[Feed], jobs: Mapping[str, Job], columns: tuple[str, ...], identify: Identify
+        self,
+        feeds: Sequence[Feed],
+        jobs: Mapping[str, Job],
+        columns: tuple[str, ...],
+        identify: Identify,
+        take: Take | None = None,
     ) -> None:
         self._feed, *self._made = feeds
-        self._jobs, self._columns, self._identify = jobs, columns, identify
+        self._jobs, self._columns, self._identify, self._take = jobs, columns, identify, take or taken
         self._kept: list[DataFrame] = []
 
     def run(self, rows: DataFrame) -> dict[str, Epoch]:
@@ -65,7 +73,9 @@ class Reduction:
         """Rows that Spark can go on with, where it must and only Python can read the log."""
         log = self._feed.source.log
         read = self._feed.source.schema.pick(self._columns)
-        if not isinstance(log, Log) or not log.decodes(read) or not (self._feed.columns or self._made):
+        if self._jobs[self._feed.name].decoded or not isinstance(log, Log):
+            return rows
+        if not log.decodes(read) or not (self._feed.columns or self._made):
             return rows
         job = self._jobs[self._feed.name]
         types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
@@ -79,7 +89,7 @@ class Reduction:
         try:
             return *self._reduced(frame, job), frame
         except Exception as error:
-            if not feed.columns or isinstance(error, PenstockError):
+            if not feed.columns or isinstance(error, PenstockError) or passes(error):
                 raise
             frame, job = self._around(feed, job, rows, error)
             return *self._reduced(frame, job), frame
@@ -87,7 +97,7 @@ class Reduction:
     def _reduced(self, frame: DataFrame, job: Job) -> tuple[Epoch, Job]:
         if job.stream.id is not None:
             job = job.without(self._identify(unpacked_ids(_records(frame, IdJob(job)), job.stream)))
-        epoch = gathered(_records(frame, job))
+        epoch = self._take(frame, job)
         epoch.sharing = job.sharing
         return epoch, job
 
@@ -118,6 +128,8 @@ class Reduction:
         except PenstockError:
             raise
         except Exception as error:
+            if passes(error):
+                raise
             return self._after_code_around(feed, job, accepted, error)
 
     def _after_code_around(self, feed: Feed, job: Job, accepted: DataFrame, error: Exception) -> Epoch:
@@ -149,9 +161,14 @@ class Reduction:
         reasons = pl.DataFrame({NUMBER: [one.number for one in found], "__reason": [one.reason for one in found]})
         rows = pl.from_arrow(kept.filter(f.col(NUMBER).isin([one.number for one in found])).toArrow())
         assert isinstance(rows, pl.DataFrame)
-        told = rows.join(reasons, on=NUMBER).with_columns(pl.struct(self._columns).struct.json_encode().alias("row"))
+        told = rows.join(reasons, on=NUMBER).with_columns(as_json(rows, self._columns).alias("row"))
         for view in (*job.views, *(output.name for output in job.outputs)):
             yield refusals(job.name, view, told)
+
+
+def taken(frame: DataFrame, job: Job) -> Epoch:
+    """What the tasks send, on the driver."""
+    return gathered(_records(frame, job))
 
 
 def _records(frame: DataFrame, job: Any) -> list[dict[str, Any]]:

@@ -8,44 +8,67 @@ that the store has already is skipped; a store that lacks epochs which Spark has
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time as clock_time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.engine.changing import Changing, is_replayable, reads_kafka
+from penstock.engine.changing import is_replayable, reads_kafka
+from penstock.engine.clock import Steady
 from penstock.engine.core import Engine, Source
-from penstock.engine.errors import RunError, failed
+from penstock.engine.dead import Retried, retry
+from penstock.engine.errors import RunError
+from penstock.engine.keeper import Keeper
 from penstock.engine.needs import needed
+from penstock.engine.pace import Pace, last_notes
+from penstock.engine.realtime import Lanes, is_lane
 from penstock.engine.session import spark_session
+from penstock.engine.standby import mended, offsets_of, other_offsets, taken
+from penstock.engine.swapping import Swapping
+from penstock.engine.undo import taken_back
+from penstock.engine.watching import Watching
+from penstock.lake.erase import erase
+from penstock.lake.master import Master
 from penstock.logs import Follower, Log
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import Instant
+from penstock.model.time import SECOND, Instant, duration, positive
 from penstock.model.view import View
-from penstock.savepoints import Savepoint, check_whole, create
+from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
-from penstock.store import Keep, SqliteStore
+from penstock.store import Keep, SqliteStore, Standby, StoreError
+from penstock.store.checkpoints import Place, remember
+from penstock.store.checkpoints import checkpoints as places
+from penstock.store.file import Tombstone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_TICKS: Final = "time"
+_OUTBOX: Final = "the outbox"
+#: So many seconds an epoch waits for its query to be stopped.
+_PATIENT: Final = 10.0
+
+
 class _Stopping(Exception):
     """An epoch began when the run, or its stream's query, was stopping."""
 
 
-def wall_clock() -> Instant:
-    return clock_time.time_ns() // 1000
-
-
-class Run(Changing):
+class Run(Watching, Swapping):
     """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
 
-    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events.
+    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events. `master_at` is
+    where the master lies, a directory or a URL; without it, in the app's directory. `patience`: for how many seconds a
+    stream is tried again whose broker is away, or while the store is locked or full. `target`: how long an epoch may
+    take. It takes so much (`penstock.engine.admission`) where its log does not say how much; without it, all there is.
+
+    On a cluster: `conf` are settings of Spark's, `executor_python` the Python of the executors, `code` folders whose
+    modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
+    process that has it ends or hangs; `store` is one that this process has locked already.
     """
 
     def __init__(
@@ -59,15 +82,28 @@ class Run(Changing):
         master: str = "local[*]",
         tick: float = 0.5,
         epoch_every: str = "0 seconds",
-        clock: Callable[[], Instant] = wall_clock,
+        clock: Callable[[], Instant] | None = None,
         keep: Keep = Keep(),  # noqa: B008
         sinks: Mapping[str, tuple[str, View | Flow, Sink]] | None = None,
         kafka: bool = False,
         resting: Collection[str] = (),
+        patience: float = 3600.0,
+        master_at: str | Path | None = None,
+        target: str | timedelta | None = "2 seconds",
+        conf: Mapping[str, str] | None = None,
+        executor_python: str | None = None,
+        code: Sequence[Path] = (),
+        checkpoints: str | Path | None = None,
+        standby: bool | Standby = False,
+        store: SqliteStore | None = None,
     ) -> None:
+        super().__init__(patience)
         self.name, self.directory = name, directory
-        self._clock, self._tick, self._every = clock, tick, epoch_every
-        self._mutex = threading.RLock()
+        self._clock, self._tick, self._every = clock or Steady(), tick, epoch_every
+        self._mutex, self._planning = threading.RLock(), threading.Lock()
+        # Spark begins an epoch at most each `epoch_every`: one that takes less than fits in there falls behind.
+        self._target = None if target is None else max(positive(target, "a target"), duration(epoch_every)) / SECOND
+        self._paces: dict[str, Pace] = {}
         self._stopping = threading.Event()
         self._queries: dict[str, StreamingQuery] = {}
         self._followers: dict[str, Follower] = {}
@@ -75,28 +111,41 @@ class Run(Changing):
         self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
-        check_whole(directory)
-        self.store = SqliteStore.open(directory, keep)
-        self.store.lock()
+        self.store = store or taken(directory, keep, standby)
+        self._checkpoints = places(directory, checkpoints)
+        self._begin_time()
         try:
-            self._spark = spark or spark_session(name, master=master, kafka=kafka or reads_kafka(streams))
+            self._spark = spark or spark_session(
+                name, master=master, kafka=kafka or reads_kafka(streams), options=conf,
+                executor_python=executor_python, code=code,
+            )  # fmt: skip
             # A process killed while Spark wrote its first offsets leaves a half-written file behind, with which Spark
             # would refuse to start. Whether a checkpoint and the store belong together is checked here, each epoch.
             self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
-            flows = {of: flow for of, flow, _ in (sinks or {}).values() if isinstance(flow, Flow)}
+            lanes = {sink: given for sink, given in (sinks or {}).items() if is_lane(given[2])}
+            sinks = {sink: given for sink, given in (sinks or {}).items() if sink not in lanes}
+            flows = {of: flow for of, flow, _ in sinks.values() if isinstance(flow, Flow)}
             self.engine = Engine(
-                streams, self.store, clock(), self.is_caught_up, flows=flows, session=lambda: self._spark
-            )
+                streams, self.store, self._clock(), self.is_caught_up, flows=flows, session=lambda: self._spark,
+                master=Master(self.store, None if master_at is None else str(master_at)),
+            )  # fmt: skip
+            assert self.engine.master is not None
+            self.keeper = Keeper(self.engine.master, self._clock)
             self.engine.keep(views)
+            self.begin_generations()
             self._clear_leftovers()
             self._check_checkpoints()
+            remember(directory, self._checkpoints)
             self.delivery = Delivery(
                 self.store,
-                {sink: (of, self._delivered_as(of, what), to) for sink, (of, what, to) in (sinks or {}).items()},
+                {sink: (of, self._delivered_as(of, what), to) for sink, (of, what, to) in sinks.items()},
                 commit_position=self._delivered,
                 trim=self._trim_outbox,
                 app=name,
+                check_owner=self.store.check_owner,
+                takes_over=self.store.took_over,
             )
+            self.lanes = Lanes(self._spark, name, directory, lanes)
             for view in resting:
                 self.engine.rest(view)
         except BaseException:
@@ -115,7 +164,7 @@ class Run(Changing):
     def _clear_leftovers(self) -> None:
         """A process that died while it dropped a stream may have left its checkpoint."""
         for name in self.store.leftovers():
-            shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+            self._checkpoint(name).remove()
             self.store.forgotten(name)
 
     def _check_checkpoints(self) -> None:
@@ -125,16 +174,17 @@ class Run(Changing):
         """
         for name, stream in self.engine.streams.items():
             if not is_replayable(stream):
-                shutil.rmtree(self._checkpoint(name), ignore_errors=True)
+                self._checkpoint(name).remove()
                 continue
             if f"{name}.events" in self.store.counters() and not self._checkpoint(name).exists():
                 raise RunError(
                     f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
                     hint=f"restore {self._checkpoint(name)}, or delete {self.directory} to start from the beginning",
                 )
+            mended(name, self._checkpoint(name), self.store)
 
-    def _checkpoint(self, name: str) -> Path:
-        return self.directory / "checkpoints" / name
+    def _checkpoint(self, name: str) -> Place:
+        return self._checkpoints / name
 
     # savepoints
 
@@ -142,29 +192,51 @@ class Run(Changing):
         """Takes a consistent cut of store, offsets and definitions, here or at a path. Epochs go on meanwhile."""
         return create(self.directory, name, to=to, app=self.name)
 
+    # the master
+
+    def erase(self, stream: str, condition: str, reason: str | None = None) -> Tombstone:
+        """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
+        with self._mutex:
+            return erase(self.store, stream, condition, reason, self._clock())
+
+    def retry_dead_letters(self, stream: str, where: str | None = None) -> Retried:
+        """Feeds dead letters of a stream in again: those for which a condition holds, or all."""
+        with self._mutex:
+            found = retry(self.engine, self._spark, stream, where, self._clock)
+            self._committed.set()
+            return found
+
     # queries
 
     def start(self) -> Run:
         """Starts reading."""
         try:
+            self.keeper.start()
             for name in self.engine.streams:
                 self._follow(name)
+            self.lanes.start()
         except BaseException:
             self.stop()
             raise
-        self._ticker.start()
-        self._deliverer.start()
+        for thread in (self._ticker, self._deliverer, self._watcher):
+            thread.start()
         return self
 
     def _needed(self, name: str) -> tuple[str, ...]:
         if not is_replayable(self.engine.streams[name]):
             return self.engine.streams[name].schema.names  # a restart for one more column would lose events
+        if self.engine.streams[name].kept != "none":
+            return self.engine.streams[name].schema.names  # the master keeps them all
         return needed(self.engine.streams[name], self.engine.lowered)
+
+    def _log(self, name: str) -> Log:
+        """A stream's log, as it is read in this directory."""
+        stream = self.engine.streams[name]
+        assert isinstance(stream.log, Log)
+        return stream.log.placed(self.directory, name, stream.schema)
 
     def _start_query(self, name: str) -> None:
         stream = self.engine.streams[name]
-        log = stream.log
-        assert isinstance(log, Log)
         columns = self._columns[name] = self._needed(name)
         self._waiting.discard(name)
         checkpoint = self._checkpoint(name)
@@ -172,11 +244,13 @@ class Run(Changing):
         def epoch(rows: DataFrame, number: int) -> None:
             self._epoch(name, columns, checkpoint, rows, number)
 
-        frame = log.read(self._spark, stream.schema, columns)
+        if name not in self._paces:
+            self._paces[name] = Pace(name, self._log(name), self._target, last_notes(self.store).get(name))
+        frame = self._paces[name].log.read(self._spark, stream.schema, columns)
         self._queries[name] = (
             frame.writeStream.queryName(f"{self.name}-{name}")
             .foreachBatch(epoch)
-            .option("checkpointLocation", str(checkpoint))
+            .option("checkpointLocation", checkpoint.told)
             .trigger(processingTime=self._every)
             .start()
         )
@@ -184,19 +258,28 @@ class Run(Changing):
     def stop(self) -> None:
         """Stops at an epoch boundary."""
         self._stopping.set()
+        self.keeper.stop()
         with self._mutex:
             pass  # the epoch that runs is committed; from here on none begins
+        if self._watcher.is_alive():
+            self._watcher.join()  # and no query is started again
+        self.lanes.stop()
         for query in self._queries.values():  # without the mutex: Spark waits for an epoch that it has just called
             query.stop()
         self._committed.set()
         for thread in (self._ticker, self._deliverer):
             if thread.is_alive() and threading.current_thread() is not thread:
                 thread.join()
-        self.delivery.drain()
-        self.delivery.close()
-        for follower in self._followers.values():
-            follower.close()
-        self.store.close()
+        try:
+            self.delivery.drain()
+        except StoreError:
+            if self._failure is None:  # else that is why we stop
+                raise
+        finally:
+            self.delivery.close()
+            for follower in self._followers.values():
+                follower.close()
+            self.store.close()
 
     def wait(self, seconds: float | None = None) -> None:
         """Waits so long, or until a query fails."""
@@ -209,22 +292,30 @@ class Run(Changing):
 
     def catch_up(self) -> None:
         """Waits until all that the logs hold now is committed."""
-        for query in list(self._queries.values()):
-            try:
-                query.processAllAvailable()
-            except Exception:
-                self._raise_failure()
-                raise
+        for name in list(self._queries):
+            while (query := self._queries.get(name)) is not None:
+                try:
+                    query.processAllAvailable()
+                    if self._queries.get(name) is query and name not in self._restarting:
+                        break
+                except Exception:
+                    self._raise_failure()
+                    if self._stopping.is_set():
+                        raise
+                if self._stopping.wait(0.05):  # else it is started again
+                    break
         self._raise_failure()
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the run has ended by itself, if it has."""
+        return self._failure
+
     def _raise_failure(self) -> None:
+        self._judge()
         if self._failure is not None:
             raise self._failure
-        for name, query in list(self._queries.items()):
-            error = query.exception()
-            # One that is restarted or dropped fails in the epoch that it had just begun.
-            if error is not None and name not in self._restarting and self._queries.get(name) is query:
-                raise RunError(f"the stream «{name}» has failed", detail=str(error)[:2000])
+        self.lanes.check()
 
     def progress(self, name: str) -> list[dict[str, Any]]:
         """What Spark tells of a stream's last epochs: rows, offsets, and how long its parts took."""
@@ -248,24 +339,47 @@ class Run(Changing):
 
     # epochs and ticks
 
-    def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Path, rows: DataFrame, number: int) -> None:
+    def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Place, rows: DataFrame, number: int) -> None:
         try:
             with self._mutex:
                 if self._stopping.is_set() or name in self._restarting:
                     raise _Stopping
+                began = clock_time.perf_counter()
                 self._waiting.discard(name)
+                self._known.add(name)
+                self.store.check_owner()
                 query = json.loads((checkpoint / "metadata").read_text())["id"]
-                offsets = "\n".join((checkpoint / "offsets" / str(number)).read_text().splitlines()[2:])
-                self._know_partitions(name, offsets)
-                if not self._is_done(name, query, number, offsets):
-                    self.engine.epoch(name, columns, rows, Source(query, number, offsets), self._clock())
-                    self._committed.set()
+                offsets = offsets_of(checkpoint, number)
+                self._heed_leaps()
+                with taken_back(self.engine):
+                    self._know_partitions(name, offsets)
+                    done = self._is_done(name, query, number, offsets)
+                    if not done:
+                        self._paces[name].look(self._queries.get(name), offsets)
+                        source = Source(query, number, offsets, self._paces[name].notes(self._followers[name].taken))
+                        self.engine.epoch(name, columns, rows, source, self._clock())
+                        self._committed.set()
                 self._followers[name].committed(offsets)
+                self._gets_on(name)
+                seconds = clock_time.perf_counter() - began
+                if not done and self._paces[name].ended(self._followers[name].taken, seconds):
+                    self._restarting.add(name)
+            if self._paces[name].wanted is not None:
+                self._wait_for_end(self._queries[name])
         except _Stopping:
-            raise  # not committed: Spark reads it again at the next start
+            raise  # Spark comes with it again at the next start
         except BaseException as error:
-            self._failure = self._failure or failed(name, error)
+            self._epoch_failed(name, error)
             raise
+
+    def _wait_for_end(self, query: StreamingQuery) -> None:
+        """Another limit is worth a restart: the watcher stops the query here, before Spark cuts the next epoch.
+
+        So no epoch is cut by the old limit, and none is called only to fail.
+        """
+        end = clock_time.monotonic() + _PATIENT
+        while query.isActive and clock_time.monotonic() < end and not self._stopping.wait(0.01):
+            pass
 
     def _know_partitions(self, name: str, offsets: str) -> None:
         """A partition that shows nothing yet holds time back until it is idle: so the tracker must know of it."""
@@ -283,22 +397,25 @@ class Run(Changing):
                 hint=f"restore the store, or read the stream again from its start: delete {self.directory}",
             )
         if number == last and progress is not None and progress.offsets != offsets:
-            raise RunError(
-                f"epoch {number} of the stream «{name}» was committed with other offsets",
-                detail=f"{progress.offsets} and {offsets}",
-                hint="the store and the checkpoint do not belong together: restore both, or delete both",
-            )
+            raise other_offsets(name, number, f"{progress.offsets} and {offsets}")
         return number <= last
 
     def _tick_on(self) -> None:
         while not self._stopping.wait(self._tick):
+            if self._failure is not None or (self._retries.waits(_TICKS) and not self._retries.is_due(_TICKS)):
+                continue
             try:
                 with self._mutex:
-                    if not self._stopping.is_set() and self.engine.tick(self._clock()) is not None:
-                        self._committed.set()
+                    self.store.check_owner()  # one that has nothing to commit would never find out
+                    self._heed_leaps()
+                    with taken_back(self.engine):
+                        if not self._stopping.is_set() and self.engine.tick(self._clock()) is not None:
+                            self._committed.set()
+                self._retries.gets_on(_TICKS)
             except BaseException as error:
-                self._failure = self._failure or error
-                return
+                if not self._retries.failed(_TICKS, error):
+                    self._failure = self._failure or error
+                    return
 
     # delivery
 
@@ -309,9 +426,11 @@ class Run(Changing):
             self._committed.clear()
             try:
                 self.delivery.deliver()
+                self._retries.gets_on(_OUTBOX)
             except BaseException as error:
-                self._failure = self._failure or error
-                return
+                if not self._retries.failed(_OUTBOX, error):
+                    self._failure = self._failure or error
+                    return
 
     def _delivered(self, sink: str, position: int) -> None:
         with self._mutex:

@@ -9,9 +9,13 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.engine.errors import essence
+from penstock.engine.masters import cluster_settings, is_local, reach
+from penstock.engine.ship import beside_main, packed
 from penstock.errors import PenstockError
 from penstock.jars import connector
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+#: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands.
+_ALONE = {"spark.sql.shuffle.partitions": "2"}
 #: A module that Spark's launcher asks for and that trimmed runtimes lack; it only speeds up some of MLlib.
 _OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -29,14 +35,21 @@ def spark_session(
     master: str = "local[*]",
     memory: str = "2g",
     kafka: bool = False,
-    options: dict[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    executor_python: str | None = None,
+    code: Sequence[Path] = (),
 ) -> SparkSession:
-    """A session in UTC, with the Python that runs this on both sides, and Java where it can be found.
+    """A session in UTC, and Java where it can be found.
 
     With `kafka` it can read Kafka. What that needs is fetched on first use, and must be there when Java starts.
+    On a cluster Penstock's own code goes along, and the modules of the folders in `code`: without any, of the one from
+    which Python was started. Its executors use `executor_python`; without one, that of PYSPARK_PYTHON or ours.
     """
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    given, alone = dict(options or {}), is_local(master)
+    outside = None if alone else os.environ.get("PYSPARK_PYTHON")
+    asked = executor_python or given.get("spark.pyspark.python") or outside
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = asked or sys.executable, sys.executable
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -46,19 +59,36 @@ def spark_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.python.worker.reuse": "true",
-        **({"spark.jars": ",".join(map(str, connector()))} if kafka else {}),
-        **(options or {}),
+        "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
+        **(_ALONE if alone else cluster_settings(master)),
+        **given,
     }
+    if kafka:
+        settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
+    if not alone:
+        reach(master)
     _launch_java({"spark.app.name": app, "spark.master": master, **settings})
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        if alone:
+            raise
+        raise PenstockError(
+            f"Spark at «{master}» could not be used: {essence(error)}",
+            hint="look at the master's log; --debug shows Spark's own",
+        ) from error
     session.sparkContext.setLogLevel("ERROR")
+    if not alone:
+        there = {Path(file).name for file in session.sparkContext.listFiles}
+        for archive in packed(code or beside_main()):
+            if archive.name not in there:
+                session.sparkContext.addPyFile(str(archive))
     return session
 
 

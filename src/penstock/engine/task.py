@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.records import late_reason, pack, refusals
+from penstock.engine.records import as_json, late_reason, pack, refusals
 from penstock.kernel.admit import Admitted, admit
 from penstock.kernel.elements import compiled, elements
 from penstock.kernel.expressions import dtype
@@ -49,6 +50,7 @@ class Task:
         self.suspects: list[pl.DataFrame] = []
         self.observed = Observation()
         self.rows = 0
+        self.file = None if job.keeping is None else job.keeping.writer(number)
 
     def frames(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of the log, as its own code decodes them."""
@@ -88,6 +90,7 @@ class Task:
     def take(self, frame: pl.DataFrame) -> None:
         job = self.job
         admitted = self.accepted(frame)
+        self._keep(admitted.rows)
         if job.sampled and self.sample is None:
             self.sample = admitted.rows.head(SAMPLE)
         for number, output in enumerate(job.outputs):
@@ -106,6 +109,16 @@ class Task:
         self.batches.append(reduced)
         if len(self.batches) >= COMBINE_EVERY:
             self.batches = [job.sharing.combine(self.batches)]
+
+    def _keep(self, rows: pl.DataFrame) -> None:
+        """Writes the rows that the stream accepts to the master."""
+        if self.file is not None and self.job.keeping is not None:
+            self.file.add(rows.with_columns(pl.lit(self.job.keeping.commit, pl.Int64).alias("__commit")))
+
+    def abandon(self) -> None:
+        """The task has failed: what it has written is no part of anything."""
+        if self.file is not None:
+            self.file.abandon()
 
     def _reduced(self, rows: pl.DataFrame) -> Batch:
         """The deltas of all views. Around rows on which Catalyst failed each view goes its own way."""
@@ -165,10 +178,17 @@ class Task:
         if bad.height:
             known = [REASON] if REASON in rows.columns else []
             reason = pl.coalesce(*known, pl.lit("the row does not fit the stream's schema")).alias("__reason")
-            told = bad.select("__partition", "__offset", pl.col(MALFORMED).alias("row"), reason)
-            self.refused["dead"].append(refusals(self.job.name, None, told))
+            told = bad.select(
+                "__partition", "__offset", pl.col(MALFORMED).alias("row"), reason, self._rest(bad).alias("rest")
+            )
+            self.refused["dead"].append(refusals(self.job.name, None, told, raw=True))
             rows = rows.filter(pl.col(MALFORMED).is_null())
         return rows.drop(MALFORMED, REASON, strict=False)
+
+    def _rest(self, bad: pl.DataFrame) -> pl.Expr:
+        """What malformed rows have that is not in their text, as a message has a key: as JSON, where there is any."""
+        names = [name for name, _ in getattr(self.job.source.log, "metadata", ()) if name in bad.columns]
+        return as_json(bad, names) if names else pl.lit(None, pl.String)
 
     def _leave_out(self, left_out: pl.DataFrame, admitted: Admitted) -> None:
         """Refuses the rows that the pass over the ids has told apart, and those whose id cannot be computed."""
@@ -194,7 +214,7 @@ class Task:
             self.refused[kind].append(refusals(self.job.name, view, self._with_json(told)))
 
     def _with_json(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.with_columns(pl.struct(self.job.columns).struct.json_encode().alias("row"))
+        return rows.with_columns(as_json(rows, self.job.columns).alias("row"))
 
     def _refuse_late(self, number: int, late: pl.DataFrame, rows: pl.DataFrame) -> None:
         if late.height:
@@ -216,6 +236,9 @@ class Task:
                 "lateness": self.observed.lateness,
             }
             yield "observed", self.rows, json.dumps(seen).encode()
+        file = None if self.file is None else self.file.close()
+        if file is not None:
+            yield "file", 0, json.dumps(asdict(file)).encode()
         for kind, frames in self.refused.items():
             if frames:
                 yield kind, 0, pack(pl.concat(frames))

@@ -3,6 +3,7 @@
 from penstock.logs.base import MALFORMED, REASON, Follower, Log
 from penstock.logs.files import Files, files
 from penstock.logs.generator import Chance, Generator, generator
+from penstock.logs.http import Http, http
 from penstock.logs.kafka import Kafka, kafka
 from penstock.logs.socket import Socket, socket
 
@@ -13,11 +14,13 @@ __all__ = [
     "Files",
     "Follower",
     "Generator",
+    "Http",
     "Kafka",
     "Log",
     "Socket",
     "files",
     "generator",
+    "http",
     "kafka",
     "socket",
 ]

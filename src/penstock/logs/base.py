@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -19,8 +20,20 @@ MALFORMED = "__malformed"
 REASON = "__malformed_because"
 
 
+class Folder(Protocol):
+    """A folder of small files, on a disk or elsewhere."""
+
+    def __truediv__(self, name: str, /) -> Folder: ...
+    def read_text(self) -> str: ...
+
+
 class Follower:
-    """Goes along with the epochs of a log, on the driver. Most logs have nothing to do there."""
+    """Goes along with the epochs of a log, on the driver. Most logs have nothing to do there.
+
+    `taken` is how much the epoch takes that is being read, in the unit of the log's limits, where that is known.
+    """
+
+    taken: int | None = None
 
     def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]] | None:
         """An epoch up to these offsets is read: the log's partitions, and those that had nothing more to read.
@@ -66,6 +79,23 @@ class Log(ABC):
         """Refuses a schema whose columns the log cannot give."""
         return
 
-    def follow(self) -> Follower:
-        """Begins to go along with the epochs of one run."""
+    def placed(self, directory: Path, stream: str, schema: Schema) -> Log:
+        """The log as the run of an app in a directory reads it for a stream: the same, for most logs."""
+        return self
+
+    @property
+    def unit(self) -> str | None:
+        """What limits of its epochs are counted in, events or bytes; None where a run sets no limits."""
+        return None
+
+    def limited(self, limit: int) -> Log:
+        """The same log, of which an epoch takes so much at most."""
+        raise NotImplementedError(f"{self!r} has no limits")
+
+    def behind(self, offsets: str, latest: Any) -> int | None:
+        """How many events a log that Spark has seen up to its latest offset holds beyond these."""
+        return None
+
+    def follow(self, checkpoint: Folder) -> Follower:
+        """Begins to go along with the epochs of one run, whose query has its checkpoint there."""
         return Follower()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 import polars as pl
@@ -18,13 +18,16 @@ import polars as pl
 from penstock.errors import DefinitionError, unknown
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.logs import json_lines, parquet
-from penstock.logs.base import MALFORMED, Log
+from penstock.logs.base import MALFORMED, Folder, Follower, Log
+from penstock.logs.files_follow import FilesFollower
 from penstock.model.expressions.casts import cast_value
 from penstock.model.types import Schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
+
+    _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 
 FORMATS = ("json", "csv", "parquet")
 #: The column with the names of files that the tasks read themselves.
@@ -44,6 +47,7 @@ class Files(Log):
     header: bool = False
     delimiter: str = ","
     files_per_epoch: int | None = None
+    bytes_per_epoch: int | None = None  # the run's own limit, which no one says
 
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as f
@@ -53,20 +57,56 @@ class Files(Log):
         if self.decodes(schema.pick(columns)):
             found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.path)
             return found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
+        parsed = [MALFORMED] if self.format != "parquet" else []
+        return self._configured(self._reader(spark), schema, columns).load(self.path).select(*columns, *parsed)
+
+    def read_these(
+        self, spark: SparkSession, schema: Schema, columns: Sequence[str], paths: Sequence[tuple[str, int]]
+    ) -> DataFrame:
+        """The same of these files and no others, in this order; each stands beside the epoch that read it."""
+        from pyspark.sql import functions as f
+
+        if self.decodes(schema.pick(columns)):
+            return spark.createDataFrame([(path,) for path, _ in paths], f"`{PATH}` string")
+        parsed = [MALFORMED] if self.format != "parquet" else []
+        reader = self._configured(spark.read, schema, columns).option("basePath", self.path)
+        rows = reader.load([path for path, _ in paths])
+        rows = rows.select(*columns, *parsed, f.expr("url_decode(_metadata.file_path)").alias(PATH))
+        named = [(path if "://" in path else f"file://{path}", epoch) for path, epoch in paths]
+        epochs = spark.createDataFrame(named, f"`{PATH}` string, __epoch bigint")
+        number = f.monotonically_increasing_id()  # a partition's number, and 33 bits for the row in it
+        row = f.shiftleft(f.shiftright(number, 33), 26) + number.bitwiseAND(f.lit((1 << 26) - 1))
+        rows = rows.withColumn("__row", row).join(f.broadcast(epochs), PATH)
+        place = {"__partition": f.lit(0).cast("int"), "__offset": f.shiftleft("__epoch", 38) + f.col("__row")}
+        return rows.withColumns(place).drop(PATH, "__epoch", "__row")
+
+    def _configured(self, reader: _Reader, schema: Schema, columns: Sequence[str]) -> _Reader:
         parsed = self.format != "parquet"
         # The columns of CSV have no names, only places: all are read, and then those that are needed.
         there = schema.names if self.format == "csv" else columns
         ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in there)
-        reader = self._reader(spark).schema(f"{ddl}, `{MALFORMED}` string" if parsed else ddl)
+        reader = reader.schema(f"{ddl}, `{MALFORMED}` string" if parsed else ddl)
         if parsed:
             reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", MALFORMED)
         if self.format == "csv":
             reader = reader.option("header", self.header).option("sep", self.delimiter)
-        return reader.format(self.format).load(self.path).select(*columns, *([MALFORMED] if parsed else []))
+        return reader.format(self.format)
 
     def _reader(self, spark: SparkSession) -> DataStreamReader:
         reader = spark.readStream
-        return reader if self.files_per_epoch is None else reader.option("maxFilesPerTrigger", self.files_per_epoch)
+        if self.files_per_epoch is not None:
+            return reader.option("maxFilesPerTrigger", self.files_per_epoch)
+        return reader if self.bytes_per_epoch is None else reader.option("maxBytesPerTrigger", self.bytes_per_epoch)
+
+    @property
+    def unit(self) -> str | None:
+        return "bytes" if self.files_per_epoch is None and "://" not in self.path else None
+
+    def limited(self, limit: int) -> Files:
+        return replace(self, bytes_per_epoch=limit)
+
+    def follow(self, checkpoint: Folder) -> Follower:
+        return FilesFollower(checkpoint / "sources" / "0")
 
     def decodes(self, schema: Schema) -> bool:
         """Local files of plain types are read in the tasks: rows that pass through Java come slower."""

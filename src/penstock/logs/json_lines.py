@@ -69,13 +69,16 @@ def reads(schema: Schema) -> bool:
     return len(schema.names) > 0 and all(kind in TYPES and _NAME.fullmatch(name) for name, kind in schema)
 
 
-def decoded(lines: pl.Series, schema: Schema) -> pl.DataFrame:
-    """The columns of the schema, and `MALFORMED`: the text of lines that do not fit. Blank lines are left out."""
+def decoded(lines: pl.Series, schema: Schema, *, blank: bool = False) -> pl.DataFrame:
+    """The columns of the schema, and `MALFORMED`: the text of lines that do not fit.
+
+    Blank lines are left out; with `blank` they stay, and do not fit.
+    """
     batches = lines.alias("__line").to_frame().to_arrow().to_batches(max_chunksize=max(1, -(-len(lines) // _THREADS)))
     connection = _connection()
     connection.register("lines", pa.Table.from_batches(batches, pa.schema([("__line", pa.large_string())])))
     try:
-        return _mended(connection.sql(_query(schema)).to_arrow_table(), schema)
+        return _mended(connection.sql(_query(schema)).to_arrow_table(), schema, blank)
     finally:
         connection.unregister("lines")
 
@@ -138,14 +141,15 @@ def _query(schema: Schema) -> str:
             FROM lines))"""
 
 
-def _mended(table: pa.Table, schema: Schema) -> pl.DataFrame:
+def _mended(table: pa.Table, schema: Schema, blank: bool) -> pl.DataFrame:
     """What DuckDB gave, after the odd lines were looked at."""
     found = pl.from_arrow(table)
     assert isinstance(found, pl.DataFrame)
     found = found.select(*(pl.col(name).cast(TYPES[kind][1]) for name, kind in schema), "__odd")
     if found["__odd"].null_count() == found.height:
         return found.drop("__odd").with_columns(pl.lit(None, pl.String).alias(MALFORMED))
-    found = found.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
+    if not blank:
+        found = found.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
     places = found["__odd"].is_not_null().arg_true()
     rows: list[dict[str, Any]] = [_row(line, schema) for line in found["__odd"].gather(places)]
     physical = {"timestamp": pl.Int64(), "date": pl.Int32()}

@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError, unknown
 from penstock.kafka_client import SECRET, servers_of
+from penstock.logs import json_lines
 from penstock.logs.avro import AvroReader, schema_in
-from penstock.logs.base import Follower, Log
-from penstock.logs.kafka_columns import VALUE, check_metadata, check_payload, select
-from penstock.model.time import instant, show_instant
+from penstock.logs.base import Folder, Follower, Log
+from penstock.logs.kafka_columns import VALUE, check_metadata, check_payload, messages, select
+from penstock.logs.kafka_json import decoded_json
+from penstock.model.time import Instant, instant, show_instant
 from penstock.model.types import Schema
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class Kafka(Log):
         self.check(schema)
         reader = spark.readStream.format("kafka").options(**self.settings(columns))
         try:
-            messages = reader.load()
+            found = reader.load()
         except Exception as error:
             if "data source: kafka" not in str(error):
                 raise
@@ -101,20 +103,61 @@ class Kafka(Log):
                 "this Spark session cannot read Kafka: it was started without Spark's Kafka connector",
                 hint="let the run start its session, or give yours the jars of penstock.jars.connector() in spark.jars",
             ) from error
-        texts = select(
-            self.format, self.delimiter, dict(self.metadata), self.payload(schema), schema, columns,
-            several=self.several,
-        )  # fmt: skip
-        for step in texts:
-            messages = messages.selectExpr(*step)
-        return messages
+        return self._selected(found, schema, columns)
+
+    def read_span(
+        self, spark: SparkSession, schema: Schema, columns: Sequence[str], start: str | Instant, end: str
+    ) -> DataFrame:
+        """The messages from a place on (offsets as Spark writes them, "earliest", or an instant) up to offsets."""
+        self.check(schema)
+        kept = ("kafka.bootstrap.servers", "kafka.isolation.level", "subscribe", "subscribePattern", "includeHeaders")
+        settings = {name: text for name, text in self.settings(columns).items() if name in kept}
+        settings |= {**dict(self.options), "endingOffsets": end}
+        if isinstance(start, str):
+            settings["startingOffsets"] = start
+        else:
+            settings["startingTimestamp"] = str(start // 1000)
+            settings["startingOffsetsByTimestampStrategy"] = "latest"
+        return self._selected(spark.read.format("kafka").options(**settings).load(), schema, columns)
+
+    def _selected(self, found: DataFrame, schema: Schema, columns: Sequence[str]) -> DataFrame:
+        for step in self._steps(schema, columns):
+            found = found.selectExpr(*step)
+        return found
+
+    def _steps(self, schema: Schema, columns: Sequence[str]) -> list[list[str]]:
+        metadata, payload = dict(self.metadata), self.payload(schema)
+        if self.decodes(schema.pick(columns)):
+            return [messages(metadata, schema, columns, several=self.several)]
+        return select(self.format, self.delimiter, metadata, payload, schema, columns, several=self.several)
+
+    def decodes(self, schema: Schema) -> bool:
+        """JSON of plain types is read in the tasks: Spark's own way takes longer."""
+        return self.format == "json" and json_lines.reads(schema.pick(self.payload(schema)))
+
+    def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+        return decoded_json(rows, schema.pick(self.payload(schema))) if VALUE in rows.columns else rows
 
     @property
     def several(self) -> bool:
         """Whether there may be more than one topic, so that the number of a partition alone does not tell which."""
         return len(self.topics) != 1
 
-    def follow(self) -> Follower:
+    @property
+    def unit(self) -> str | None:
+        return "events" if self.events_per_epoch is None else None
+
+    def limited(self, limit: int) -> Kafka:
+        return replace(self, events_per_epoch=limit)
+
+    def behind(self, offsets: str, latest: Any) -> int | None:
+        if not isinstance(latest, dict):
+            return None
+        read: dict[str, dict[str, int]] = json.loads(offsets)
+        ends = ((topic, n, end) for topic, partitions in latest.items() for n, end in partitions.items())
+        return sum(max(0, int(end) - read.get(topic, {}).get(n, 0)) for topic, n, end in ends)
+
+    def follow(self, checkpoint: Folder) -> Follower:
         from penstock.logs.kafka_follow import KafkaFollower
 
         return KafkaFollower(self)
@@ -139,7 +182,10 @@ class Kafka(Log):
 
 @dataclass(frozen=True, repr=False)
 class KafkaAvro(Kafka):
-    """Messages in Avro: they are read in the task, where Spark has parsed all others."""
+    """Messages in Avro: only Python reads them, in the tasks."""
+
+    def decodes(self, schema: Schema) -> bool:
+        return True
 
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         if VALUE not in rows.columns:

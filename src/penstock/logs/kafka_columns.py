@@ -28,7 +28,8 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "headers": ("string",),
     "header:NAME": ("string", "binary"),
 }
-VALUE: Final = "__value"
+#: A message's value, and the key of one that has none.
+VALUE, KEY = "__value", "__key"
 _TOMBSTONE: Final = "the message has no value, only this key: a tombstone"
 _NOT_TEXT: Final = "the value is not text in UTF-8"
 
@@ -70,6 +71,23 @@ def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:
 # The expressions
 
 
+def messages(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str], *, several: bool) -> list[str]:
+    """Of the connector's columns each row's place, those of the schema that do not come from the value, and the value.
+
+    Of a key that is no column only that of a tombstone is kept.
+    """
+    key = f"CASE WHEN value IS NULL THEN {_text('key')} END AS {KEY}"
+    return [*_own(metadata, schema, columns, several), f"value AS {VALUE}", key]
+
+
+def _own(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str], several: bool) -> list[str]:
+    number = "CAST(crc32(CAST(concat(topic, ':', partition) AS BINARY)) - 2147483648 AS INT)"
+    own = [f"{number if several else 'partition'} AS __partition", "`offset` AS __offset"]
+    return own + [
+        f"{_part(part, schema.type_of(name))} AS `{name}`" for name, part in metadata.items() if name in columns
+    ]
+
+
 def select(
     format: str,
     delimiter: str,
@@ -80,32 +98,39 @@ def select(
     *,
     several: bool,
 ) -> list[list[str]]:
-    """Steps of expressions over the connector's columns that give these columns of the schema, and each row's place."""
-    number = "CAST(crc32(CAST(concat(topic, ':', partition) AS BINARY)) - 2147483648 AS INT)"
-    own = [f"{number if several else 'partition'} AS __partition", "`offset` AS __offset"]
-    own += [f"{_part(part, schema.type_of(name))} AS `{name}`" for name, part in metadata.items() if name in columns]
+    """Steps of expressions over the connector's columns by which Spark itself reads all but Avro."""
+    if format == "raw" or not payload:
+        value = _raw([name for name in payload if name in columns], schema.type_of(payload[0])) if payload else []
+        return [_own(metadata, schema, columns, several) + value]
+    read = messages(metadata, schema, columns, several=several)
+    return [read] if format == "avro" else [read, *parsed(format, delimiter, metadata, payload, schema, columns)]
+
+
+def parsed(
+    format: str,
+    delimiter: str,
+    metadata: Mapping[str, str],
+    payload: Sequence[str],
+    schema: Schema,
+    columns: Sequence[str],
+) -> list[list[str]]:
+    """Steps of expressions over `messages` by which Spark itself reads values of JSON and CSV."""
     kept = ["__partition", "__offset", *(f"`{name}`" for name in metadata if name in columns)]
     wanted = [name for name in payload if name in columns]
-    if not payload:
-        return [own]
-    if format == "avro":
-        return [[*own, f"value AS {VALUE}", f"{_text('key')} AS __key"]]
-    if format == "raw":
-        return [own + _raw(wanted, schema.type_of(payload[0]))]
     read = wanted if format == "json" else payload
     ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in [*read]) + (", " if read else "")
     options = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{MALFORMED}'"
     options += "" if format == "json" else f", 'sep', '{_quoted(delimiter)}'"
-    parsed = f"from_{format}(CAST(value AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
+    made = f"from_{format}(CAST({VALUE} AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
     bad = f"__parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
-    malformed = f"CASE WHEN value IS NULL THEN coalesce({_text('key')}, '') WHEN {bad} THEN {_text('value')} END"
+    malformed = f"CASE WHEN {VALUE} IS NULL THEN coalesce({KEY}, '') WHEN {bad} THEN {_text(VALUE)} END"
     return [
-        [*own, parsed, "key", "value"],
+        [*kept, made, VALUE, KEY],
         [
             *kept,
             *(f"__parsed.`{name}` AS `{name}`" for name in wanted),
             f"{malformed} AS {MALFORMED}",
-            f"CASE WHEN value IS NULL THEN '{_TOMBSTONE}' END AS {REASON}",
+            f"CASE WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}' END AS {REASON}",
         ],
     ]
 

@@ -30,6 +30,8 @@ class KafkaFollower(Follower):
     def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]]:
         """Spark takes at least one message an epoch from each partition that has any: one that stands had none."""
         now: Offsets = json.loads(offsets)
+        again = now == self._before  # the last epoch, once more
+        self.taken = self.taken if again else self._between(now)
         numbers: dict[int, tuple[str, int]] = {}
         quiet = set()
         for topic, partitions in now.items():
@@ -41,10 +43,17 @@ class KafkaFollower(Follower):
                         hint="read the two topics as two streams",
                     )
                 numbers[number] = (topic, int(text))
-                if self._before.get(topic, {}).get(text) == at:
+                if not again and self._before.get(topic, {}).get(text) == at:
                     quiet.add(number)
         self._before = now
         return numbers.keys(), quiet
+
+    def _between(self, now: Offsets) -> int | None:
+        """How many offsets lie between the epoch before and this one; of a partition that was not there, all."""
+        if not self._before:
+            return None
+        ends = ((topic, text, at) for topic, partitions in now.items() for text, at in partitions.items())
+        return sum(at - self._before.get(topic, {}).get(text, 0) for topic, text, at in ends)
 
     def committed(self, offsets: str) -> None:
         if self._group is not None:

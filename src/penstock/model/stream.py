@@ -30,6 +30,7 @@ __all__ = ["Flow", "Piped", "Select", "Step", "Stream", "Transform", "Union", "W
 
 DEFAULT_HORIZON = duration("1 day")
 DEFAULT_AHEAD = duration("1 day")
+KEEPS = ("all", "none")
 Named = tuple[tuple[str, str], ...]
 
 
@@ -112,6 +113,7 @@ class Stream(Flow):
     id_horizon: Duration = DEFAULT_HORIZON
     max_ahead: Duration | None = DEFAULT_AHEAD
     sign: str | None = None
+    keep: str | None = None
 
     def __post_init__(self) -> None:
         if not valid_name(self.name):
@@ -135,6 +137,22 @@ class Stream(Flow):
                 raise DefinitionError(
                     f"sign={self.sign!r} is {bound.type}", hint="give a column of whole numbers, +1 or -1"
                 )
+        if self.keep not in (None, "none") and not is_keepable(self.schema):
+            raise DefinitionError(
+                f"the master cannot keep the stream «{self.name}»: it has columns of structs or maps",
+                detail=self.schema.ddl(),
+                hint="say keep='none', or declare such columns as string: they come as JSON",
+            )
+
+    @property
+    def kept(self) -> str:
+        """How much of it the master keeps: "all", "none", or for how long. All, where nothing else is said."""
+        return self.keep or ("all" if is_keepable(self.schema) else "none")
+
+    @property
+    def kept_for(self) -> Duration | None:
+        """For how long the master keeps an event; None where that has no end, or where nothing is kept."""
+        return None if self.kept in KEEPS else duration(self.kept)
 
     @property
     def inputs(self) -> tuple[Flow, ...]:
@@ -150,6 +168,8 @@ class Stream(Flow):
             said.append(f"id_horizon={show_duration(self.id_horizon)!r}")
         if self.max_ahead != DEFAULT_AHEAD:
             said.append(f"max_ahead={None if self.max_ahead is None else show_duration(self.max_ahead)!r}")
+        if self.keep is not None:
+            said.append(f"keep={self.keep!r}")
         return f"ps.stream({', '.join(said)})"
 
 
@@ -164,12 +184,14 @@ def stream(
     id_horizon: str | timedelta = "1 day",
     max_ahead: str | timedelta | None = "1 day",
     sign: str | None = None,
+    keep: str | timedelta | None = None,
 ) -> Stream:
     """A stream of events.
 
     `event_time` is any expression that gives a timestamp. `id` tells events apart: one that was accepted within
     `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
-    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back.
+    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back. `keep` says how much of it the master
+    keeps: "all", "none", or for how long, "30 days" of event time; all, if its types allow.
     """
     columns = Schema.parse(schema)
     for column in columns.names:
@@ -185,7 +207,28 @@ def stream(
         positive(id_horizon, "id_horizon"),
         None if max_ahead is None else not_negative(max_ahead, "max_ahead"),
         sign,
+        _keep(keep, event_time),
     )
+
+
+def is_keepable(schema: Schema) -> bool:
+    """Whether the master can keep rows of these types: neither structs nor maps."""
+    return not any("struct<" in kind or "map<" in kind for _, kind in schema)
+
+
+def _keep(keep: str | timedelta | None, event_time: str | None) -> str | None:
+    """What `keep` says, spelled in one way."""
+    if keep is None or (isinstance(keep, str) and keep.strip().lower() in KEEPS):
+        return keep.strip().lower() if isinstance(keep, str) else None
+    try:
+        span = positive(keep, "keep")
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"keep={keep!r} is neither «all» nor «none» nor a span of time", detail=error.message, hint="keep='30 days'"
+        ) from None
+    if event_time is None:
+        raise DefinitionError(f"keep={keep!r} is by event time, and the stream has none", hint="say event_time='…'")
+    return show_duration(span)
 
 
 @dataclass(frozen=True, repr=False)

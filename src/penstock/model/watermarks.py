@@ -241,6 +241,14 @@ class Tracker:
         while sum(self._lateness.values()) > MEMORY:
             self._lateness = {number: half for number, count in self._lateness.items() if (half := count // 2)}
 
+    def moment(self) -> Mapping[str, Any]:
+        """How it stands now, to `go_back` to if the commit at hand fails."""
+        return {**vars(self), "_partitions": dict(self._partitions), "_lateness": dict(self._lateness)}
+
+    def go_back(self, moment: Mapping[str, Any]) -> None:
+        """What was taken in since then has not happened."""
+        vars(self).update(moment)
+
     def snapshot(self) -> dict[str, Any]:
         """All that must survive a restart, as plain values."""
         return {
@@ -281,6 +289,14 @@ class ViewTime:
         """Follows the streams' watermarks, wherever they were moved."""
         self._heard = [t for name, t in self.trackers.items() if not t.left_out(now, caught_up[name])]
         self.watermark = max(self.watermark, min((t.watermark for t in self._heard), default=BEGINNING))
+
+    def moment(self) -> tuple[Instant, list[Tracker]]:
+        """How it stands now, apart from its streams, to `go_back` to if the commit at hand fails."""
+        return self.watermark, self._heard
+
+    def go_back(self, moment: tuple[Instant, list[Tracker]]) -> None:
+        """It has not moved since then."""
+        self.watermark, self._heard = moment
 
     def resume(self, now: Instant) -> None:
         for tracker in self.trackers.values():

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from penstock.lake.master import default_location
+from penstock.lake.place import Place as LakePlace
 from penstock.savepoints.checkpoints import Checkpoints, queries
 from penstock.savepoints.manifest import (
     FOLDER,
@@ -26,11 +28,12 @@ from penstock.savepoints.manifest import (
 )
 from penstock.savepoints.shelf import clear_leftovers, hidden_name
 from penstock.store import Reader, StoreError
+from penstock.store.checkpoints import FOLDER as CHECKPOINTS
+from penstock.store.checkpoints import checkpoints as checkpoints_of
 from penstock.store.connection import Connection
 from penstock.store.reader import FILE, check_format
 from penstock.store.tables import FORMAT
 
-CHECKPOINTS: Final = "checkpoints"
 _TRIES: Final = 5
 
 
@@ -79,7 +82,7 @@ def _hidden(place: Path) -> Iterator[Path]:
 def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint:
     """The store and the checkpoints of one moment, in the hidden directory."""
     for _ in range(_TRIES):
-        checkpoints = Checkpoints(directory / CHECKPOINTS, hidden / CHECKPOINTS)
+        checkpoints = Checkpoints(_checkpoints_of(directory), hidden / CHECKPOINTS)
         with checkpoints.copying():
             made = time.time_ns() // 1000
             _copy_store(directory / FILE, hidden / FILE)
@@ -91,9 +94,20 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
         raise SavepointError(f"streams come and go in «{directory}»: no savepoint could be taken", hint="try again")
     reader = Reader(hidden)
     try:
+        _link_master(reader, directory, hidden)
         return _described(reader, name, made, app, checkpoints.cut(reader.progress))
     finally:
         reader.close()
+
+
+def _checkpoints_of(directory: Path) -> Path:
+    place = checkpoints_of(directory)
+    if place.local is None:
+        raise SavepointError(
+            f"Spark's checkpoints lie at «{place}», and a savepoint holds those of a disk only",
+            hint="stop the app, and copy its directory and its checkpoints",
+        )
+    return place.local
 
 
 def _copy_store(source: Path, target: Path) -> None:
@@ -104,6 +118,18 @@ def _copy_store(source: Path, target: Path) -> None:
         connection.run("VACUUM INTO ?1", [str(target.absolute())])
     finally:
         connection.close()
+
+
+def _link_master(reader: Reader, directory: Path, hidden: Path) -> None:
+    """The master's files of this moment, where they lie in the app's directory: they never change, so links will do.
+
+    A master that lies elsewhere stays there, and the store's list refers to it.
+    """
+    listing = reader.listing()
+    if listing.location is None:
+        place = LakePlace(str(default_location(directory)))
+        for file in listing.files:
+            place.link(file.path, default_location(hidden) / file.path)
 
 
 def _reading(path: Path) -> Connection:
@@ -141,13 +167,17 @@ def _described(reader: Reader, name: str, made: int, app: str | None, streams: d
         streams,
         {view: ViewCut(definition, print_, mark, view in shell) for view, definition, print_, mark in rows},
         dict(reader.query("SELECT sink, position FROM __sinks").rows()),
-        _files(reader.directory),
+        _files(reader),
     )
 
 
-def _files(folder: Path) -> dict[str, SavedFile]:
+def _files(reader: Reader) -> dict[str, SavedFile]:
+    """All files with their sums; those of the master the store knows."""
+    folder = reader.directory
+    top = default_location(folder)
+    known = {top / file.path: SavedFile(file.bytes, file.checksum) for file in reader.listing().files}
     paths = (Path(above) / name for above, _, names in os.walk(folder) for name in names)
-    return {path.relative_to(folder).as_posix(): digest(path) for path in sorted(paths)}
+    return {path.relative_to(folder).as_posix(): known.get(path) or digest(path) for path in sorted(paths)}
 
 
 def _version() -> str:

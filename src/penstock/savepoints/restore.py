@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import unknown
-from penstock.savepoints.create import CHECKPOINTS
+from penstock.lake.master import default_location
 from penstock.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
-from penstock.store import SqliteStore, StoreError
+from penstock.store import Reader, SqliteStore, StoreError
+from penstock.store.checkpoints import FOLDER as CHECKPOINTS
+from penstock.store.checkpoints import NOTE
 from penstock.store.lock import FileLock
 from penstock.store.reader import FILE
 from penstock.store.tables import FORMAT
@@ -21,7 +23,8 @@ from penstock.store.tables import FORMAT
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
 _COPYING: Final = ".restoring"
 PLACING: Final = ".restored"
-_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", CHECKPOINTS)
+MASTER: Final = default_location(Path()).name
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", CHECKPOINTS, MASTER, NOTE)
 
 
 def check_whole(directory: Path) -> None:
@@ -56,6 +59,7 @@ def restore(savepoint: Savepoint, directory: Path, *, force: bool = False, drop:
                 hint="restore into an empty directory, or say --force: the old state is moved aside",
             )
         _copy(savepoint, directory / _COPYING)
+        _part_from(directory / _COPYING)
         _drop_views(directory / _COPYING, drop)
         return _place(directory, there)
     finally:
@@ -110,6 +114,24 @@ def _drop_views(folder: Path, views: Collection[str]) -> None:
     sync(folder / FILE)
 
 
+def _part_from(folder: Path) -> None:
+    """Where the master lies outside of the app's directory, two apps go on with its files: each writes its own."""
+    reader = Reader(folder)
+    try:
+        outside = reader.listing().location is not None
+    finally:
+        reader.close()
+    if outside:
+        store = SqliteStore(folder)
+        store.lock()
+        try:
+            store.renew_home()
+        finally:
+            store.close()
+        (folder / "lock").unlink()
+        sync(folder / FILE)
+
+
 def _place(directory: Path, there: list[str]) -> Path | None:
     """Moves the old state away and the new one to its place. From the first move to the last no app starts here."""
     placing = directory / PLACING
@@ -117,7 +139,7 @@ def _place(directory: Path, there: list[str]) -> Path | None:
     os.rename(directory / _COPYING, placing)
     sync(directory)
     aside = _aside(directory, there)
-    for name in (CHECKPOINTS, FILE):
+    for name in (CHECKPOINTS, MASTER, FILE):
         if (placing / name).exists():
             os.rename(placing / name, directory / name)
     sync(directory)

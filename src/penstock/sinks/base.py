@@ -1,9 +1,10 @@
-"""What a sink is: a frozen value that says who receives a view's panes, and in which of four modes.
+"""What a sink is: a frozen value that says who receives a view's panes, and in which mode.
 
 - `panes`: every pane, inserts and retractions, early, on time and late;
 - `append`: each window once, with its final value;
 - `update`: the newest value of each window, to be put in the place of the one before;
-- `complete`: the whole table of the view, each time something fired.
+- `complete`: the whole table of the view, each time something fired;
+- `realtime`: no panes, but rows of a flow without state as they come, from Kafka to Kafka.
 
 >>> import penstock as ps
 >>> from penstock.sinks import check, to_console
@@ -17,7 +18,7 @@ penstock.errors.DefinitionError: ps.to_console(mode='append') would never get a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -31,8 +32,8 @@ from penstock.model.view import View
 from penstock.model.windows import Counted, Merging
 from penstock.sinks.rows import PANE_COLUMNS, Row
 
-Mode: TypeAlias = Literal["panes", "append", "update", "complete"]
-MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete")
+Mode: TypeAlias = Literal["panes", "append", "update", "complete", "realtime"]
+MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete", "realtime")
 
 
 class SinkError(PenstockError):
@@ -61,6 +62,8 @@ class Target:
     definition: View | Rows
     outbox: Outbox
     app: str = ""
+    check_owner: Callable[[], object] = lambda: None  # raises where another process has taken over the store
+    takes_over: bool = False  # whether the process before may still hold things open
 
     @property
     def key_names(self) -> dict[str, str]:
@@ -135,6 +138,11 @@ def check(sink: Sink, view: View) -> None:
     """Refuses a sink that would get nothing of this view, or something wrong, with what to do about it."""
     if not isinstance(sink, Sink):
         raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
+    if sink.mode == "realtime":
+        raise DefinitionError(
+            "real-time mode cannot run this: a view has state, which is kept by epochs",
+            hint="leave out mode='realtime'; or send the rows that the view reads, without state",
+        )
     if view.firing == Never():
         raise DefinitionError(
             f"{sink!r} would never get a row: the view fires no panes, as {view.firing!r} says",
@@ -150,7 +158,7 @@ def check(sink: Sink, view: View) -> None:
 
 def check_rows(sink: Sink) -> None:
     """Refuses a sink in a mode that rows of a flow without state do not have."""
-    if sink.mode not in ("panes", "append"):
+    if sink.mode not in ("panes", "append", "realtime"):
         raise DefinitionError(
             f"{sink!r} follows the windows of a view, and rows of a stream have none",
             hint="leave out the mode: each row is brought once",

@@ -68,8 +68,10 @@ class Delivery:
     """Sinks by name, each with its view's name, its view and its definition.
 
     `commit_position` and `trim` write to the store and are called from the sinks' threads: they take the lock that
-    keeps epochs apart. `keep` is how many of the newest panes stay for subscribers; `patience` how many seconds
-    `deliver` waits for slow sinks; `retry` the first and the longest while before another try.
+    keeps epochs apart. `check_owner` raises where another process has taken over the store: it is called before each
+    batch. `takes_over`: whether this process has done so, from one that may still live. `keep` is how many of the
+    newest panes stay for subscribers; `patience` how many seconds `deliver` waits for slow sinks; `retry` the first
+    and the longest while before another try.
     """
 
     def __init__(
@@ -80,13 +82,15 @@ class Delivery:
         commit_position: Callable[[str, int], object],
         trim: Callable[[int], object],
         app: str = "",
+        check_owner: Callable[[], object] = lambda: None,
+        takes_over: bool = False,
         keep: int = 100_000,
         patience: float = 1.0,
         retry: tuple[float, float] = (0.5, 60.0),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._outbox, self._commit_position, self._trim_outbox = outbox, commit_position, trim
-        self._app = app
+        self._app, self._check_owner, self._takes_over = app, check_owner, takes_over
         self._keep, self._patience, self._retry, self._clock = keep, patience, retry, clock
         self._ways: dict[str, _Way] = {}
         self._failures: dict[str, Failure] = {}
@@ -110,11 +114,15 @@ class Delivery:
 
     def add(self, name: str, view_name: str, view: View | Rows, sink: Sink) -> None:
         """Takes up a sink where it was; a new one gets what the outbox still holds. Refuses what it cannot open."""
-        target = Target(name, view_name, view, self._outbox, self._app)
+        target = Target(name, view_name, view, self._outbox, self._app, self._check_owner, self._takes_over)
         saved, opened = self._outbox.position(name), sink.open(target)
         self._ways[name] = _Way(
             target, sink, opened, decoder(view), max(saved, opened.position), saved, opened.position > saved
         )
+
+    def sinks_of(self, view: str) -> list[str]:
+        """The sinks that a view has."""
+        return sorted(name for name, way in self._ways.items() if way.target.view == view)
 
     @property
     def targets(self) -> set[str]:
@@ -205,6 +213,7 @@ class Delivery:
                 return
             taken = shaped(panes, way.sink.mode)
             if taken.height:
+                self._check_owner()
                 way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, taken)))
                 way.delivered += taken.height
                 way.owes = True

@@ -2,6 +2,10 @@
 
 A file is written under a temporary name, made durable, and moved to its own, all or nothing. So the names tell how far
 the sink is, also when the process dies before the store learns of it. The file `_penstock.json` says whose they are.
+
+A process that hangs, and whose app another one has taken over, may wake up in the middle of this. Before it moves a
+file to its place it looks whether the app is still its own; who takes over removes, after that has become so, all files
+under temporary names. So it either finds that it is too late, or has nothing left to move, or was in time and is seen.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
+from uuid import uuid4
 
 from penstock.sinks.base import Outbox, SinkError, newest_pane
 
@@ -30,8 +35,19 @@ def files_of(path: Path | str) -> list[tuple[int, int, Path]]:
 class Directory:
     """A directory of one sink, open for writing by this process alone. `position` is the last pane in it."""
 
-    def __init__(self, path: Path, suffix: str, owner: Mapping[str, object], outbox: Outbox) -> None:
+    def __init__(
+        self,
+        path: Path,
+        suffix: str,
+        owner: Mapping[str, object],
+        outbox: Outbox,
+        *,
+        check_owner: Callable[[], object] = lambda: None,
+        takes_over: bool = False,
+    ) -> None:
         self.path, self._suffix, self._owner, self._outbox = path, suffix, dict(owner), outbox
+        self._check_still_ours = check_owner
+        self._temporary = path / f"{_TEMPORARY}-{uuid4().hex}"
         try:
             _make(path)
             self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -40,9 +56,10 @@ class Directory:
                 f"cannot use the directory «{path}»: {error.strerror}", hint="choose one that can be written"
             ) from error
         try:
-            self._lock()
-            (path / _TEMPORARY).unlink(missing_ok=True)
+            self._lock(takes_over)
             self._check_owner()
+            for left in path.glob(f"{_TEMPORARY}*"):
+                left.unlink(missing_ok=True)
             self.position = self._last()
             self._begun = False
         except BaseException:
@@ -65,12 +82,12 @@ class Directory:
         self.position = last
 
     def _place(self, name: str, write: Callable[[BinaryIO], None]) -> None:
-        temporary = self.path / _TEMPORARY
-        with temporary.open("wb") as file:
+        with self._temporary.open("wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.rename(temporary, self.path / name)
+        self._check_still_ours()
+        os.rename(self._temporary, self.path / name)
         try:
             os.fsync(self._handle)
         except OSError:
@@ -79,10 +96,12 @@ class Directory:
 
     # whose it is
 
-    def _lock(self) -> None:
+    def _lock(self, takes_over: bool) -> None:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if takes_over and self._is_of_this_store():
+                return  # it hangs, or is about to find out
             raise SinkError(
                 f"another sink or process writes into «{self.path}»", hint="give each sink a directory of its own"
             ) from None
@@ -109,6 +128,10 @@ class Directory:
                     detail=f"its {what} is {_short(found.get(what))}, and ours {_short(mine)}",
                     hint=_ELSEWHERE,
                 )
+
+    def _is_of_this_store(self) -> bool:
+        found = self._manifest()
+        return found is None or found.get("store") == birth_of(self._outbox)
 
     def _begin(self) -> None:
         """Says whose the files are before the first one; and that the store is the one that the others came from."""

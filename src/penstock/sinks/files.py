@@ -67,7 +67,10 @@ class _Writing(OpenSink):
             "values": target.value_types,
         }
         self._sink, self._schema = sink, decoder(target.definition).schema(sink.mode)
-        self._directory = Directory(Path(sink.directory), sink.format, owner, target.outbox)
+        self._directory = Directory(
+            Path(sink.directory), sink.format, owner, target.outbox,
+            check_owner=target.check_owner, takes_over=target.takes_over,
+        )  # fmt: skip
         self.position = self._directory.position
 
     def take(self, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import SECRET, client_settings, load, servers_of
 from penstock.model.rows import Rows
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
@@ -140,6 +140,7 @@ class _Writing(OpenSink):
         )
         try:
             self._positions.prepare(self._sink.topic)
+            self._target.check_owner()  # the next call shuts out whoever writes as this sink
             producer.init_transactions(_SECONDS)
             found = self._positions.read()
             self._check(found)
@@ -149,7 +150,7 @@ class _Writing(OpenSink):
             self._commit(self.position)
         except Exception as error:
             self._producer = None
-            if isinstance(error, SinkError):
+            if isinstance(error, PenstockError):
                 raise
             raise SinkError(
                 f"cannot write to the topic «{self._sink.topic}» at {servers_of(self._sink.servers)}",

@@ -91,6 +91,7 @@ def compiled(app: App, statement: sql.CreateView) -> View:
             hint="leave it out; a view with windows has retention = '3 days'",
         )  # fmt: skip
     retention = options.take("retention").get("retention")
+    options.take("backfill", "batch", "audit")
     options.nothing_left("a view")
     view = view_of(statement, finder(app, statement.source))
     if retention is None:
@@ -119,8 +120,9 @@ def _view(app: App, statement: sql.CreateView) -> None:
         for _, sink in _sinks_of(app, name):
             check(sink, view)
         app.views.pop(name, None)
+        said = Options(statement.source, statement.options).take("backfill", "batch", "audit")
         try:
-            app.view(name, view)
+            app.view(name, view, **said)
         except Exception:
             if old is not None:
                 app.views[name] = old

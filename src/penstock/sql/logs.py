@@ -19,7 +19,7 @@ LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "kafka",
         ("servers", "start", "format", "delimiter", "avro_schema", "registry", "events_per_epoch", "group", "pattern"),
     ),
-    "HTTP": ("http", ("format",)),
+    "HTTP": ("http", ("retention",)),
     "SOCKET": ("socket", ("format", "delimiter")),
 }
 

@@ -16,7 +16,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "files_per_epoch": (int,), "rate": (int,), "seed": (int,), "rows_per_file": (int,), "limit": (int,), "port": (int,),
     "events_per_epoch": (int,),
     "duplicates": (int, float), "late": (int, float),
-    "keep": (bool,), "pattern": (bool,), "rows_per_transaction": (int,),
+    "backfill": (bool,), "pattern": (bool,), "rows_per_transaction": (int,),
 }  # fmt: skip
 _SHOWN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 

@@ -58,8 +58,8 @@ def question(select: Question | str, tables: Tables, *, now: Instant | None = No
 
 def refuse_history(statement: History) -> SqlError:
     return statement.source.error(
-        "HISTORY is not there yet: it asks the master, which comes with the batch layer", statement.place,
-        hint="ask a view",
+        "HISTORY asks the master, which only Spark reads", statement.asked[0].name,
+        hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
     )  # fmt: skip
 
 

@@ -73,6 +73,8 @@ def _rules(stream: Stream) -> list[str]:
     if stream.max_ahead != DEFAULT_AHEAD:
         ahead = stream.max_ahead
         said.append(f"max_ahead = {'NULL' if ahead is None else quoted(show_duration(ahead))}")
+    if stream.keep is not None:
+        said.append(f"keep = {quoted(stream.keep)}")
     return said
 
 

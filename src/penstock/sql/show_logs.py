@@ -19,7 +19,7 @@ from penstock.sql.words import only_python, quoted
 _SECRET = re.compile(r"password|secret|jaas|token|credential", re.IGNORECASE)
 #: Fields that are no options: addresses, and what has words of its own.
 _ELSEWHERE = {
-    "path", "topics", "pattern", "host", "port", "metadata", "options", "avro_text", "function", "identity",
+    "path", "topics", "pattern", "host", "port", "metadata", "options", "avro_text", "function", "identity", "name", "folder",
 }  # fmt: skip
 
 
@@ -30,6 +30,8 @@ def show_log(log: Any) -> tuple[str, list[str]]:
         address = quoted(log.path)
     elif kind == "KAFKA":
         address = quoted(", ".join(log.topics) if log.pattern is None else log.pattern)
+    elif kind == "HTTP":
+        address = quoted(log.name)
     elif kind == "SOCKET":
         address = quoted(f"{log.host}:{log.port}")
     elif kind == "GENERATOR" and isinstance(log.function, Columns):
@@ -53,7 +55,7 @@ def _said(log: Any, field: Any) -> bool:
 
 
 def _option(name: str, value: object) -> str:
-    if name in ("disorder", "lateness"):
+    if name in ("disorder", "lateness", "retention"):
         return f"{name} = {quoted(show_duration(value))}"  # type: ignore[arg-type]
     if isinstance(value, bool):
         return f"{name} = {str(value).lower()}"

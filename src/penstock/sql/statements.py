@@ -139,10 +139,21 @@ class Question(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class History(Statement):
-    """A SELECT over the events of a stream."""
+class Asked:
+    """A HISTORY(name) [AS OF EPOCH n | COMMIT n | TIMESTAMP 'time'] in a SELECT, and the table that stands for it."""
 
-    place: Piece
+    name: Piece
+    by: Literal["EPOCH", "COMMIT", "TIMESTAMP"] | None
+    at: int | str | None
+    table: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(Statement):
+    """A SELECT over the past: the events of streams, or views as they were."""
+
+    asked: tuple[Asked, ...]
+    tree: exp.Query = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from penstock.sql.logs import log
 from penstock.sql.options import Options
 from penstock.sql.statements import CreateStream, WatermarkClause
 
-_RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign")
+_RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign", "keep")
 
 
 def stream_of(statement: CreateStream) -> Stream:
@@ -22,7 +22,6 @@ def stream_of(statement: CreateStream) -> Stream:
     source = statement.source
     schema = _schema(statement)
     options = Options(source, statement.options)
-    _refuse_keep(options)
     place = options.place("event_time")
     rules = options.take(*_RULES)
     origin = None if statement.origin is None else log(source, statement.origin, options, statement.columns)
@@ -57,14 +56,6 @@ def _type(text: str) -> str:
         near = difflib.get_close_matches(text.lower(), SCALARS, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}?" if near else error.hint
         raise DefinitionError(error.message, detail=error.detail, hint=hint) from None
-
-
-def _refuse_keep(options: Options) -> None:
-    place = options.place("keep")
-    if place is not None and options.take("keep")["keep"]:
-        raise options.source.error(
-            "keep = true is not there yet: the master comes with the batch layer", place, hint="leave out keep"
-        )
 
 
 def _watermark(source: Source, clause: WatermarkClause) -> model.Watermark:

@@ -1,7 +1,19 @@
 """The store: keeps an app's views, panes to deliver and progress, and writes each commit in one transaction."""
 
 from penstock.store.base import Commit, Keep, Progress, Store, StoreError, Summary
+from penstock.store.lock import Standby, TakenOver
 from penstock.store.reader import Reader
 from penstock.store.sqlite import SqliteStore
 
-__all__ = ["Commit", "Keep", "Progress", "Reader", "SqliteStore", "Store", "StoreError", "Summary"]
+__all__ = [
+    "Commit",
+    "Keep",
+    "Progress",
+    "Reader",
+    "SqliteStore",
+    "Standby",
+    "Store",
+    "StoreError",
+    "Summary",
+    "TakenOver",
+]

@@ -18,8 +18,9 @@ from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store.entry import Entry, Part
+from penstock.store.file import File, Listing, Mark, Tombstone
 
-Kind: TypeAlias = Literal["epoch", "tick"]
+Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 #: The kinds of refused rows.
 REFUSALS: Final = ("late", "duplicate", "dead")
 
@@ -87,6 +88,8 @@ class Commit:
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
+    `files` are those that its tasks have written for the master, for the commit of this `number`. `retried` are places
+    of dead letters that it feeds in again, by stream.
     """
 
     kind: Kind
@@ -106,6 +109,10 @@ class Commit:
     deliver: Collection[str] | None = None
     timings: str = "{}"
     stacked: Sequence[tuple[Stack, Change]] = ()
+    files: Sequence[File] = ()
+    number: int | None = None
+    mark: Mark | None = None
+    retried: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 class Store(ABC):
@@ -116,6 +123,10 @@ class Store(ABC):
     @abstractmethod
     def lock(self) -> int:
         """Makes this process the only writer; the token tells it apart from earlier ones."""
+
+    @abstractmethod
+    def check_owner(self) -> None:
+        """Refuses to go on where another process has taken over."""
 
     @abstractmethod
     def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
@@ -179,6 +190,45 @@ class Store(ABC):
     @abstractmethod
     def trim_outbox(self, through: int) -> int:
         """Removes the panes up to this id; how many they were."""
+
+    @abstractmethod
+    def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+        """Remembers what the master keeps of each stream from here on, with its schema, and where it lies.
+
+        Without a location that is beside the store.
+        """
+
+    @abstractmethod
+    def listing(self) -> Listing:
+        """The files of the master and what is known of them, at one moment."""
+
+    @abstractmethod
+    def swap_files(self, old: Collection[str], new: Sequence[File], now: Instant) -> None:
+        """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
+
+    @abstractmethod
+    def expire_files(self, stream: str, old: Collection[str], now: Instant) -> None:
+        """Takes files off the master's list: the stream's history begins after them."""
+
+    @abstractmethod
+    def note_erased(self, paths: Collection[str], tombstone: int) -> None:
+        """The tombstones up to this id have been applied to these files."""
+
+    @abstractmethod
+    def removed_files(self, before: Instant) -> list[File]:
+        """The files that were taken off the list before an instant."""
+
+    @abstractmethod
+    def forget_files(self, paths: Collection[str]) -> None:
+        """Files that were taken off the list are gone."""
+
+    @abstractmethod
+    def erase(self, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
+        """Appends a tombstone: rows of a stream so far, for which a condition holds, are gone."""
+
+    @abstractmethod
+    def erase_refused(self, rows: Collection[int]) -> None:
+        """Forgets the text of refused rows, by their rowid."""
 
     @abstractmethod
     def views(self) -> dict[str, str]:

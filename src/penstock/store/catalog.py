@@ -45,6 +45,8 @@ def note_rest(connection: Connection, view: str, rests: bool) -> None:
     """Remembers that a view takes no events from here on, or that it does again."""
     now = _LAST if rests else "NULL"
     connection.run(f"UPDATE __catalog SET rested = {now} WHERE kind = 'view' AND name = ?1", [view])
+    if not rests:
+        connection.run(f"INSERT OR REPLACE INTO __meta VALUES ('woken:' || ?1, {_LAST})", [view])
 
 
 def forget(connection: Connection, kind: Part, name: str) -> None:

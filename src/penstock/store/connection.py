@@ -19,6 +19,15 @@ import polars as pl
 
 from penstock.store.base import StoreError
 
+
+class Busy(StoreError):
+    """Another connection writes, or has written since this one read."""
+
+
+class Full(StoreError):
+    """There is no room for what was to be written; what was committed is there."""
+
+
 _ONE_BATCH: Final = {"adbc.sqlite.query.batch_rows": 1 << 30}
 _WRITING: Final = (
     "PRAGMA journal_mode = WAL",
@@ -36,6 +45,7 @@ class Connection:
         self.path, self.writes, self.immutable = path, writes, immutable
         self._mode = "rwc" if writes else "ro&immutable=1" if immutable else "ro"
         self._connect()
+        self._place = self._found()
 
     def _connect(self) -> None:
         with self._explained():
@@ -71,6 +81,12 @@ class Connection:
             cursor.execute(sql, parameters)
             return cast(pl.DataFrame, pl.from_arrow(cursor.fetch_arrow_table()))
 
+    def refresh(self) -> None:
+        """Notices that a table is another one: ADBC counts a statement's columns before SQLite has looked."""
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.adbc_statement.set_sql_query("SELECT 1 FROM sqlite_schema LIMIT 1")
+            cursor.adbc_statement.execute_update()
+
     def run(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Runs a statement for what it does."""
         with self._explained(), self._adbc.cursor() as cursor:
@@ -97,7 +113,25 @@ class Connection:
             self._adbc.adbc_connection.rollback()
         except adbc_driver_manager.Error:
             self._adbc.close()
+            self.check_place()
+            self._mode = "rw"  # a file that is gone is not made anew
             self._connect()
+
+    def check_place(self) -> None:
+        """Refuses to go on with a file that was moved, deleted or replaced: what is written there nobody would find."""
+        if self._found() != self._place:
+            raise StoreError(
+                f"the store «{self.path}» is gone: it was moved, deleted or replaced while the app ran",
+                hint="put back what was there and start the app again; what was committed is in it",
+            )
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file is there."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         self._adbc.close()
@@ -110,9 +144,11 @@ class Connection:
             raise explained(error, self.path) from error
 
 
+_LOCKED: Final = ("database is locked", "database table is locked")
+_FULL: Final = ("disk is full",)
 #: What SQLite says → what is wrong, and what to do.
 _EXPLAINED: Final = (
-    (("disk is full",), "there is no room for the store «{path}»", "free some space, or allow it more"),
+    (_FULL, "there is no room for the store «{path}»", "free some space, or allow it more"),
     (("readonly database",), "the store «{path}» cannot be written", "give the process write access to its directory"),
     (
         ("unable to open", "not authorized", "Permission denied"),
@@ -120,7 +156,7 @@ _EXPLAINED: Final = (
         "check that the directory exists and that the process may read and write it",
     ),
     (
-        ("database is locked", "database table is locked"),
+        _LOCKED,
         "the store «{path}» is locked by another program",
         "end the transaction that holds it, for example an open write in the sqlite3 shell",
     ),
@@ -143,5 +179,6 @@ def explained(error: Exception, path: Path) -> StoreError:
     said = str(error)
     for signs, message, hint in _EXPLAINED:
         if any(sign in said for sign in signs):
-            return StoreError(message.format(path=path), detail=said, hint=hint)
+            kind = Busy if signs is _LOCKED else Full if signs is _FULL else StoreError
+            return kind(message.format(path=path), detail=said, hint=hint)
     return StoreError(f"the store «{os.fspath(path)}» refused a statement", detail=said)

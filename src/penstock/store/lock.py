@@ -1,47 +1,183 @@
-"""One writer for a store: a lock of the operating system on a file, held as long as the process lives."""
+"""One writer for a store: a lock of the operating system on a file, and a sign of life in it.
+
+The lock is free when the process that holds it ends, in whatever way. One that hangs keeps it, and gives no sign of
+life: a standby then puts a lock of its own in its place. What keeps the two from writing both is not this file but the
+token, which every transaction checks.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from penstock.store.base import StoreError
 
+_log = logging.getLogger("penstock.store")
+#: So often, in seconds, a holder gives a sign of life, and so often a standby looks for one.
+_BEAT: Final = 1.0
+_LOOK: Final = 0.2
+
+
+class InUse(StoreError):
+    """Another process has the lock. `seen` changes with each sign of life that it gives."""
+
+    seen: tuple[int, bytes] = (0, b"")
+    holder: str = ""
+
+
+class TakenOver(StoreError):
+    """Another process is the writer now."""
+
+
+@dataclass(frozen=True)
+class Standby:
+    """How a standby waits: after so many seconds without a sign of life it takes over. `tell` gets what goes on."""
+
+    takeover_after: float = 10.0
+    tell: Callable[[str], object] = _log.warning
+
+    def __post_init__(self) -> None:
+        if not self.takeover_after >= 2 * _BEAT:
+            raise StoreError(
+                f"takeover_after must be at least {2 * _BEAT:g} seconds, and is {self.takeover_after:g}",
+                hint=f"a living process gives a sign each {_BEAT:g} s, on a busy machine later: 10 is a good choice",
+            )
+
 
 class FileLock:
-    """Held from `take` to `release`, or until the process ends in whatever way."""
+    """Held from `take` to `release`, or until the process ends in whatever way, or another one puts its own there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
+        self._done = threading.Event()
+        self._beating: threading.Thread | None = None
 
     def take(self) -> None:
         """Takes the lock at once, or says who has it."""
-        if self._file is not None:
-            return
-        try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreError(
-                f"cannot open the lock «{self.path}»: {error.strerror}",
-                hint="give the process write access to the directory, or only read with penstock.store.Reader",
-            ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            who = "this process" if holder == str(os.getpid()) else f"process {holder}"
-            raise StoreError(
-                f"the store in «{self.path.parent}» is in use by {who}",
-                hint=f"stop it first (kill {holder}), or only read with penstock.store.Reader",
-            ) from error
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        self._file = file
+        while self._file is None:
+            file = self._open(self.path)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                seen = (os.fstat(file).st_ino, os.pread(file, 64, 0))
+                os.close(file)
+                raise self._in_use(seen) from error
+            if self._is_there(file):
+                self._hold(file)
+            else:
+                os.close(file)  # another one was put in its place meanwhile
+
+    def wait(self, standby: Standby) -> bool:
+        """Takes the lock when it is free, or when its holder hangs; whether that one may still live.
+
+        Only time that this process sees pass counts: neither the clock's jumps nor its own sleep.
+        """
+        seen, silent, told, last = (0, b""), 0.0, "", time.monotonic()
+        while True:
+            try:
+                self.take()
+                return False
+            except InUse as held:
+                if held.holder != told:
+                    told = held.holder
+                    standby.tell(
+                        f"standby: process {told} writes to «{self.path.parent}»; waiting until it ends, "
+                        f"or is silent for {standby.takeover_after:g} s"
+                    )
+                now = time.monotonic()
+                silent = silent + min(now - last, 2 * _LOOK) if held.seen == seen else 0.0
+                seen, last = held.seen, now
+            if silent >= standby.takeover_after and self._replace(seen[0]):
+                standby.tell(f"process {told} has been silent for {standby.takeover_after:g} s: taking over")
+                return True
+            time.sleep(_LOOK)
 
     def release(self) -> None:
+        self._done.set()
+        if self._beating is not None and self._beating is not threading.current_thread():
+            self._beating.join()
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process has put its lock in the place of ours."""
+        return self._file is not None and not self._is_there(self._file, gone=True)
+
+    def _open(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"cannot open the lock «{path}»: {error.strerror}",
+                hint="give the process write access to the directory, or only read with penstock.store.Reader",
+            ) from error
+
+    def _in_use(self, seen: tuple[int, bytes]) -> InUse:
+        holder = (seen[1].decode(errors="replace").split() or ["unknown"])[0]
+        who = "this process" if holder == str(os.getpid()) else f"process {holder}"
+        error = InUse(
+            f"the store in «{self.path.parent}» is in use by {who}",
+            hint=f"stop it first (kill {holder}), wait for it with --standby, or only read with penstock.store.Reader",
+        )
+        error.seen, error.holder = seen, holder
+        return error
+
+    def _is_there(self, file: int, gone: bool = False) -> bool:
+        """Whether the path names this file; `gone` if it names none."""
+        try:
+            return os.stat(self.path).st_ino == os.fstat(file).st_ino
+        except FileNotFoundError:
+            return gone
+
+    def _hold(self, file: int) -> None:
+        os.ftruncate(file, 0)
+        os.pwrite(file, _sign(0), 0)
+        self._file = file
+        self._done = threading.Event()
+        self._beating = threading.Thread(
+            target=_beat, args=(file, self._done), name="penstock-sign-of-life", daemon=True
+        )
+        self._beating.start()
+
+    def _replace(self, silent: int) -> bool:
+        """Puts a lock of our own in the place of the silent one's. Of several standbys one does."""
+        above = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(above, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(self.path).st_ino != silent:
+                return False
+            own = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            own.unlink(missing_ok=True)
+            file = self._open(own)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.pwrite(file, _sign(0), 0)  # before anyone can see it
+            os.rename(own, self.path)
+            self._hold(file)
+            return True
+        except (BlockingIOError, FileNotFoundError):
+            return False
+        finally:
+            os.close(above)
+
+
+def _sign(beat: int) -> bytes:
+    return f"{os.getpid()}\n{beat:012}\n".encode()
+
+
+def _beat(file: int, done: threading.Event) -> None:
+    beat = 0
+    while not done.wait(_BEAT):
+        beat += 1
+        with suppress(OSError):
+            os.pwrite(file, _sign(beat), 0)

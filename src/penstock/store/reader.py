@@ -16,6 +16,8 @@ from penstock.model.time import Instant
 from penstock.store.base import PANES, Progress, StoreError, Summary
 from penstock.store.connection import Connection
 from penstock.store.entry import Entry
+from penstock.store.file import File, Listing
+from penstock.store.files import listed, listing
 from penstock.store.tables import APPLICATION, FORMAT, quoted, select
 
 FILE = "store.db"
@@ -146,6 +148,20 @@ class Reader:
         sql = f"SELECT {select(list(PANES))} FROM __panes WHERE id > ?1 ORDER BY id LIMIT ?2"
         return typed(self._rows(sql, [after, limit]), PANES)
 
+    def listing(self) -> Listing:
+        """The files of the master and what is known of them, at one moment."""
+        with self._reading() as connection:
+            connection.run("BEGIN")
+            try:
+                return listing(connection)
+            finally:
+                connection.run("ROLLBACK")
+
+    def removed_files(self, before: Instant) -> list[File]:
+        """The files that were taken off the list before an instant."""
+        with self._reading() as connection:
+            return listed(connection, removed_before=before)
+
     def position(self, sink: str) -> int:
         """The id of the last pane that a sink has; 0 before the first."""
         for (position,) in self._rows("SELECT position FROM __sinks WHERE sink = ?1", [sink]).rows():
@@ -193,6 +209,7 @@ def check_format(connection: Connection) -> None:
 
 
 def _answer(connection: Connection, sql: str, parameters: Sequence[object]) -> pl.DataFrame:
+    connection.refresh()
     found = connection.rows(sql, parameters)
     mixed = [name for name, kind in found.schema.items() if kind == pl.String and (found[name] == "NaN").any()]
     return _with_nan(connection, sql, parameters, found, mixed) if mixed else found

@@ -6,7 +6,7 @@ process: within this one only `query`, since two copies of SQLite in a process u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -14,12 +14,16 @@ from threading import RLock
 import polars as pl
 
 from penstock.kernel.plan import Plan
-from penstock.store import catalog
+from penstock.model.time import Instant
+from penstock.store import catalog, files, generations
+from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
-from penstock.store.connection import Connection
+from penstock.store.connection import Busy, Connection
 from penstock.store.entry import Part
+from penstock.store.file import File, Tombstone
+from penstock.store.generating import Generating
 from penstock.store.keys import encoded
-from penstock.store.lock import FileLock
+from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.reader import Reader, check_format
 from penstock.store.state import SqlState
 from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, create_ids, ids_table
@@ -29,7 +33,7 @@ from penstock.store.write import closing_bounds, trim, write
 KEEP = Keep()
 
 
-class SqliteStore(Reader, Store):
+class SqliteStore(Reader, Generating, Store):
     """An app's state in one SQLite file."""
 
     def __init__(self, directory: Path | str, keep: Keep = KEEP) -> None:
@@ -39,6 +43,8 @@ class SqliteStore(Reader, Store):
         self._writer: Connection | None = None
         self._mutex = RLock()
         self._states: dict[str, SqlState] = {}
+        #: Whether the writer before may still live: it was silent, and this process took over.
+        self.took_over = False
 
     @classmethod
     def open(cls, directory: Path | str, keep: Keep = KEEP) -> SqliteStore:
@@ -51,11 +57,24 @@ class SqliteStore(Reader, Store):
             ) from error
         return cls(directory, keep)
 
-    def lock(self) -> int:
-        """Makes this process the only writer, and gives it a new token."""
+    def lock(self, standby: Standby | None = None) -> int:
+        """Makes this process the only writer, and gives it a new token. A standby waits until it can."""
         if self._writer is not None:
             return self.token
-        self._lock.take()
+        if standby is None:
+            self._lock.take()
+            return self._claim()
+        self.took_over = self._lock.wait(standby)
+        while True:
+            try:
+                return self._claim(keep_lock=True)
+            except Busy:
+                standby.tell(
+                    f"the store «{self.path}» is locked: the process before was stopped in the middle of a "
+                    "transaction; waiting until it goes on, or is killed"
+                )
+
+    def _claim(self, keep_lock: bool = False) -> int:
         try:
             self._writer = Connection(self.path, writes=True)
             with self._transaction(checked=False) as connection:
@@ -65,21 +84,33 @@ class SqliteStore(Reader, Store):
                     connection.run(f"PRAGMA user_version = {FORMAT}")
                 check_format(connection)
                 connection.run(catalog.CATALOG)  # stores of before have none
+                generations.clear(connection)
+                files.prepare_master(connection)
+                connection.run(f"PRAGMA user_version = {FORMAT}")
                 connection.run("UPDATE __meta SET value = value + 1 WHERE name = 'token'")
                 (self.token,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._close_writer()
+            if not (keep_lock and isinstance(error, Busy)):
+                self.close()
             raise
         return self.token
+
+    def check_owner(self) -> None:
+        """Refuses to go on where another process has taken over. A small read, that any thread may do."""
+        self._check_token(self._rows("SELECT value FROM __meta WHERE name = 'token'").item())
 
     def close(self) -> None:
         """Closes the file and gives the lock back."""
         super().close()
+        self._close_writer()
+        self._lock.release()
+
+    def _close_writer(self) -> None:
         with self._mutex:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
-        self._lock.release()
 
     # one transaction
 
@@ -88,13 +119,18 @@ class SqliteStore(Reader, Store):
         """Everything inside is written, or nothing. Another writer's token ends it."""
         with self._mutex:
             connection = self._writing()
+            connection.check_place()
             try:
                 if checked:
-                    self._check_token(connection)
+                    self._check_token(_token(connection))
                 yield connection
                 connection.commit()
-            except BaseException:
+            except BaseException as error:
                 connection.rollback()
+                if checked and isinstance(error, Busy):  # another one has written since we looked: who has taken over?
+                    current = _token(connection)
+                    connection.rollback()
+                    self._check_token(current)
                 raise
 
     def _writing(self) -> Connection:
@@ -102,10 +138,13 @@ class SqliteStore(Reader, Store):
             raise StoreError(f"the store in «{self.directory}» is not locked", hint="call lock() before writing")
         return self._writer
 
-    def _check_token(self, connection: Connection) -> None:
-        (current,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
-        if current != self.token:
-            raise StoreError(
+    def check_place(self) -> None:
+        """Refuses to go on with a file that was moved, deleted or replaced since it was opened."""
+        self._writing().check_place()
+
+    def _check_token(self, current: int) -> None:
+        if current != self.token or self._lock.is_lost:
+            raise TakenOver(
                 f"another process has taken over the store in «{self.directory}»",
                 detail=f"its token is {current}, ours {self.token}",
                 hint="stop this process: the other one goes on from the last commit",
@@ -133,6 +172,16 @@ class SqliteStore(Reader, Store):
         with self._transaction() as connection:
             catalog.note(connection, kind, name, statement)
 
+    def drop_note(self, kind: Part, name: str) -> None:
+        """Forgets what a statement was to make."""
+        with self._transaction() as connection:
+            catalog.forget(connection, kind, name)
+
+    def note_audit(self, record: AuditRecord) -> None:
+        """Remembers what an audit has found."""
+        with self._transaction() as connection:
+            note_audit(connection, record)
+
     def note_rest(self, view: str, rests: bool) -> None:
         """Remembers that a view takes no events from here on, or that it does again."""
         with self._transaction() as connection:
@@ -150,6 +199,7 @@ class SqliteStore(Reader, Store):
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
+            files.forget_files(connection, stream)
 
     def forgotten(self, stream: str) -> None:
         """All that a forgotten stream had is gone."""
@@ -208,3 +258,52 @@ class SqliteStore(Reader, Store):
             connection.run("DELETE FROM __panes WHERE id <= ?1", [through])
             connection.run("INSERT OR REPLACE INTO __meta VALUES ('trimmed', ?1)", [through])
         return int(count)
+
+    # the master
+
+    def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+        """Remembers what the master keeps of each stream from here on, with its schema, and where it lies."""
+        with self._transaction() as connection:
+            files.settle(connection, location)
+            files.note_kept(connection, kept)
+
+    def renew_home(self) -> None:
+        """Writes the master's files into another folder from here on; those that are listed stay where they are."""
+        with self._transaction() as connection:
+            files.renew_home(connection)
+
+    def swap_files(self, old: Collection[str], new: Sequence[File], now: Instant) -> None:
+        """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
+        with self._transaction() as connection:
+            files.swap(connection, old, new, now)
+
+    def expire_files(self, stream: str, old: Collection[str], now: Instant) -> None:
+        """Takes files off the master's list: the stream's history begins after them."""
+        with self._transaction() as connection:
+            files.expire(connection, stream, old, now)
+
+    def note_erased(self, paths: Collection[str], tombstone: int) -> None:
+        """The tombstones up to this id have been applied to these files."""
+        with self._transaction() as connection:
+            files.erased(connection, paths, tombstone)
+
+    def forget_files(self, paths: Collection[str]) -> None:
+        """Files that were taken off the list are gone."""
+        with self._transaction() as connection:
+            files.forget(connection, paths)
+
+    def erase(self, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
+        """Appends a tombstone: rows of a stream so far, for which a condition holds, are gone."""
+        with self._transaction() as connection:
+            return files.write_tombstone(connection, stream, condition, reason, now)
+
+    def erase_refused(self, rows: Collection[int]) -> None:
+        """Forgets the text of refused rows, by their rowid."""
+        with self._transaction() as connection:
+            connection.each(
+                "UPDATE __refused SET row = NULL WHERE rowid = ?1", pl.DataFrame({"id": list(rows)}, {"id": pl.Int64})
+            )
+
+
+def _token(connection: Connection) -> int:
+    return int(connection.rows("SELECT value FROM __meta WHERE name = 'token'").item())

@@ -147,7 +147,7 @@ class SqlState:
 
 
 def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool) -> None:
-    """Writes rows of state with what they present. Final rows have no firing state."""
+    """Writes rows of state with what they present. Of final rows' firing state only the number of panes is kept."""
     if frame.height:
         rows, values = _prepared(layout, frame, final)
         connection.each(_insertion(layout, rows.columns, values, final), rows.sort(_PLACE))
@@ -174,7 +174,7 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
     SQLite takes NaN for null: where there is one, a further column says so.
     """
     plan = layout.plan
-    schema = plan.value_schema if final else plan.state_schema
+    schema = [*plan.value_schema, "__index"] if final else list(plan.state_schema)
     rows = stored_frame(frame, {name: layout.stored[name] for name in schema})
     shown_rows = [frame[name] for name in plan.keys if layout.stored[name] != name]
     answers, holds = shows(plan, frame, plan.columns)

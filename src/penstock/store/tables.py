@@ -20,7 +20,7 @@ from penstock.model.windows import Counted, Global
 from penstock.store.encode import sql_type
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 APPLICATION: Final = 0x50454E53  # «PENS»
 
 OWN_TABLES: Final = (
@@ -90,6 +90,10 @@ class Layout:
         return quoted(f"__seen_{self.name}")
 
     @property
+    def ghost_index(self) -> str:
+        return quoted(f"__ghost_key_{self.name}")
+
+    @property
     def due_index(self) -> str:
         return quoted(f"__due_{self.name}")
 
@@ -149,23 +153,33 @@ class Layout:
 
     def create(self) -> list[str]:
         """All that the view needs."""
-        return [*self.create_table(), *self._create_ghosts(), *self._create_seen()]
+        return [*self.create_hidden(), self.create_view()]
+
+    def create_hidden(self) -> list[str]:
+        """The same without what people read of it."""
+        return [*self._create_rows(), *self._create_ghosts(), *self._create_seen()]
 
     def create_table(self) -> list[str]:
-        """The table and what people read of it.
+        """The table and what people read of it."""
+        return [*self._create_rows(), self.create_view()]
+
+    def _create_rows(self) -> list[str]:
+        """The table with its indexes.
 
         Windows lie by their end: those that the watermark passes lie together, behind all final ones. Where others
         are final before them, the open ones come first.
         """
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
         order = "__end, __start, __key" if self.in_place else "final, __end, __start, __key"
-        made = [
-            f"CREATE TABLE {self.table} ({columns}, PRIMARY KEY ({order}), CHECK (final IN (0, 1))) WITHOUT ROWID",
-            f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL",
-        ]
+        checks = f"PRIMARY KEY ({order}), CHECK (final IN (0, 1))"
+        return [f"CREATE TABLE {self.table} ({columns}, {checks}) WITHOUT ROWID", *self.create_indexes()]
+
+    def create_indexes(self) -> list[str]:
+        """What finds open windows by the time at which they are due, and by key where they merge."""
+        made = [f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL"]
         if self.plan.merging:
             made.append(f"CREATE INDEX {self.key_index} ON {self.table} (__key) WHERE final = 0")
-        return [*made, self._create_view()]
+        return made
 
     def _create_ghosts(self) -> list[str]:
         kinds = self.plan.ghost_schema
@@ -174,7 +188,7 @@ class Layout:
             return []
         return [
             f"CREATE TABLE {self.ghosts} (__key BLOB NOT NULL, {columns})",
-            f"CREATE INDEX {quoted(f'__ghost_key_{self.name}')} ON {self.ghosts} (__key)",
+            f"CREATE INDEX {self.ghost_index} ON {self.ghosts} (__key)",
         ]
 
     def _create_seen(self) -> list[str]:
@@ -182,7 +196,7 @@ class Layout:
             return []
         return [f"CREATE TABLE {self.seen} (__key BLOB PRIMARY KEY, __seen INTEGER NOT NULL) WITHOUT ROWID"]
 
-    def _create_view(self) -> str:
+    def create_view(self) -> str:
         """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
         rules = [f"{quoted(':__rows')} <> 0"] if self.plan.view.signed else []

@@ -62,8 +62,9 @@ def drop(connection: Connection, name: str) -> None:
     connection.script(drop_view(name))
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
     forget(connection, "view", name)
+    connection.run("DELETE FROM __generations WHERE view = ?1", [name])
     connection.run("DELETE FROM __panes WHERE view = ?1", [name])  # another view of this name has other panes
-    connection.run("DELETE FROM __meta WHERE name IN ('lateness:' || ?1, 'closed:' || ?1)", [name])
+    connection.run("DELETE FROM __meta WHERE name IN ('lateness:' || ?1, 'closed:' || ?1, 'woken:' || ?1)", [name])
 
 
 def _create(connection: Connection, layout: Layout) -> None:
@@ -92,7 +93,8 @@ def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str,
         raise StoreError(
             f"the view «{name}» has another definition than its state in the store",
             detail=f"stored: {definition}\n  now:    {view!r}",
-            hint=f"give the new view another name, or drop the old one: store.drop({name!r})",
+            hint=f"compute it by the new definition: penstock replace APP {name}; give it another name; or drop the "
+            f"old one: store.drop({name!r})",
         )
     if columns != layout.signature:
         raise StoreError(

@@ -13,6 +13,7 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as END_OF_TIME
 from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.connection import Connection
+from penstock.store.files import trim_marks, write_files, write_mark, write_retried
 from penstock.store.keys import encoded
 from penstock.store.present import json_of
 from penstock.store.state import SqlState, apply_stack
@@ -39,6 +40,11 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     _refuse(connection, record, number)
     _remember_ids(connection, record)
     _advance(connection, record, states, number)
+    write_files(connection, record.files, number, record.number)
+    if record.mark is not None and record.query is not None and record.epoch is not None:
+        write_mark(connection, record.mark, number, record.query, record.epoch, record.now)
+    for stream, places in record.retried.items():
+        write_retried(connection, stream, places, number)
     connection.run(
         f"INSERT INTO __commits VALUES ({marks(8)})",
         [number, record.kind, record.query, record.epoch, record.offsets, record.now, panes, record.timings],
@@ -52,6 +58,7 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
         connection.run("INSERT OR REPLACE INTO __meta VALUES ('born', ?1)", [record.now])
     if number % TRIM_EVERY == 0:
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
+        trim_marks(connection, number - keep.commits)
     if any(frame.height for frame in record.refused.values()):
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
 

@@ -8,20 +8,16 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.cursor import Cursor
-from penstock.sql.errors import Piece
-from penstock.sql.statements import Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
+from penstock.sql.statements import Asked, Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
 
 
 def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     """A SELECT over views. SQLGlot reads it whole; `penstock.sql.question` says what of it is answered."""
-    history = _history(c)
-    if history is not None:
-        c.index = len(c.tokens)
-        return History(place=history, **placed)
-    tokens, c.index = c.tokens[c.index :], len(c.tokens)
+    tokens, asked = _without_history(c)
+    c.index = len(c.tokens)
     parser = Spark().parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         trees = parser.parse(tokens, c.source.text)
@@ -36,14 +32,37 @@ def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         raise c.source.error("this is no SELECT over views", tokens[0].start)
-    return Question(tree=tree, **placed)
+    return History(asked=asked, tree=tree, **placed) if asked else Question(tree=tree, **placed)
 
 
-def _history(c: Cursor) -> Piece | None:
-    for token, following in zip(c.tokens, c.tokens[1:], strict=False):
-        if token.text.upper() == "HISTORY" and following.token_type is TokenType.L_PAREN:
-            return Piece(token.text, token.start, token.end + 1)
-    return None
+def _without_history(c: Cursor) -> tuple[list[Token], tuple[Asked, ...]]:
+    """The tokens with a table's name in the place of each HISTORY(…), and what these ask for."""
+    tokens: list[Token] = []
+    asked: list[Asked] = []
+    while c.token is not None:
+        first = c.token
+        following = c.tokens[c.index + 1] if c.index + 1 < len(c.tokens) else None
+        if first.text.upper() != "HISTORY" or following is None or following.token_type is not TokenType.L_PAREN:
+            tokens.append(first)
+            c.index += 1
+            continue
+        c.index += 1
+        asked.append(_asked(c, len(asked) + 1))
+        last = c.tokens[c.index - 1]
+        tokens.append(Token(TokenType.VAR, asked[-1].table, first.line, first.col, first.start, last.end))
+    return tokens, tuple(asked)
+
+
+def _asked(c: Cursor, number: int) -> Asked:
+    c.need_sign("(")
+    name = c.name("a stream or view")
+    c.need_sign(")")
+    by: Any = None
+    at: int | str | None = None
+    if c.word("AS", "OF"):
+        by = c.one_of("EPOCH", "COMMIT", "TIMESTAMP")
+        at = c.string("a time").text if by == "TIMESTAMP" else c.whole("a number")
+    return Asked(name=name, by=by, at=at, table=f"__history_{number}")
 
 
 def subscribe(c: Cursor, placed: dict[str, Any]) -> Statement:

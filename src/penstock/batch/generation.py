@@ -1,0 +1,206 @@
+"""A generation of a view, computed from the past beside the running one, brought up to now, and swapped in.
+
+1. Between two commits: the past ends here, at commit C. What later commits hold for the view is put aside, on disk.
+2. Spark reduces the past by the epoch's own code; to it no event is late. The kernel makes state of the deltas, part by
+   part, in hidden tables.
+3. What was put aside is merged in, in order, until little is left.
+4. Between two commits: the rest is merged in, and one transaction swaps.
+
+A process that dies before the swap leaves nothing behind but hidden tables, which the next start removes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import polars as pl
+
+from penstock.batch.reading import Reading
+from penstock.engine.core import Aside
+from penstock.engine.run import Run
+from penstock.engine.swapping import SPOOL, Begun, pickled
+from penstock.kernel.fire import Time
+from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.step import Change, step
+from penstock.lake.past import Past
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.view import View
+from penstock.store.generations import Difference, Origin, Scope
+
+Kind: TypeAlias = Literal["batch", "replay", "replace", "back-fill", "rollback", "audit"]
+#: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
+Pasts: TypeAlias = Callable[[Begun], "Reach"]
+#: With so few commits put aside, the rest is merged in while commits wait.
+FEW: Final = 2
+#: So many rounds may end with more left than that; then commits wait for more.
+ROUNDS: Final = 50
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Each stream's past, in one piece or several, and the windows that it gives whole; None: all."""
+
+    pasts: Mapping[str, Sequence[Past]]
+    spans: tuple[tuple[Instant, Instant], ...] | None = None
+
+
+@dataclass
+class Progress:
+    """How far a generation is; `share` is of the past that is read, from 0 to 1."""
+
+    view: str
+    kind: Kind
+    phase: str = "waiting"  # reading, loading, catching up, swapping, done; of an audit: verifying, comparing
+    share: float = 0.0
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of it: rows of the past, the commit up to which it was read, and the commit that swapped."""
+
+    view: str
+    kind: Kind
+    rows: int
+    point: int
+    commit: int | None
+    difference: Difference | None = None
+
+
+Told: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass
+class _Asides:
+    """What later commits hold, on disk: a commit's part is written by its thread and read by another."""
+
+    folder: Path
+    waiting: deque[tuple[Path | None, Aside]] = field(default_factory=deque)
+    written: int = 0
+
+    def put(self, aside: Aside) -> None:
+        path = None
+        if aside.deltas is not None:
+            path = self.folder / f"aside-{self.written}.arrow"
+            aside.deltas.write_ipc(path)
+            self.written += 1
+        self.waiting.append((path, replace(aside, deltas=None)))
+
+    def take(self) -> Aside:
+        path, aside = self.waiting.popleft()
+        if path is None:
+            return aside
+        deltas = pl.read_ipc(path.read_bytes())
+        path.unlink()
+        return replace(aside, deltas=deltas)
+
+
+class Generation:
+    """One run of it. `statement` is that of a shell which defines the view from here on."""
+
+    def __init__(
+        self, run: Run, name: str, view: View, pasts: Pasts, kind: Kind,
+        *, told: Told | None = None, statement: str | None = None,
+    ) -> None:  # fmt: skip
+        self._run, self._name, self._view, self._pasts, self._kind = run, name, view, pasts, kind
+        self._told, self._statement = told or (lambda _: None), statement
+        self.progress = Progress(name, kind)
+
+    def run(self, dry: int | None = None) -> Outcome:
+        """Computes and swaps. `dry` only compares, and shows so many rows that would differ."""
+        folder = Path(tempfile.mkdtemp(prefix=SPOOL, dir=self._run.directory))
+        asides = _Asides(folder)
+        try:
+            begun = self._run.begin_generation(self._name, self._view, asides.put)
+            try:
+                return self._made(begun, asides, folder, dry)
+            finally:
+                self._run.end_generation(begun.hidden)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _made(self, begun: Begun, asides: _Asides, folder: Path, dry: int | None) -> Outcome:
+        reach = self._pasts(begun)
+        reading = Reading(
+            self._run.spark, begun.hidden, self._run.engine.lowered_alone(begun.hidden, self._view), begun.now, folder
+        )
+        self._phase("reading", rows=_known(reach.pasts))
+        reading.read(reach.pasts, self._read)
+        scope = _scope(begun.plan, begun.watermark, reach)
+        self._phase("loading")
+        for number, deltas in enumerate(reading.parts(), 1):
+            self._run.store.load(begun.hidden, _first(begun, deltas, self._run, scope))
+            self._phase("loading", share=number / max(reading.count, 1))
+        self._phase("catching up")
+        rounds = 0
+        while len(asides.waiting) > FEW and rounds < ROUNDS:
+            for _ in range(len(asides.waiting)):
+                self._merge(begun, asides.take(), reach)
+            rounds += 1
+        with self._run.between_commits():
+            while asides.waiting:
+                self._merge(begun, asides.take(), reach)
+            mark = self._run.engine.beside[begun.hidden].kept.time.watermark
+            scope = _scope(begun.plan, mark, reach)
+            if dry is not None:
+                found = self._run.store.compare_generation(self._name, begun.hidden, scope, dry)
+                return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
+            self._phase("swapping")
+            origin = Origin(self._kind, begun.commit, self._statement, pickled(self._view))
+            commit = self._run.swap_generation(self._name, begun.hidden, origin, scope)
+        self._phase("done", share=1.0)
+        return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
+
+    def _merge(self, begun: Begun, aside: Aside, reach: Reach) -> None:
+        """One commit that came after the past."""
+        plan, store = self._run.engine.beside[begun.hidden].kept.plan, self._run.store
+        time = Time(aside.before, aside.after, aside.now, lambda _: aside.after)
+        deltas = [] if aside.deltas is None else [aside.deltas]
+        change = step(plan, deltas, store.state(begun.hidden), time)
+        if reach.spans is not None:
+            change = _within(plan, change, reach.spans)
+        store.load(begun.hidden, change)
+
+    # progress
+
+    def _phase(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
+        self.progress = replace(self.progress, phase=phase, share=share, rows=rows or self.progress.rows)
+        self._told(self.progress)
+
+    def _read(self, done: int, total: int) -> None:
+        if total:
+            self._phase("reading", share=min(done / total, 1.0))
+
+
+def _first(begun: Begun, deltas: pl.DataFrame, run: Run, scope: Scope) -> Change:
+    """The state that the past gives: windows that the watermark has closed since are final."""
+    time = Time(BEGINNING, begun.watermark, begun.now, lambda _: begun.watermark)
+    change = step(begun.plan, [deltas], run.store.state(begun.hidden), time)
+    if scope.oldest is not None:
+        change.closed = change.closed.filter(pl.col(END) >= scope.oldest)
+    return change if scope.spans is None else _within(begun.plan, change, scope.spans)
+
+
+def _within(plan: Plan, change: Change, spans: tuple[tuple[Instant, Instant], ...]) -> Change:
+    """The same of windows that meet one of the spans: others are not whole here."""
+    meets = pl.any_horizontal(
+        pl.lit(False), *((pl.col(START) < end) & (pl.col(END) > start) for start, end in spans)
+    )
+    return replace(change, live=change.live.filter(meets), closed=change.closed.filter(meets))
+
+
+def _scope(plan: Plan, watermark: Instant, reach: Reach) -> Scope:
+    retention = plan.view.retention
+    oldest = watermark - retention if retention is not None and watermark > BEGINNING else None
+    return Scope(reach.spans, oldest)
+
+
+def _known(pasts: Mapping[str, Sequence[Past]]) -> int | None:
+    counts = [past.rows for several in pasts.values() for past in several]
+    return None if None in counts else sum(count or 0 for count in counts)

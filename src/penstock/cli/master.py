@@ -1,0 +1,141 @@
+"""The commands of `master`: status, verify, compact. None needs Spark; all work while an app runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penstock.cli import figures as fig
+from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
+from penstock.control.client import Client
+from penstock.lake.compact import Compaction, Done
+from penstock.lake.master import Master
+from penstock.lake.verify import to_verify, verify
+from penstock.store import Reader, SqliteStore
+from penstock.store.file import File, Listing
+
+master = typer.Typer(
+    name="master",
+    help="Look after the master: every event that was accepted, by epoch, in Parquet.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+_COLUMNS = ("files", "rows", "bytes", "small files", "dead letters")
+
+
+@master.command()
+def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Show what the master holds of each stream, and since when."""
+    with errors_shown(debug):
+        found = Master(Reader(directory))
+        listing = found.store.listing()
+        table = Table("stream", "keep", "holds", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for title in _COLUMNS:
+            table.add_column(title, justify="right")
+        for stream in sorted(listing.kept):
+            table.add_row(*_line(listing, stream))
+        console = output()
+        console.print(table if table.row_count else "the app has no streams yet")
+        waiting = sum(file.bytes for file in found.store.removed_files(1 << 62))
+        note = f"; {fig.show_bytes(waiting)} were replaced and wait to be removed" if waiting else ""
+        console.print(f"{found.place.location}: commit {fig.number(listing.last)}{note}", markup=False)
+
+
+def _line(listing: Listing, stream: str) -> list[str]:
+    kept, files = listing.kept[stream], listing.of(stream)
+    since = (
+        "nothing" if kept.since is None else f"after commit {fig.number(kept.since)}" if kept.since else "everything"
+    )
+    dead = sum(file.rows for file in listing.of(stream, "dead"))
+    small = sum(file.first == file.last for file in files)
+    sizes = [fig.number(len(files)), fig.number(_rows(files)), fig.show_bytes(sum(file.bytes for file in files))]
+    return [stream, kept.keep, since, *sizes, fig.number(small), fig.number(dead)]
+
+
+def _rows(files: list[File]) -> int:
+    return sum(file.rows for file in files)
+
+
+@master.command("verify")
+def verify_files(
+    stream: Annotated[str | None, typer.Argument(help="Only this stream.", metavar="[STREAM]")] = None,
+    directory: Directory = DIRECTORY,
+    debug: Debug = False,
+) -> None:
+    """Read every file, and compare it with what the store says of it. Ends with 1 if one differs."""
+    with errors_shown(debug):
+        found, console = Master(Reader(directory)), output()
+        files, size = to_verify(found, stream)
+        problems = 0
+        with _bar(console, "verifying", size, DownloadColumn()) as bar:
+            for problem in verify(found, stream, bar.advance):
+                problems += 1
+                console.print(f"{problem.file.path}: {problem.said}", markup=False)
+        if problems:
+            console.print(f"{fig.number(problems)} of {fig.number(files)} files differ", markup=False)
+            raise typer.Exit(1)
+        console.print(f"{fig.number(files)} files, {fig.show_bytes(size)}: all as they were written", markup=False)
+
+
+@master.command()
+def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Make few large files of many small ones, apply erasures, and remove what nobody needs."""
+    with errors_shown(debug):
+        console, client = output(), Client(directory)
+        if client.is_there:
+            (row,) = client.do("compact").rows
+            client.close()
+            done = Done(*(int(str(value)) for value in row))
+        else:
+            done = _compacted(directory, console)
+        console.print(_said(done), markup=False)
+
+
+def _compacted(directory: Path, console: Console) -> Done:
+    Reader(directory).listing()  # refuses a directory without a store
+    store = SqliteStore.open(directory)
+    store.lock()
+    try:
+        with _bar(console, "compacting", None, MofNCompleteColumn()) as bar:
+            return Compaction(Master(store)).run(time.time_ns() // 1000, everything=True, told=bar.told)
+    finally:
+        store.close()
+
+
+def _said(done: Done) -> str:
+    if not done:
+        return "nothing to compact"
+    said = [f"{fig.number(done.before)} files became {fig.number(done.after)}, {fig.number(done.rows)} rows"]
+    said += [f"{fig.number(done.erased)} rows erased"] if done.erased else []
+    said += [f"{fig.number(done.expired)} files expired"] if done.expired else []
+    said += [f"{fig.number(done.removed)} files removed"] if done.removed else []
+    return "; ".join(said)
+
+
+class _Bar:
+    """A bar that is told how much more is done, or how much of all."""
+
+    def __init__(self, progress: Progress, what: str, total: int | None) -> None:
+        self._progress, self._task = progress, progress.add_task(what, total=total)
+
+    def advance(self, count: int) -> None:
+        self._progress.advance(self._task, count)
+
+    def told(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def _bar(console: Console, what: str, total: int | None, amount: DownloadColumn | MofNCompleteColumn) -> Iterator[_Bar]:
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Bar(progress, what, total)

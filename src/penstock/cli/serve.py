@@ -1,0 +1,136 @@
+"""The command `serve`, and the server that `run` and `demo` have beside them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+
+from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
+from penstock.control import Client, Live
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.serve.server import Server
+    from penstock.serve.settings import Settings
+
+#: Where a server listens, if nothing else is said and nobody else does.
+PORT = 8765
+
+Port: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--port", help=f"Where to serve HTTP; {PORT}, or any that is free.", min=0, max=65535, metavar="N"),
+]
+NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
+
+
+class LogFormat(StrEnum):
+    """How logs are written."""
+
+    text = "text"
+    json = "json"
+
+
+def serve(
+    directory: Directory = DIRECTORY,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; others need tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0 is any that is free.", min=0, max=65535)] = PORT,
+    cert: Annotated[Path | None, typer.Option("--cert", help="TLS: the certificate.", metavar="FILE")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="TLS: its key.", metavar="FILE")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without tokens.")] = False,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second, for each client.", min=0.1)] = 1000.0,
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="How requests are logged.")] = LogFormat.text,
+    debug: Debug = False,
+) -> None:
+    """Serve the views of an app over HTTP, from its directory, whether it runs or not. Ctrl-C stops it."""
+    console = output()
+    with errors_shown(debug):
+        _need()
+        from penstock.serve.logging import set_up
+        from penstock.serve.settings import Limits, Settings
+
+        set_up(log_format.value, access=True)
+        settings = Settings(host, port, cert, key, insecure, Limits(rate=rate, burst=2 * rate))
+        stopping = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopping.set())
+        with _server(directory, settings, Remote(directory)) as server:
+            console.print(f"serving {directory} at {server.url}/api/v1. Ctrl-C stops it", markup=False)
+            stopping.wait()
+        console.print("stopped")
+
+
+class Remote:
+    """The app of another process, as far as it can be asked for something."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def index(self, view: str, columns: Sequence[str]) -> None:
+        client = Client(self._directory)
+        with suppress(PenstockError):  # no app runs, or it is one of before
+            client.do("index", view=view, columns=list(columns))
+        client.close()
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Whether an app that runs is served, and where: at the usual port or any that is free, if nothing is said."""
+
+    port: int | None = None
+    off: bool = False
+
+
+@contextmanager
+def served(running: Live, serve: Serve, console: Console) -> Iterator[None]:
+    """Serves an app over HTTP while it runs."""
+    port = serve.port
+    if serve.off:
+        yield
+        return
+    try:
+        _need()
+    except PenstockError as error:
+        if port is not None:
+            raise
+        console.print(f"note: not served over HTTP: {error.hint}", markup=False)
+        yield
+        return
+    from penstock.serve.settings import Settings
+
+    with _server(running.directory, Settings(port=PORT if port is None else port), running, port is None) as server:
+        console.print(f"serving at {server.url}/api/v1", markup=False)
+        yield
+
+
+@contextmanager
+def _server(directory: Path, settings: Settings, app: Live | Remote, any_port: bool = False) -> Iterator[Server]:
+    from penstock.serve.server import Server
+    from penstock.serve.service import Host
+
+    host = Host(app.index) if isinstance(app, Remote) else Host(app.index, app.failures, app.failed)
+    try:
+        server = Server(directory, settings, host)
+    except PenstockError:
+        if not any_port:
+            raise
+        server = Server(directory, replace(settings, port=0), host)
+    with server:
+        yield server
+
+
+def _need() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise PenstockError("the server's parts are not installed", hint="pip install 'penstock[serve]'") from None

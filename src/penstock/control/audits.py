@@ -1,0 +1,78 @@
+"""Audits of the views of a run: made beside its epochs, remembered in its store."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+
+from penstock.batch.audit import Audit, Audited
+from penstock.batch.generation import Progress
+from penstock.control.protocol import Reply
+from penstock.engine.run import Run
+from penstock.errors import PenstockError, unknown
+from penstock.store.audits import AuditRecord
+
+_log = logging.getLogger("penstock.audit")
+COLUMNS = ("view", "commit", "rows", "events", "differences", "seconds", "unable", "problems", "shown")
+
+
+def audit(
+    run: Run,
+    views: Collection[str] = (),
+    *,
+    as_of: int | None = None,
+    sample: float = 1.0,
+    told: Callable[[Progress], None] | None = None,
+) -> list[Audited]:
+    """Audits views, all without names, and remembers what was found."""
+    if run.engine.master is None:
+        raise PenstockError("this run keeps no master", hint="keep='all' on its streams")
+    known = {name: kept.plan.written for name, kept in run.engine.views.items()}
+    for name in views:
+        if name not in known:
+            raise unknown("view", name, known)
+    auditor = Audit(run.spark, run.store, run.engine.streams, known, run.engine.master)
+    found = []
+    for name in views or known:
+
+        def tell(phase: str, share: float, name: str = name) -> None:
+            if told is not None:
+                told(Progress(name, "audit", phase, share))
+
+        one = auditor.run(name, as_of=as_of, sample=sample, told=tell)
+        found.append(one)
+        with run.between_commits():
+            run.store.note_audit(_record(run, one))
+        if not one.is_right:
+            _log.error("the audit of «%s» as of commit %s found %s", name, one.commit, found_in_words(one))
+    return found
+
+
+def found_in_words(one: Audited) -> str:
+    """What an audit found, in a few words."""
+    if one.unable is not None:
+        return f"nothing, since it could not be made: {one.unable}"
+    if one.problems:
+        return one.problems[0]
+    return f"{one.differences} rows that differ" if one.differences else "nothing"
+
+
+def _record(run: Run, one: Audited) -> AuditRecord:
+    return AuditRecord(
+        run.now(), one.view, one.commit, one.rows, one.events, one.differences, json.dumps(one.problems),
+        one.unable, one.seconds,
+    )  # fmt: skip
+
+
+def as_reply(found: list[Audited]) -> Reply:
+    """What audits found, as it travels."""
+    rows = [
+        (
+            one.view, one.commit, one.rows, one.events, one.differences, one.seconds, one.unable,
+            one.problems, [asdict(row) for row in one.shown],
+        )
+        for one in found
+    ]  # fmt: skip
+    return Reply(COLUMNS, tuple(rows))

@@ -1,0 +1,33 @@
+"""Questions to the past that a running app answers, in the Spark session in which its epochs run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from penstock.batch.history import Historian, Moment, Table
+from penstock.control.protocol import Reply
+from penstock.model.stream import Stream
+from penstock.sql.history import history
+from penstock.sql.statements import History
+
+#: A channel that takes one line an answer takes no more rows than this.
+MOST_ROWS = 100_000
+
+
+def asked(historian: Historian, statement: History, streams: Mapping[str, Stream], views: list[str]) -> pl.DataFrame:
+    """The answer to a SELECT over the past."""
+    text, present = history(statement, list(streams), views)
+    tables = [Table(one.table, one.name.text, Moment(one.by, one.at)) for one in statement.asked]
+    answer = pl.from_arrow(historian.ask(text, tables, present))
+    assert isinstance(answer, pl.DataFrame)
+    return answer
+
+
+def as_reply(answer: pl.DataFrame) -> Reply:
+    """An answer as it travels; of a very long one the beginning."""
+    rows: list[tuple[Any, ...]] = answer.head(MOST_ROWS).rows()
+    more = answer.height - MOST_ROWS
+    return Reply(tuple(answer.columns), tuple(rows), f"{more} more rows are not shown" if more > 0 else "")

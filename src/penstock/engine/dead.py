@@ -1,0 +1,119 @@
+"""Feeds dead letters in again: parsed and admitted by what the stream is now, as an epoch of its own.
+
+Those that pass count from that epoch on; those that fail again are dead letters of that epoch, with the new reason. All
+of them are marked as fed in the transaction that commits the epoch, so that none comes twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from penstock.engine.core import Engine, Source
+from penstock.engine.errors import RunError
+from penstock.errors import unknown
+from penstock.lake.dead import dead_letters
+from penstock.logs import MALFORMED, REASON
+from penstock.model.stream import Stream
+from penstock.model.time import Instant
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: An epoch takes so many dead letters.
+CHUNK: Final = 100_000
+_TEXT: Final = ("json", "csv")
+
+
+@dataclass(frozen=True)
+class Retried:
+    """How many dead letters were fed in again, and how many of them failed again."""
+
+    rows: int
+    dead: int
+
+
+def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clock: Callable[[], Instant]) -> Retried:
+    """Feeds the dead letters of a stream in again, or those for which a condition holds. The caller has the mutex."""
+    if name not in engine.streams:
+        raise unknown("stream", name, engine.streams)
+    stream = engine.streams[name]
+    if engine.master is None or stream.kept == "none":
+        raise RunError(
+            f"the dead letters of «{name}» are not kept: the stream says keep = none",
+            hint="those in the store's table __refused can be inserted again by hand",
+        )
+    letters = dead_letters(engine.master, name, where)
+    rows = dead = 0
+    for chunk in letters.iter_slices(CHUNK):
+        commit = engine.epoch(
+            name, stream.schema.names, _frame(spark, stream, chunk), _source(engine, name, chunk), clock()
+        )
+        rows += chunk.height
+        again = commit.refused.get("dead")
+        dead += 0 if again is None else again.filter(pl.col("view").is_null()).height
+    return Retried(rows, dead)
+
+
+def _source(engine: Engine, name: str, chunk: pl.DataFrame) -> Source:
+    query = f"dead-letter:{name}"
+    done = engine.store.progress(query)
+    told = {"rows": chunk.height, "commits": [chunk["commit"].min(), chunk["commit"].max()]}
+    return Source(
+        query,
+        0 if done is None else done.epoch + 1,
+        json.dumps(told),
+        retried=chunk.select("commit", "partition", "offset"),
+    )
+
+
+def _frame(spark: SparkSession, stream: Stream, chunk: pl.DataFrame) -> DataFrame:
+    """Dead letters as rows of the stream at their old places; text that still does not fit is malformed."""
+    from pyspark.sql import functions as f
+
+    table = chunk.select("row", "raw", "rest", "reason", "partition", "offset").to_arrow(
+        compat_level=pl.CompatLevel.oldest()
+    )
+    letters = spark.createDataFrame(table)
+    log: Any = stream.log
+    beside = [name for name, _ in getattr(log, "metadata", ())]
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in stream.schema)
+    text = ", ".join(f"`{name}` {kind}" for name, kind in stream.schema if name not in beside)
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
+    format = getattr(log, "format", "json")
+    raw = f.col("raw") & f.lit(format in _TEXT)
+    csv = format == "csv"
+    parsed = f.from_json("row", f"{ddl}, `{MALFORMED}` string", options)
+    own = (
+        f.from_csv("row", f"{text}, `{MALFORMED}` string", {**options, "sep": log.delimiter})
+        if csv
+        else f.from_json("row", f"{text}, `{MALFORMED}` string", options)
+    )
+    rest = ", ".join(f"`{name}` {stream.schema.type_of(name)}" for name in beside)
+    letters = letters.withColumns(
+        {
+            "__json": f.when(~f.col("raw"), parsed),
+            "__own": f.when(raw, own),
+            **({"__rest": f.from_json("rest", rest)} if beside else {}),
+        }
+    )
+    columns = [
+        f.when(f.col("raw"), f.col(f"__rest.{name}" if name in beside else f"__own.{name}"))
+        .otherwise(f.col(f"__json.{name}"))
+        .alias(name)
+        for name in stream.schema.names
+    ]
+    lost = f.col("raw") & (f.col("__own").isNull() | f.col(f"__own.{MALFORMED}").isNotNull())
+    lost = lost | (~f.col("raw") & (f.col("__json").isNull() | f.col(f"__json.{MALFORMED}").isNotNull()))
+    reason = f.when(lost & ~raw & f.col("raw"), f.col("reason"))
+    return letters.select(
+        *columns,
+        f.when(lost, f.col("row")).alias(MALFORMED),
+        reason.alias(REASON),
+        f.col("partition").cast("int").alias("__partition"),
+        f.col("offset").cast("long").alias("__offset"),
+    )

@@ -1,0 +1,213 @@
+"""Compaction: many small files of old epochs become few large ones, sorted by event time, and nobody notices.
+
+The new file is written beside the old ones, and one transaction puts it in their place on the list. Whoever reads
+still finds the old files until they have been off the list for a while. Rows that were erased are not written again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.lake.columns import table
+from penstock.lake.erase import without_erased
+from penstock.lake.master import Master
+from penstock.lake.place import LakeError
+from penstock.lake.read import as_frame, read_file
+from penstock.lake.sweep import sweep, sweep_orphans
+from penstock.lake.texts import without_erased_texts
+from penstock.lake.writer import FileWriter, paths
+from penstock.model.time import BEGINNING, Duration, Instant, duration
+from penstock.model.types import Schema
+from penstock.store.base import Store, StoreError
+from penstock.store.file import File, FileKind, Listing, Tombstone
+
+GRACE: Final = duration("1 day")
+#: Compressed less hastily than in an epoch.
+_LEVEL: Final = 6
+_ORDER: Final[dict[FileKind, tuple[str, ...]]] = {
+    "events": ("__at", "__commit", "__partition", "__offset"),
+    "dead": ("__commit", "__partition", "__offset"),
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to compact. `target` is how large a file should be, `least` how many small ones are worth a new one.
+
+    The newest `behind` commits are left alone. `memory` bounds the rows that are sorted at a time, in bytes. Files that
+    were replaced stay for a `grace`: as long as someone may read who began before.
+    """
+
+    target: int = 128 << 20
+    least: int = 8
+    behind: int = 8
+    memory: int = 1 << 30
+    grace: Duration = GRACE
+
+
+@dataclass
+class Done:
+    """What a compaction did: files and rows in and out, rows erased, files that expired, files that were removed."""
+
+    before: int = 0
+    after: int = 0
+    rows: int = 0
+    erased: int = 0
+    expired: int = 0
+    removed: int = 0
+
+    def __bool__(self) -> bool:
+        return any((self.before, self.after, self.erased, self.expired, self.removed))
+
+
+@dataclass
+class Compaction:
+    """Compacts the master of an app whose store is ours to write. One at a time."""
+
+    master: Master
+    rules: Rules = field(default_factory=Rules)
+    _running: Lock = field(default_factory=Lock)
+
+    @property
+    def store(self) -> Store:
+        assert isinstance(self.master.store, Store)
+        return self.master.store
+
+    def run(self, now: Instant, *, everything: bool = False, told: Callable[[int, int], None] | None = None) -> Done:
+        """Lets files expire, compacts, and removes what nobody needs. `told` hears how many rows of all are done.
+
+        With `everything` also the newest commits and few small files are compacted.
+        """
+        done = Done()
+        with self._running:
+            self._expire(done, now)
+            self._note_untouched()
+            listing = self.store.listing()
+            groups = list(self._groups(listing, everything))
+            total = sum(file.rows for group in groups for file in group)
+            for group in groups:
+                self._rewrite(group, listing, done, now)
+                if told is not None:
+                    told(done.rows, total)
+            done.removed = sweep(self.master.place, self.store, now - self.rules.grace)
+            if done.before or everything:
+                done.removed += sweep_orphans(self.master.place, self.store, self.master.home)
+        return done
+
+    # by age
+
+    def _expire(self, done: Done, now: Instant) -> None:
+        """Takes off the list what is older than its stream keeps, by event time: whole files only."""
+        listing, trackers = self.store.listing(), self.store.trackers()
+        for stream, kept in listing.kept.items():
+            watermark = trackers.get(stream, {}).get("watermark", BEGINNING)
+            if kept.keep in ("all", "none") or watermark <= BEGINNING:
+                continue
+            before = watermark - duration(kept.keep)
+            old = [file for file in listing.of(stream) if file.newest is not None and file.newest < before]
+            if old:
+                self.store.expire_files(stream, paths(old), now)
+                done.expired += len(old)
+
+    # by tombstones
+
+    def _note_untouched(self) -> None:
+        """Files without a row that is erased need no new file, only a note."""
+        listing = self.store.listing()
+        for file in listing.files:
+            pending = _pending(listing, file)
+            if pending and not self._touched(file, pending, listing):
+                self.store.note_erased([file.path], pending[-1].id)
+
+    def _touched(self, file: File, pending: Sequence[Tombstone], listing: Listing) -> bool:
+        schema = Schema.parse(listing.kept[file.stream].schema)
+        rows = as_frame(read_file(self.master.place, file))
+        return _left(rows, pending, schema, file.kind).height < rows.height
+
+    # by size
+
+    def _groups(self, listing: Listing, everything: bool) -> Iterator[list[File]]:
+        """Files that become one: neighbours by commit, with the same columns, together not too large."""
+        newest = listing.last if everything else listing.last - self.rules.behind
+        kinds: tuple[FileKind, ...] = ("events", "dead")
+        for stream in sorted({file.stream for file in listing.files}):
+            for kind in kinds:
+                group: list[File] = []
+                for file in listing.of(stream, kind):
+                    pending = bool(_pending(listing, file))
+                    if not pending and (file.last > newest or file.bytes >= self.rules.target // 2):
+                        continue
+                    if group and not self._fits(group, file):
+                        yield from self._worth(group, listing, everything)
+                        group = []
+                    group.append(file)
+                yield from self._worth(group, listing, everything)
+
+    def _fits(self, group: Sequence[File], file: File) -> bool:
+        small = sum(one.bytes for one in group) + file.bytes <= self.rules.target
+        held = sum(map(self._memory, group)) + self._memory(file) <= self.rules.memory
+        return (
+            small
+            and held
+            and self._footer(group[-1]).schema.to_arrow_schema().equals(self._footer(file).schema.to_arrow_schema())
+        )
+
+    def _worth(self, group: list[File], listing: Listing, everything: bool) -> Iterator[list[File]]:
+        least = 2 if everything else self.rules.least
+        if len(group) >= least or any(_pending(listing, file) for file in group):
+            yield group
+
+    def _footer(self, file: File) -> pq.FileMetaData:
+        with self.master.place.open(file.path) as opened:
+            return pq.read_metadata(opened)
+
+    def _memory(self, file: File) -> int:
+        """How much a file's rows take when they are read, about."""
+        footer = self._footer(file)
+        return sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+
+    def _rewrite(self, group: Sequence[File], listing: Listing, done: Done, now: Instant) -> None:
+        """Writes the rows of several files into one, and swaps the lists."""
+        stream, kind = group[0].stream, group[0].kind
+        pending = [tombstone for file in group for tombstone in _pending(listing, file)]
+        rows = pa.concat_tables([read_file(self.master.place, file) for file in group])
+        left = rows
+        if pending:
+            schema = Schema.parse(listing.kept[stream].schema)
+            own = {tombstone.id: tombstone for tombstone in pending}.values()
+            left = table(_left(as_frame(rows), list(own), schema, kind), rows.schema)
+        first, last = min(file.first for file in group), max(file.last for file in group)
+        path = f"{self.master.home}/{stream}/{kind}/{first}-{last}-{uuid.uuid4().hex}.parquet"
+        known = max((t.id for t in listing.tombstones if t.stream == stream), default=0)
+        blank = File(path, stream, kind, first, last, 0, 0, "", None, None, known)
+        with FileWriter(self.master.place, blank, rows.schema, _LEVEL) as writer:
+            if left.num_rows:
+                writer.add_table(left.sort_by([(name, "ascending") for name in _ORDER[kind]]))
+        if writer.file is not None and self.master.place.size(path) != writer.file.bytes:
+            raise LakeError(f"the file «{path}» has gone while it was written", hint="do two apps share its folder?")
+        try:
+            self.store.swap_files(paths(group), [writer.file] if writer.file is not None else [], now)
+        except StoreError:
+            writer.abandon()  # a stream was dropped meanwhile: its files are none of ours any more
+            return
+        done.before, done.after = done.before + len(group), done.after + (writer.file is not None)
+        done.rows, done.erased = done.rows + rows.num_rows, done.erased + rows.num_rows - left.num_rows
+
+
+def _left(rows: pl.DataFrame, pending: Sequence[Tombstone], schema: Schema, kind: FileKind) -> pl.DataFrame:
+    """The rows of a file that are not erased."""
+    return (without_erased if kind == "events" else without_erased_texts)(rows, pending, schema)
+
+
+def _pending(listing: Listing, file: File) -> list[Tombstone]:
+    """The tombstones that have not been applied to a file."""
+    mine = (tombstone for tombstone in listing.tombstones if tombstone.stream == file.stream)
+    return [tombstone for tombstone in mine if tombstone.id > file.erased and file.first <= tombstone.commit]

@@ -1,0 +1,180 @@
+"""What is looked at before events are accepted: JSON lines or Arrow, row by row against the stream's columns."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.kernel.expressions import dtype
+from penstock.logs import MALFORMED, json_lines
+from penstock.model.types import Schema, decimal_of
+from penstock.serve.errors import Answered
+
+#: So many lines that do not fit are named, and of each so much is shown.
+_NAMED, _SHOWN = 20, 200
+#: One at a time: the parser has threads of its own.
+_PARSING: Final = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The rows of a body: the stream's columns, and `MALFORMED` with the text of lines that do not fit."""
+
+    rows: pl.DataFrame
+    malformed: int = 0
+
+
+def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> Accepted:
+    """One JSON object a line. A line that does not fit is refused with its number, or kept as a dead letter."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Answered(422, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+    lines = text.split("\n")
+    if len(lines) > most + 1:
+        raise _too_many(most)
+    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbers:
+        raise Answered(422, "there are no events in the body", hint="send one JSON object a line")
+    with _PARSING:
+        found = _decoded(pl.Series([lines[number - 1].rstrip("\r") for number in numbers]), schema)
+    bad = found[MALFORMED].is_not_null().arg_true().to_list()
+    if bad and not keep_malformed:
+        raise Answered(
+            422, f"{len(bad)} of {len(numbers)} lines do not fit the stream's columns",
+            detail=schema.ddl(), hint="mend them, or send ?malformed=keep to have them among the dead letters",
+            more={"lines": [_line(numbers[place], found[MALFORMED][place]) for place in bad[:_NAMED]]},
+        )  # fmt: skip
+    return Accepted(found, len(bad))
+
+
+def _line(number: int, text: str) -> dict[str, Any]:
+    return {"line": number, "text": text[:_SHOWN]}
+
+
+def _too_many(most: int) -> Answered:
+    return Answered(413, f"more than {most} events in one request", hint="send them in parts")
+
+
+def _decoded(lines: pl.Series, schema: Schema) -> pl.DataFrame:
+    """Types that the parser does not know are taken as text first."""
+    asked = Schema(tuple((name, kind if kind in json_lines.TYPES else "string") for name, kind in schema))
+    found = json_lines.decoded(lines, asked, blank=True)
+    for name, kind in schema:
+        if kind not in json_lines.TYPES:
+            found = _cast(found, lines, name, kind)
+    return found.select(*schema.names, MALFORMED)
+
+
+def _cast(found: pl.DataFrame, lines: pl.Series, name: str, kind: str) -> pl.DataFrame:
+    values, bad = [], found[MALFORMED].to_list()
+    for place, text in enumerate(found[name]):
+        value = None
+        if text is not None and bad[place] is None:
+            try:
+                value = _number(text, kind)
+            except (ValueError, ArithmeticError):
+                bad[place] = lines[place]
+        values.append(value)
+    rest = found.drop(name, MALFORMED)
+    return rest.with_columns(pl.Series(name, values, dtype=dtype(kind)), pl.Series(MALFORMED, bad, dtype=pl.String))
+
+
+def _number(text: str, kind: str) -> float | Decimal:
+    """A number of a type that the parser does not know."""
+    if kind == "float":
+        return float(text)
+    digits, scale = decimal_of(kind)
+    found = Decimal(text[:100]).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=80))
+    if not found.is_finite() or abs(found) >= Decimal(10) ** (digits - scale):
+        raise ValueError
+    return found
+
+
+# Arrow
+
+
+def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
+    """A stream of Arrow's, with the columns of the stream by name; those that are missing are null."""
+    try:
+        batches = list(_batches(body, most))
+        table = pa.Table.from_batches(batches)
+        table.validate(full=True)
+    except (pa.ArrowException, ValueError, OSError, struct.error, IndexError) as error:
+        said = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, "the body is no stream of Arrow's", detail=said) from None
+    if not table.num_rows:
+        raise Answered(422, "there are no events in the body")
+    columns = [_column(table, name, kind) for name, kind in schema]
+    bad = pl.Series(MALFORMED, [None], dtype=pl.String).new_from_index(0, table.num_rows)
+    return Accepted(pl.DataFrame([*columns, bad]))
+
+
+def _batches(body: bytes, most: int) -> Any:
+    """Batches as they lie in the body: nothing that grows when it is read is taken."""
+    rows = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
+        if message.type == "dictionary":
+            raise Answered(422, "columns with dictionaries are not taken", hint="cast them to strings")
+        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+            raise Answered(422, "compressed batches are not taken", hint="write the stream without compression")
+    with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+        for batch in reader:
+            rows += batch.num_rows
+            if rows > most:
+                raise _too_many(most)
+            yield batch
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether the header of a batch names a compression: the fourth field of its table."""
+    message = struct.unpack_from("<I", metadata)[0]
+    header = _field(metadata, message, 2)
+    if header is None:
+        return False
+    return _field(metadata, header + struct.unpack_from("<I", metadata, header)[0], 3) is not None
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table of FlatBuffers lies, if it is there."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, vtable)[0]:
+        return None
+    offset = struct.unpack_from("<H", data, vtable + 4 + 2 * number)[0]
+    return table + offset if offset else None
+
+
+def _column(table: pa.Table, name: str, kind: str) -> pl.Series:
+    target = dtype(kind)
+    if table.schema.names.count(name) > 1:
+        raise Answered(422, f"there are several columns «{name}»")
+    if name not in table.schema.names:
+        return pl.Series(name, [None], dtype=target).new_from_index(0, table.num_rows)
+    try:
+        found = pl.Series(name, pl.from_arrow(table.column(name)))
+        if isinstance(target, pl.Datetime) and isinstance(found.dtype, pl.Datetime):
+            found = found.dt.cast_time_unit("us")
+            zone = found.dtype.time_zone if isinstance(found.dtype, pl.Datetime) else None
+            return found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
+        if not _fits(found.dtype, target):
+            raise Answered(422, f"the column «{name}» is {found.dtype}, and the stream has {kind}")
+        return found.cast(target)
+    except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
+        said = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, f"the column «{name}» does not fit {kind}", detail=said) from None
+
+
+def _fits(found: pl.DataType, target: pl.DataType) -> bool:
+    return (
+        found == target
+        or found == pl.Null
+        or (found.is_integer() and (target.is_numeric()))
+        or (found.is_float() and target.is_float())
+        or (found.is_decimal() and target.is_decimal())
+    )

@@ -1,0 +1,261 @@
+"""The door: what every request passes before anything else looks at it.
+
+Host and origin, token and scope, rate, how many at a time, how large and how slow a body may be. And every answer gets
+the headers that keep browsers from framing it, guessing its type or telling where it came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.serve.errors import Answered
+from penstock.serve.settings import Settings
+from penstock.serve.tokens import Token, Tokens
+
+#: Answers of the API are data: nothing in them runs, and no page may show them in a frame.
+_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_LOCAL: Final = {"localhost", "127.0.0.1", "::1"}
+_SAFE: Final = {"GET", "HEAD", "OPTIONS"}
+#: So many bytes may stand before a body.
+LARGEST_HEAD: Final = 32 << 10
+#: What anyone may ask, so that whoever starts the server can see that it lives.
+_OPEN: Final = {"/health", "/ready"}
+_IN_URL: Final = {"token", "access_token", "api_key", "authorization", "password"}
+
+#: What is told of a request when it is over: method, route, status, seconds, client, bytes sent.
+Told: TypeAlias = Callable[[str, str, int, float, str, int], None]
+
+
+class Guard:
+    """Wraps the whole app. `told` hears of each request that was answered."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, told: Told) -> None:
+        self._app, self._settings, self._tokens, self._told = app, settings, tokens, told
+        self._rates = _Rates(settings.limits.rate, settings.limits.burst)
+        self._active = self._subscribed = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(scope, send)
+        began, client = time.perf_counter(), _client(scope)
+        try:
+            token = self._admitted(scope)
+            client = client if token is None else token.name
+            self._rates.check(client)
+            await self._counted(scope, receive, answer)
+        except Answered as error:
+            await answer.refuse(error)
+        except Exception:
+            await answer.refuse(Answered(500, "the server has failed; its log says why"))
+            raise
+        finally:
+            route = scope.get("route")
+            path = getattr(route, "path", None) or ("other" if answer.status in (404, 405) else scope["path"])
+            self._told(scope["method"], path, answer.status, time.perf_counter() - began, client, answer.sent)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A page's socket passes the same door: one of another origin does not get in."""
+        try:
+            self._admitted({**scope, "method": "POST"})
+        except Answered:
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._app(scope, receive, send)
+
+    # who
+
+    def _admitted(self, scope: Scope) -> Token | None:
+        headers = Headers(scope=scope)
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LARGEST_HEAD:
+            raise Answered(431, "the head of the request is too large")
+        known = self._tokens.known
+        if not known:
+            self._check_host(headers)
+        self._check_origin(scope, headers)
+        if any(name.lower() in _IN_URL for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))):
+            raise Answered(400, "secrets do not belong into a URL", hint="send them as a header: Authorization")
+        if scope["path"] in _OPEN:
+            return None
+        if not known:
+            if not self._settings.is_local and not self._settings.insecure:
+                raise Answered(401, "there are no tokens", hint="make one: penstock token create")
+            return None
+        return self._token(scope, headers)
+
+    def _token(self, scope: Scope, headers: Headers) -> Token:
+        given = headers.getlist("authorization")
+        kind, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+        token = self._tokens.find(secret.strip()) if kind.lower() == "bearer" else None
+        if token is None:
+            raise Answered(401, "a token is needed", hint="send the header Authorization: Bearer …")
+        wanted = _wanted(scope)
+        if not token.allows(wanted):
+            raise Answered(403, f"the token «{token.name}» does not allow to {wanted}")
+        return token
+
+    def _check_host(self, headers: Headers) -> None:
+        """Without tokens the name in the request is what tells this machine from a page that points a name at it."""
+        given = headers.getlist("host")
+        host = _host(given[0]) if len(given) == 1 else None
+        if self._settings.is_local and host not in _LOCAL:
+            raise Answered(421, "this server answers to localhost only", hint="ask for http://127.0.0.1")
+
+    def _check_origin(self, scope: Scope, headers: Headers) -> None:
+        """Pages of other sites may not send anything; what they could read they do not get to see."""
+        if scope["method"] in _SAFE:
+            return
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if site in ("cross-site", "same-site"):
+            raise Answered(403, "a page of another site must not send anything here")
+        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+            raise Answered(403, "a page of another origin must not send anything here")
+
+    # how much
+
+    async def _counted(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        limits = self._settings.limits
+        if scope["path"].endswith("/subscribe"):
+            if self._subscribed >= limits.subscribers:
+                raise Answered(503, f"{limits.subscribers} subscribers are here already", retry=10)
+            self._subscribed += 1
+            try:
+                await self._app(scope, receive, answer)
+            finally:
+                self._subscribed -= 1
+            return
+        if self._active >= limits.requests and scope["path"] not in _OPEN:
+            raise Answered(503, f"{limits.requests} requests are being answered", retry=1)
+        self._active += 1
+        try:
+            body = _Body(scope, receive, limits.body, limits.body_seconds)
+            await self._app(scope, body, answer)
+        finally:
+            self._active -= 1
+
+
+class _Answer:
+    """What is sent, with the headers that every answer has."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._send = send
+        self._api = scope["path"].startswith(("/api/", "/metrics", "/health", "/ready"))
+        self.status, self.sent, self._begun = 500, 0, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self._begun = message["status"], True
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            if self._api:
+                headers["Content-Security-Policy"] = _POLICY
+                headers.setdefault("Cache-Control", "no-store")
+        elif message["type"] == "http.response.body":
+            self.sent += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, error: Answered) -> None:
+        """An error as the answer, unless one has begun."""
+        self.status = error.status
+        if self._begun:
+            return
+        body = json.dumps(error.body, ensure_ascii=False).encode("utf-8", "replace")
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
+        if error.status in (408, 413):
+            headers.append((b"connection", b"close"))  # the rest of the body is not read
+        await self({"type": "http.response.start", "status": error.status, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
+
+class _Body:
+    """A body that may not be larger nor slower than it may be."""
+
+    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
+        self._receive, self._most, self._left = receive, most, most
+        self._until, self._done = time.monotonic() + seconds, False
+        length = Headers(scope=scope).get("content-length")
+        if length is not None and (not length.isascii() or not length.isdigit() or int(length[:20]) > most):
+            raise self._large()
+
+    async def __call__(self) -> Message:
+        if self._done:
+            return await self._receive()  # whether the other side goes away
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+        except TimeoutError:
+            raise Answered(408, "the body came too slowly") from None
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise self._large()
+        self._done = not message.get("more_body", False)
+        return message
+
+    def _large(self) -> Answered:
+        return Answered(413, f"the body is larger than {self._most} bytes", hint="send it in parts")
+
+
+class _Rates:
+    """A bucket for each client that fills with time; the clients of the last while are remembered."""
+
+    def __init__(self, rate: float, burst: float, clients: int = 10_000) -> None:
+        self._rate, self._burst, self._clients = rate, burst, clients
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check(self, client: str) -> None:
+        now = time.monotonic()
+        left, since = self._buckets.pop(client, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        if left >= 1:
+            self._buckets[client] = (left - 1, now)
+        else:
+            self._buckets[client] = (left, now)
+            raise Answered(429, f"more than {self._rate:g} requests a second", retry=1)
+        if len(self._buckets) > self._clients:
+            self._buckets.popitem(last=False)
+
+
+def _wanted(scope: Scope) -> str:
+    """The scope that a request needs: to ask is to read, also where the question comes as a body."""
+    if scope["method"] in _SAFE or scope["path"].rstrip("/").endswith("/query"):
+        return "read"
+    return "write" if scope["path"].startswith("/api/v1/streams/") else "admin"
+
+
+def _client(scope: Scope) -> str:
+    found: Any = scope.get("client")
+    return found[0] if found else "unknown"
+
+
+def _host(given: str) -> str | None:
+    """The host of a Host header, without its port.
+
+    >>> _host("localhost:80"), _host("[::1]:80"), _host("evil.example")
+    ('localhost', '::1', 'evil.example')
+    """
+    try:
+        return urlsplit(f"//{given}").hostname
+    except ValueError:
+        return None

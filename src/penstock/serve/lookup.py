@@ -1,0 +1,179 @@
+"""Lookups: rows of a view by key and window, typed by the view's columns, a page at a time.
+
+A page ends with a cursor that names its last row, so that pages stay right while rows come and go between them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal, TypeAlias
+
+from penstock.errors import PenstockError
+from penstock.model.time import Instant, instant
+from penstock.model.types import INTEGERS, decimal_of
+from penstock.serve.askers import Question
+from penstock.serve.errors import Answered
+from penstock.serve.views import Described, not_there
+from penstock.sql.times import store_text
+from penstock.store.present import EXACT_DIGITS
+from penstock.store.tables import quoted
+
+Order: TypeAlias = Literal["newest", "oldest"]
+#: So many values may be asked for one key.
+_VALUES: Final = 100
+_WHOLE: Final = 1 << 63
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What is asked of a view. Values of keys are text as it came; several mean any of them."""
+
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    null: Sequence[str] = ()
+    window_start: str | None = None
+    start: str | None = None
+    end: str | None = None
+    final: bool | None = None
+    order: Order = "newest"
+    limit: int = 100
+    cursor: str | None = None
+
+    def question(self, view: Described) -> Question:
+        """The question that the store is asked; it gives one row more than the page, and the place of each."""
+        rules, parameters = self._rules(view)
+        where = f" WHERE {' AND '.join(rules)}" if rules else ""
+        turn = "DESC" if self.order == "newest" else "ASC"
+        columns = ", ".join(quoted(name) for name in view.columns)
+        text = (
+            f"SELECT {columns}, __e, __s, __k FROM ({view.select}){where} "
+            f"ORDER BY __e {turn}, __s {turn}, __k {turn} LIMIT {self.limit + 1}"
+        )
+        return Question(text, parameters, self.limit + 1)
+
+    def _rules(self, view: Described) -> tuple[list[str], list[object]]:
+        rules: list[str] = []
+        parameters: list[object] = []
+
+        def mark(value: object) -> str:
+            parameters.append(value)
+            return f"?{len(parameters)}"
+
+        for name, texts in self.keys.items():
+            kind = _kind(view, name)
+            if len(texts) > _VALUES:
+                raise Answered(422, f"more than {_VALUES} values for the key «{name}»")
+            rules.append(f"{quoted(name)} IN ({', '.join(mark(value(text, kind, name)) for text in texts)})")
+        for name in self.null:
+            _kind(view, name)
+            rules.append(f"{quoted(name)} IS NULL")
+        if self.window_start is not None:
+            rules.append(f"__s = {mark(_bound(view, self.window_start, 'window_start'))}")
+        if self.start is not None:
+            at = mark(_bound(view, self.start, "from"))
+            rules += [f"__s >= {at}", f"__e >= {at}"]  # a window ends after it starts: rows lie by their end
+        if self.end is not None:
+            rules.append(f"__s < {mark(_bound(view, self.end, 'to'))}")
+        if self.final is not None:
+            rules.append("final" if self.final else "NOT final")
+        if self.cursor is not None:
+            sign = "<" if self.order == "newest" else ">"
+            place = ", ".join(mark(part) for part in _place(self.cursor, self.order))
+            rules.append(f"(__e, __s, __k) {sign} ({place})")
+        return rules, parameters
+
+    def page(self, rows: list[list[Any]]) -> tuple[list[list[Any]], str | None]:
+        """The rows of the page, without their places, and the cursor for the next one if there is more."""
+        page = rows[: self.limit]
+        more = _cursor(page[-1][-3:], self.order) if len(rows) > self.limit else None
+        return [row[:-3] for row in page], more
+
+
+def _kind(view: Described, name: str) -> str:
+    if name not in view.keys:
+        error = not_there(f"key of «{view.name}»", name, view.keys)
+        raise Answered(422, error.message, detail=error.detail, hint=error.hint)
+    return view.keys[name]
+
+
+def value(text: str, kind: str, name: str) -> object:
+    """A value of a column as the store shows it.
+
+    >>> value("2024-05-01T14:00:00+02:00", "timestamp", "at"), value("true", "boolean", "b")
+    ('2024-05-01 12:00:00', 1)
+    """
+    try:
+        if "\x00" in text:
+            raise ValueError
+        text.encode()
+        return _parsed(text, kind)
+    except (ValueError, ArithmeticError, InvalidOperation, PenstockError):
+        raise Answered(422, f"«{text[:60]}» is no {kind}, which «{name}» is") from None
+
+
+def _parsed(text: str, kind: str) -> object:
+    if kind in INTEGERS:
+        found = int(text[:30])
+        if not -_WHOLE <= found < _WHOLE:
+            raise ValueError
+        return found
+    if kind in ("float", "double"):
+        number = float(text)
+        return "NaN" if math.isnan(number) else number
+    if kind == "boolean":
+        return {"true": 1, "false": 0, "1": 1, "0": 0}.get(text.lower()) if text.lower() in _TRUTHS else _refuse()
+    if kind == "timestamp":
+        return store_text(instant(text))
+    if kind == "date":
+        return date.fromisoformat(text).isoformat()
+    if kind.startswith("decimal("):
+        digits, scale = decimal_of(kind)
+        exact = Decimal(text).quantize(Decimal(1).scaleb(-scale))
+        return float(exact) if digits <= EXACT_DIGITS else str(exact)
+    if kind == "binary":
+        return base64.b64decode(text, validate=True)
+    return text
+
+
+_TRUTHS: Final = {"true", "false", "1", "0"}
+
+
+def _refuse() -> object:
+    raise ValueError
+
+
+def _bound(view: Described, text: str, what: str) -> Instant:
+    """A window's start: an instant, or an element's number in windows that count."""
+    if not view.has_windows:
+        raise Answered(422, f"the view «{view.name}» has no windows", hint=f"leave out {what}")
+    kind = view.columns["window_start"]
+    try:
+        found = int(text[:30]) if kind != "timestamp" else instant(text)
+        if not -_WHOLE <= found < _WHOLE:
+            raise ValueError
+        return found
+    except (ValueError, ArithmeticError, PenstockError):
+        raise Answered(422, f"{what} is no {kind}: «{text[:60]}»", hint="write 2024-05-01T12:00:00Z") from None
+
+
+def _cursor(place: Sequence[Any], order: Order) -> str:
+    end, start, key = place
+    told = json.dumps([order, end, start, bytes(key).hex()])
+    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+
+def _place(cursor: str, order: Order) -> tuple[int, int, bytes]:
+    try:
+        told = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        turned, end, start, key = told
+        if turned != order or type(end) is not int or type(start) is not int or max(abs(end), abs(start)) >= _WHOLE:
+            raise ValueError
+        return end, start, bytes.fromhex(key)
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise Answered(422, "this is no cursor of such a question", hint="take «next» of the page before") from None

@@ -1,0 +1,131 @@
+"""Metrics for Prometheus: what the store tells of the app, and what the server counts itself.
+
+What comes from the store is the same whichever process tells it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.model.time import BEGINNING, END, SECOND
+from penstock.serve.askers import Askers, Found, Question
+from penstock.store.base import REFUSALS
+
+_QUESTIONS: Final = (
+    "SELECT name, value FROM __counters",
+    "SELECT name, watermark FROM __views",
+    "SELECT coalesce(max(number), 0), max(now) FROM __commits",
+    "SELECT coalesce(sum(epoch + 1), 0) FROM __progress",
+    "SELECT name, value FROM __meta WHERE name IN ('panes', 'trimmed')",
+    "SELECT sink, position FROM __sinks",
+    'SELECT c.timings FROM __progress p JOIN __commits c ON c.number = p."commit" ORDER BY c.number',
+)
+#: Of an epoch's notes, those that are seconds it spent on something.
+_NO_SECONDS: Final = {"rows", "stream", "behind", "unit", "limit", "taken"}
+
+
+class Metrics:
+    """The metrics of a server. `failures` tells how often each sink has failed in a row, where that is known."""
+
+    def __init__(self, askers: Askers, failures: Callable[[], Mapping[str, int]] | None = None) -> None:
+        self._askers, self._failures = askers, failures
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "penstock_http_requests", "Requests that were answered.", ("method", "route", "status"),
+            registry=self._registry,
+        )  # fmt: skip
+        self.seconds = Histogram(
+            "penstock_http_request_seconds", "How long requests took.", ("route",), registry=self._registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )  # fmt: skip
+        self.accepted = Counter(
+            "penstock_ingest_events", "Events that were accepted over HTTP.", ("stream",), registry=self._registry
+        )
+
+    async def text(self, subscribers: Mapping[str, int]) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        found = await self._askers.own(*(Question(text) for text in _QUESTIONS))
+        registry = CollectorRegistry()
+        registry.register(_Once([*_of_store(found), *self._own(subscribers)]))
+        return generate_latest(registry) + generate_latest(self._registry)
+
+    def _own(self, subscribers: Mapping[str, int]) -> Iterable[Metric]:
+        yield _gauge("penstock_subscribers", "Clients that follow a view.", "view", subscribers)
+        if self._failures is not None:
+            told = self._failures()
+            yield _gauge("penstock_sink_failures", "How often a sink has failed in a row.", "sink", told)
+
+
+class _Once(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _of_store(found: list[Found]) -> Iterable[Metric]:
+    counters, views, commits, epochs, meta, sinks, notes = (one.rows for one in found)
+    events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
+    refused = CounterMetricFamily("penstock_refused", "Events that were refused.", labels=["stream", "kind"])
+    for name, value in counters:
+        stream, _, kind = name.rpartition(".")
+        if kind == "events":
+            events.add_metric([stream], value)
+        elif kind in REFUSALS:
+            refused.add_metric([stream, kind], value)
+    yield from (events, refused)
+    last, at = commits[0]
+    yield CounterMetricFamily("penstock_commits", "Commits of the store.", last)
+    yield CounterMetricFamily("penstock_epochs", "Epochs that were committed.", epochs[0][0])
+    if at is not None:
+        yield GaugeMetricFamily("penstock_last_commit_timestamp_seconds", "When the last commit was.", at / SECOND)
+    known = dict(meta)
+    newest = known.get("panes", 0)
+    yield CounterMetricFamily("penstock_panes", "Panes that have fired.", newest)
+    yield GaugeMetricFamily("penstock_outbox_panes", "Panes that the outbox holds.", newest - known.get("trimmed", 0))
+    yield from _watermarks(views)
+    positions = dict(sinks)
+    yield _gauge("penstock_sink_position", "The last pane that a sink has.", "sink", positions)
+    behind = {sink: newest - position for sink, position in positions.items()}
+    yield _gauge("penstock_sink_behind_panes", "Panes that a sink does not have yet.", "sink", behind)
+    yield from _last_epochs([json.loads(text) for (text,) in notes])
+
+
+def _watermarks(views: list[list[Any]]) -> Iterable[Metric]:
+    marks = {name: mark / SECOND for name, mark in views if mark is not None and BEGINNING < mark < END}
+    yield _gauge("penstock_view_watermark_seconds", "A view's watermark, in seconds since 1970.", "view", marks)
+    lag = {name: time.time() - mark for name, mark in marks.items()}
+    yield _gauge("penstock_view_lag_seconds", "How far a view's watermark is behind the clock.", "view", lag)
+
+
+def _last_epochs(notes: list[dict[str, Any]]) -> Iterable[Metric]:
+    parts = GaugeMetricFamily(
+        "penstock_epoch_seconds", "What the last epoch of a stream spent on its parts.", labels=["stream", "part"]
+    )
+    rows, behind = {}, {}
+    for note in notes:
+        stream = str(note.get("stream", ""))
+        rows[stream] = note.get("rows", 0)
+        if "behind" in note:
+            behind[stream] = note["behind"]
+        for part, value in note.items():
+            if part not in _NO_SECONDS and isinstance(value, int | float):
+                parts.add_metric([stream, part], value)
+    yield parts
+    yield _gauge("penstock_epoch_events", "Events of a stream's last epoch.", "stream", rows)
+    yield _gauge("penstock_stream_behind_events", "Events that a stream's log holds beyond.", "stream", behind)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

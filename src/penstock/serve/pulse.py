@@ -1,0 +1,65 @@
+"""Tells when a store may have changed: whoever waits is woken, from any process that writes.
+
+A commit goes into the log beside the store. Its file is looked at every few milliseconds while someone waits, which
+costs next to nothing, takes no lock and asks nothing of the app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from penstock.store.reader import FILE
+
+#: Seconds between two looks; two commits within `_CLOSE` may look the same; and now and then all are woken anyway.
+_LOOK: Final = 0.005
+_CLOSE: Final = 0.03
+_ANYWAY: Final = 0.5
+
+
+class Pulse:
+    """One for all that wait in an event loop."""
+
+    def __init__(self, directory: Path) -> None:
+        self._paths = (f"{directory / FILE}-wal", str(directory / FILE))
+        self._changed = asyncio.Event()
+        self._waiting = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait(self, seconds: float) -> None:
+        """Until the store may have changed, but no longer than so many seconds."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch())
+        self._waiting += 1
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+        finally:
+            self._waiting -= 1
+
+    async def _watch(self) -> None:
+        seen, since = self._look(), time.monotonic()
+        while self._waiting:
+            await asyncio.sleep(_LOOK)
+            found, now = self._look(), time.monotonic()
+            if found != seen or now - since > _ANYWAY:
+                seen, since = found, now
+            elif now - since > _CLOSE:
+                continue
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def _look(self) -> tuple[object, ...]:
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

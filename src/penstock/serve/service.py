@@ -1,0 +1,73 @@
+"""All that a server shares between requests: who asks the store, what there is, who waits and who subscribes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.fresh import Fresh
+from penstock.serve.ingest import Doors
+from penstock.serve.metrics import Metrics
+from penstock.serve.panes import Hub
+from penstock.serve.pulse import Pulse
+from penstock.serve.settings import Settings
+from penstock.serve.tokens import Tokens
+from penstock.serve.views import Catalog
+
+#: The last commit, asked in the same moment as rows.
+LAST: Final = Question("SELECT coalesce(max(number), 0) FROM __commits")
+_log = logging.getLogger("penstock.access")
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the app tells the server, where both are one process or can talk.
+
+    `index` makes questions by some columns of a view fast; `failures` are those of sinks; `failed` is why it stopped.
+    """
+
+    index: Callable[[str, Sequence[str]], object] | None = None
+    failures: Callable[[], Mapping[str, int]] | None = None
+    failed: Callable[[], str | None] = lambda: None
+
+
+class Service:
+    """The shared part of a server for one app's directory."""
+
+    def __init__(self, directory: Path, settings: Settings, host: Host) -> None:
+        limits = settings.limits
+        self.directory, self.settings, self.host = directory, settings, host
+        self.tokens = Tokens(directory)
+        self.askers = Askers(
+            directory, processes=limits.processes, largest=limits.answer, waiting=limits.requests
+        )  # fmt: skip
+        self.catalog, self.doors, self.pulse = Catalog(self.askers), Doors(directory), Pulse(directory)
+        self.fresh = Fresh(self.askers, self.pulse, self.doors)
+        self.hub = Hub(self.askers, self.pulse)
+        self.metrics = Metrics(self.askers, host.failures)
+
+    async def ask(self, *questions: Question) -> list[Found]:
+        """Asks for a user."""
+        return await self.askers.ask(questions, self.settings.limits.statement_seconds)
+
+    async def close(self) -> None:
+        self.hub.closing.set()
+        await self.askers.close()
+
+    def told(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
+        """A request is over: it is counted, and stands in the log, without what came in its URL or body."""
+        self.metrics.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        more: dict[str, Any] = {
+            "method": method[:20], "route": route, "status": status, "ms": round(seconds * 1000, 2),
+            "client": client, "bytes": sent, "at": time.time(),
+        }  # fmt: skip
+        _log.info("%s %s %d", method[:20], route, status, extra={"told": more})
+
+
+_METHODS: Final = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

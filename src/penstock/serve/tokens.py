@@ -1,0 +1,106 @@
+"""Tokens: who may ask. A file of the app's directory holds their digests, never the tokens themselves.
+
+A token is 32 random bytes; its digest needs no salt. Scopes: `read` asks, `write` sends events, `admin` does all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import PenstockError, unknown
+
+FILE: Final = "tokens.json"
+SCOPES: Final = ("read", "write", "admin")
+_PREFIX: Final = "ps_"
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token."""
+
+    name: str
+    scopes: tuple[str, ...]
+    digest: str
+    created: int
+
+    def allows(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+
+class Tokens:
+    """The tokens of an app. The file is looked at again when it has changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._seen: tuple[int, int, int] | None = None
+        self._known: list[Token] = []
+
+    @property
+    def known(self) -> list[Token]:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            self._seen, self._known = None, []
+            return []
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen != self._seen:
+            self._known = _read(self._path)
+            self._seen = seen
+        return self._known
+
+    def find(self, given: str) -> Token | None:
+        """The token that this is. All are compared, each in constant time."""
+        digest, found = _digest(given), None
+        for token in self.known:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+    def create(self, scopes: Iterable[str], name: str | None = None) -> str:
+        """Makes a token; it is shown this once."""
+        wanted = tuple(dict.fromkeys(scopes))
+        for scope in wanted:
+            if scope not in SCOPES:
+                raise unknown("scope", scope, SCOPES)
+        if not wanted:
+            raise PenstockError("a token needs a scope", hint="read, write or admin")
+        name = name or f"token_{len(self.known) + 1}"
+        if any(token.name == name for token in self.known):
+            raise PenstockError(f"there is a token «{name}» already", hint="choose another name, or remove it")
+        given = _PREFIX + secrets.token_urlsafe(32)
+        self._write([*self.known, Token(name, wanted, _digest(given), int(time.time()))])
+        return given
+
+    def remove(self, name: str) -> None:
+        left = [token for token in self.known if token.name != name]
+        if len(left) == len(self.known):
+            raise unknown("token", name, [token.name for token in self.known])
+        self._write(left)
+
+    def _write(self, tokens: list[Token]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = self._path.with_name(f".{FILE}.{os.getpid()}")
+        descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump([vars(token) for token in tokens], file, indent=1)
+        hidden.replace(self._path)
+
+
+def _read(path: Path) -> list[Token]:
+    try:
+        return [Token(t["name"], tuple(t["scopes"]), t["digest"], t["created"]) for t in json.loads(path.read_text())]
+    except (ValueError, KeyError, TypeError) as error:
+        raise PenstockError(f"«{path}» is damaged", hint="restore it, or remove it and make the tokens anew") from error
+
+
+def _digest(given: str) -> str:
+    return hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,142 @@
+"""Views, streams and sinks as the store knows them, for the server: read anew when the store has changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import unknown
+from penstock.model.time import BEGINNING, END, Instant
+from penstock.serve.askers import Askers, Question
+from penstock.serve.errors import Answered
+from penstock.serve.shown import moment
+
+#: What is known may be so many seconds old; a name that is not known is looked up at once.
+_FRESH: Final = 1.0
+_FROM: Final = re.compile(r'CREATE VIEW "(?:[^"]|"")+" AS (SELECT .*) FROM ("__(?:[^"]|"")+")( WHERE .*)?', re.DOTALL)
+_HIDDEN: Final = "__end AS __e, __start AS __s, __key AS __k"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A view: its columns with their types, what is asked for its rows, and how far it is."""
+
+    id: int
+    name: str
+    definition: str
+    columns: dict[str, str]
+    select: str
+    watermark: Instant | None
+    rests: bool
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The columns before the window."""
+        names = list(self.columns)
+        return {name: self.columns[name] for name in names[: names.index("window_start")]}
+
+    @property
+    def has_windows(self) -> bool:
+        return 'NULL AS "window_start"' not in self.select
+
+    def body(self) -> dict[str, Any]:
+        """What is told of it."""
+        return {
+            "name": self.name,
+            "keys": list(self.keys),
+            "columns": [{"name": name, "type": kind} for name, kind in self.columns.items()],
+            "watermark": moment(self.watermark),
+            "active": not self.rests,
+            "definition": self.definition,
+        }
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a store holds at one moment."""
+
+    views: dict[str, Described]
+    streams: dict[str, dict[str, Any]]
+    sinks: dict[str, dict[str, Any]]
+
+    @property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        return {name: tuple(view.columns) for name, view in self.views.items()}
+
+
+class Catalog:
+    """Looks up what there is."""
+
+    def __init__(self, askers: Askers) -> None:
+        self._askers = askers
+        self._known: Known | None = None
+        self._read = 0.0
+
+    async def view(self, name: str) -> Described:
+        known = await self.known()
+        if name not in known.views:
+            known = await self.known(fresh=True)
+        if name not in known.views:
+            raise not_there("view", name, known.views)
+        return known.views[name]
+
+    async def known(self, fresh: bool = False) -> Known:
+        if fresh or self._known is None or time.monotonic() - self._read > _FRESH:
+            self._known, self._read = await _look(self._askers), time.monotonic()
+        return self._known
+
+
+def not_there(what: str, name: str, known: Any) -> Answered:
+    error = unknown(what, name[:100], known)
+    return Answered(404, error.message, detail=error.detail, hint=error.hint)
+
+
+_VIEWS: Final = """SELECT c.id, v.name, v.definition, c.columns, s.sql, v.watermark, c.rested IS NOT NULL
+    FROM __views v JOIN __catalog c ON c.kind = 'view' AND c.name = v.name
+    JOIN sqlite_schema s ON s.type = 'view' AND s.name = v.name ORDER BY v.name"""
+_COUNTERS: Final = "SELECT name, value FROM __counters"
+_STREAMS: Final = "SELECT stream, schema, keep FROM __kept"
+_TRACKERS: Final = "SELECT stream, json_extract(snapshot, '$.watermark') FROM __trackers"
+_SINKS: Final = """SELECT sink, position, (SELECT value FROM __meta WHERE name = 'panes') FROM __sinks
+    UNION SELECT name, 0, (SELECT value FROM __meta WHERE name = 'panes') FROM __catalog
+    WHERE kind = 'sink' AND name NOT IN (SELECT sink FROM __sinks)"""
+
+
+async def _look(askers: Askers) -> Known:
+    texts = (_VIEWS, _COUNTERS, _STREAMS, _TRACKERS, _SINKS)
+    views, counters, streams, trackers, sinks = await askers.own(*(Question(text) for text in texts))
+    return Known(
+        {view.name: view for row in views.rows if (view := _described(row)) is not None},
+        _streams(counters.rows, streams.rows, dict(trackers.rows)),
+        {name: {"name": name, "position": at, "newest": newest} for name, at, newest in sorted(sinks.rows)},
+    )
+
+
+def _described(row: list[Any]) -> Described | None:
+    id, name, definition, columns, sql, watermark, rests = row
+    found = _FROM.fullmatch(sql)
+    if found is None:
+        return None  # a view of the store's own making has this form
+    select = f"{found[1]}, {_HIDDEN} FROM {found[2]}{found[3] or ''}"
+    return Described(id, name, definition, dict(json.loads(columns)), select, watermark, bool(rests))
+
+
+def _streams(counters: list[Any], kept: list[Any], trackers: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, schema, keep in kept:
+        found[name] = {"name": name, "schema": schema, "keep": keep}
+    for counter, value in counters:
+        stream, _, kind = counter.rpartition(".")
+        found.setdefault(stream, {"name": stream}).setdefault("counters", {})[kind] = value
+    for stream, mark in trackers.items():
+        bounded = mark if isinstance(mark, int) and BEGINNING < mark < END else None
+        found.setdefault(stream, {"name": stream})["watermark"] = moment(bounded)
+    for told in found.values():
+        told.setdefault("schema", None)
+        told.setdefault("keep", None)
+        told.setdefault("watermark", None)
+        told.setdefault("counters", {})
+    return dict(sorted(found.items()))

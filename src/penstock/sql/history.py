@@ -1,0 +1,51 @@
+"""A SELECT over the past as Spark runs it: of its text only what reads, over tables that are known.
+
+>>> from penstock.sql.read import parse_one
+>>> history(parse_one("SELECT count(*) FROM HISTORY(posts) AS OF EPOCH 3 WHERE user = 'x'"), ["posts"], [])
+("SELECT COUNT(*) FROM __history_1 WHERE user = 'x'", [])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlglot import exp
+
+from penstock.errors import unknown
+from penstock.sql.allowed import place
+from penstock.sql.errors import Piece
+from penstock.sql.statements import History, Statement
+
+#: Functions of Spark that do more than compute.
+_REFUSED = {"java_method", "reflect", "try_reflect", "read_files", "sql_keywords", "python_worker_logs"}
+
+
+def history(statement: Statement, streams: Collection[str], views: Collection[str]) -> tuple[str, list[str]]:
+    """The text that Spark runs, and the views that it reads as they are now."""
+    source = statement.source
+    if not isinstance(statement, History):
+        raise source.error("this asks nothing of the past", statement.whole, hint="SELECT … FROM HISTORY(stream)")
+    for asked in statement.asked:
+        if asked.name.text not in (*streams, *views):
+            raise source.placed(unknown("stream or view", asked.name.text, [*streams, *views]), asked.name, {})
+        if asked.by == "EPOCH" and asked.name.text in views:
+            raise source.error(
+                f"the view «{asked.name.text}» has commits, and only streams have epochs", asked.name,
+                hint=f"HISTORY({asked.name.text}) AS OF COMMIT n",
+            )  # fmt: skip
+    own = {asked.table for asked in statement.asked}
+    made = {cte.alias.lower() for cte in statement.tree.find_all(exp.CTE)}
+    present: dict[str, None] = {}
+    for table in statement.tree.find_all(exp.Table):
+        at = place(table, statement.whole)
+        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+            raise source.error(f"«{table.sql('spark')}» is neither a view nor a history", at)
+        if table.name in own or table.name.lower() in made:
+            continue
+        if table.name not in views:
+            raise source.placed(unknown("view", table.name, views), Piece(table.name, at, at + len(table.name)), {})
+        present[table.name] = None
+    for function in statement.tree.find_all(exp.Anonymous):
+        if function.name.lower() in _REFUSED:
+            raise source.error(f"{function.name} is not answered here", place(function, statement.whole))
+    return statement.tree.sql("spark", comments=False), list(present)

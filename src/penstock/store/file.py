@@ -1,0 +1,88 @@
+"""A file of the master as the store lists it, and what else the store remembers of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from penstock.model.time import Instant
+
+#: Rows that a stream has accepted, or rows that were dead letters.
+FileKind: TypeAlias = Literal["events", "dead"]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the master: rows that commits `first` to `last` brought, events from `oldest` to `newest`.
+
+    `path` is relative to the master's location. The tombstones up to the id `erased` have been applied to it.
+    """
+
+    path: str
+    stream: str
+    kind: FileKind
+    first: int
+    last: int
+    rows: int
+    bytes: int
+    checksum: str
+    oldest: Instant | None
+    newest: Instant | None
+    erased: int = 0
+    query: str | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What an epoch of a stream decided by time: the watermarks in force when it began, and after it.
+
+    They are keyed by the sources of the views that read the stream, sorted and joined by commas. Where a view's own
+    differs, as when it is new, it stands under `view:NAME` too.
+    """
+
+    stream: str
+    before: Mapping[str, Instant]
+    after: Mapping[str, Instant]
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """An erasure: rows of a stream that came up to a commit and for which a condition holds are gone."""
+
+    id: int
+    stream: str
+    commit: int
+    condition: str
+    reason: str | None
+    at: Instant
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a stream, as its definition says; after which commit every event is held (None: none is)."""
+
+    keep: str
+    since: int | None
+    schema: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All that a store knows of its master at one moment.
+
+    `home` is the folder of the files that this store writes. `location` is where the master lies, None in the app's
+    directory. `kept` is by stream.
+    """
+
+    last: int
+    home: str | None
+    location: str | None
+    files: list[File]
+    tombstones: list[Tombstone]
+    kept: Mapping[str, Kept]
+
+    def of(self, stream: str, kind: FileKind = "events") -> list[File]:
+        """The files of a stream, in the order of their commits."""
+        return [file for file in self.files if file.stream == stream and file.kind == kind]

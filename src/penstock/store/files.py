@@ -1,0 +1,221 @@
+"""What the store remembers of the master: its files, each listed by the commit that brought it, and what was decided.
+
+A file is part of the master because it is listed here, not because it exists. Lists change in transactions only; the
+files themselves never do.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+import polars as pl
+
+from penstock.model.time import Instant
+from penstock.store.base import StoreError
+from penstock.store.connection import Connection
+from penstock.store.file import File, Kept, Listing, Mark, Tombstone
+from penstock.store.tables import marks, quoted
+
+MASTER_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
+       first INTEGER NOT NULL, last INTEGER NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+       checksum TEXT NOT NULL, oldest INTEGER, newest INTEGER, erased INTEGER NOT NULL, query TEXT, epoch INTEGER,
+       removed INTEGER, removed_at INTEGER) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS __files_of ON __files (stream, kind, first)",
+    """CREATE TABLE IF NOT EXISTS __marks ("commit" INTEGER PRIMARY KEY, stream TEXT NOT NULL, query TEXT NOT NULL,
+       epoch INTEGER NOT NULL, now INTEGER NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS __kept (stream TEXT PRIMARY KEY, keep TEXT NOT NULL, since INTEGER,
+       schema TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS __tombstones (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL,
+       "commit" INTEGER NOT NULL, condition TEXT NOT NULL, reason TEXT, at INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS __retried (stream TEXT NOT NULL, "commit" INTEGER NOT NULL,
+       partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, by INTEGER NOT NULL,
+       PRIMARY KEY (stream, "commit", partition, "offset")) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS __master (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+)
+
+
+_COLUMNS: Final = tuple(field.name for field in fields(File))
+_LAST: Final = "(SELECT coalesce(max(number), 0) FROM __commits)"
+
+
+# written by a commit
+
+
+def write_files(connection: Connection, files: Sequence[File], number: int, expected: int | None) -> None:
+    """Lists the files that a commit brings; they hold the number of the commit that they were written for."""
+    if files and expected != number:
+        raise StoreError(
+            f"files of commit {expected} came with commit {number}", hint="epochs and ticks must not run side by side"
+        )
+    _insert(connection, files)
+
+
+def _insert(connection: Connection, files: Iterable[File]) -> None:
+    places = ", ".join(quoted(name) for name in _COLUMNS)
+    for file in files:
+        values = [getattr(file, name) for name in _COLUMNS]
+        connection.run(f"INSERT INTO __files ({places}) VALUES ({marks(len(values))})", values)
+
+
+def write_mark(connection: Connection, mark: Mark, number: int, query: str, epoch: int, now: Instant) -> None:
+    """Remembers what an epoch decided by time."""
+    texts = [json.dumps(dict(mark.before)), json.dumps(dict(mark.after))]
+    connection.run(f"INSERT INTO __marks VALUES ({marks(7)})", [number, mark.stream, query, epoch, now, *texts])
+
+
+def trim_marks(connection: Connection, through: int) -> None:
+    """Forgets old decisions, but not those about events that the master holds."""
+    connection.run(
+        'DELETE FROM __marks WHERE "commit" <= ?1 AND "commit" <= '
+        "coalesce((SELECT since FROM __kept WHERE __kept.stream = __marks.stream), ?1)",
+        [through],
+    )
+
+
+def write_retried(connection: Connection, stream: str, places: pl.DataFrame, number: int) -> None:
+    """Remembers dead letters (`commit`, `partition`, `offset`) that a commit has fed in again."""
+    rows = places.select(
+        pl.lit(stream).alias("stream"),
+        pl.col("commit").cast(pl.Int64),
+        pl.col("partition").cast(pl.Int64),
+        pl.col("offset").cast(pl.Int64),
+        pl.lit(number, pl.Int64).alias("by"),
+    )
+    connection.each("INSERT INTO __retried VALUES (?1, ?2, ?3, ?4, ?5)", rows)
+
+
+# what is kept, and where
+
+
+def prepare_master(connection: Connection) -> None:
+    """The tables, and a name for the files that this store writes: no other store has it."""
+    connection.script(MASTER_TABLES)
+    connection.run("INSERT OR IGNORE INTO __master VALUES ('home', ?1)", [secrets.token_hex(6)])
+
+
+def renew_home(connection: Connection) -> None:
+    """Another name for the files that this store writes."""
+    connection.run("UPDATE __master SET value = ?1 WHERE name = 'home'", [secrets.token_hex(6)])
+
+
+def settle(connection: Connection, location: str | None) -> None:
+    """Remembers where the master lies (None: in the app's directory); refuses to look for its files elsewhere."""
+    known = connection.rows("SELECT value FROM __master WHERE name = 'location'")
+    held = connection.rows("SELECT 1 FROM __files LIMIT 1").height > 0
+    if known.height and held and known.item() != location:
+        there, here = known.item() or "the app's directory", location or "the app's directory"
+        raise StoreError(
+            f"the master lies in {there}, and not in {here}",
+            hint="say master_at as before; to move it, move its files and then the store's row __master.location",
+        )
+    connection.run("INSERT OR REPLACE INTO __master VALUES ('location', ?1)", [location])
+
+
+def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> None:
+    """Remembers what is kept of each stream, and its schema. Where that begins late, earlier commits are not held."""
+    for stream, (keep, schema) in kept.items():
+        found = connection.rows("SELECT since FROM __kept WHERE stream = ?1", [stream])
+        since = found.item() if found.height else None
+        if keep == "none":
+            since = None
+        elif since is None:
+            has = connection.rows("SELECT 1 FROM __counters WHERE name = ?1 || '.events'", [stream]).height
+            since = connection.rows(f"SELECT {_LAST}").item() if has else 0
+        connection.run("INSERT OR REPLACE INTO __kept VALUES (?1, ?2, ?3, ?4)", [stream, keep, since, schema])
+
+
+def forget_files(connection: Connection, stream: str) -> None:
+    """A stream that is dropped has no history: another one of its name is another one."""
+    _remove(connection, [file.path for file in listed(connection, stream)], 0)
+    for table in ("__kept", "__marks", "__tombstones", "__retried"):
+        connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
+
+
+# lists change
+
+
+def swap(connection: Connection, old: Collection[str], new: Sequence[File], now: Instant) -> None:
+    """Puts files in the place of others that hold the same rows."""
+    _check_listed(connection, old)
+    _remove(connection, old, now)
+    _insert(connection, new)
+
+
+def expire(connection: Connection, stream: str, old: Collection[str], now: Instant) -> None:
+    """Takes whole files off the list: from here on the stream's history begins later."""
+    _check_listed(connection, old)
+    for path in old:
+        connection.run(
+            "UPDATE __kept SET since = max(since, (SELECT last FROM __files WHERE path = ?2)) WHERE stream = ?1",
+            [stream, path],
+        )
+    _remove(connection, old, now)
+
+
+def forget(connection: Connection, paths: Collection[str]) -> None:
+    """Files that were taken off the list are gone."""
+    for path in paths:
+        connection.run("DELETE FROM __files WHERE path = ?1 AND removed IS NOT NULL", [path])
+
+
+def erased(connection: Connection, paths: Collection[str], tombstone: int) -> None:
+    """Tombstones up to this id have nothing to say of these files any more."""
+    for path in paths:
+        connection.run("UPDATE __files SET erased = ?2 WHERE path = ?1", [path, tombstone])
+
+
+def write_tombstone(connection: Connection, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
+    """Appends a tombstone for the rows that have come so far."""
+    connection.run(
+        f'INSERT INTO __tombstones (stream, "commit", condition, reason, at) VALUES (?1, {_LAST}, ?2, ?3, ?4)',
+        [stream, condition, reason, now],
+    )
+    return tombstones(connection, stream)[-1]
+
+
+def _check_listed(connection: Connection, paths: Collection[str]) -> None:
+    for path in paths:
+        if not connection.rows("SELECT 1 FROM __files WHERE path = ?1 AND removed IS NULL", [path]).height:
+            raise StoreError(f"the file «{path}» is no longer part of the master", hint="read the list again")
+
+
+def _remove(connection: Connection, paths: Collection[str], now: Instant) -> None:
+    for path in paths:
+        connection.run(f"UPDATE __files SET removed = {_LAST}, removed_at = ?2 WHERE path = ?1", [path, now])
+
+
+# read
+
+
+def listed(connection: Connection, stream: str | None = None, *, removed_before: Instant | None = None) -> list[File]:
+    """The master's files in the order of their commits; or those that were replaced before an instant."""
+    rule = "removed IS NULL" if removed_before is None else "removed_at < ?1"
+    values: list[object] = [] if removed_before is None else [removed_before]
+    if stream is not None:
+        values.append(stream)
+        rule += f" AND stream = ?{len(values)}"
+    columns = ", ".join(quoted(name) for name in _COLUMNS)
+    sql = f"SELECT {columns} FROM __files WHERE {rule} ORDER BY stream, kind, first, last, path"
+    return [File(*row) for row in connection.rows(sql, values).iter_rows()]
+
+
+def tombstones(connection: Connection, stream: str | None = None) -> list[Tombstone]:
+    """The tombstones of a stream, in order, or of all."""
+    sql = 'SELECT id, stream, "commit", condition, reason, at FROM __tombstones WHERE stream = coalesce(?1, stream)'
+    return [Tombstone(*row) for row in connection.rows(f"{sql} ORDER BY id", [stream]).iter_rows()]
+
+
+def listing(connection: Connection) -> Listing:
+    """All of it at one moment; the caller sees to it that this is one transaction."""
+    if not connection.rows("SELECT 1 FROM sqlite_schema WHERE name = '__files'").height:
+        return Listing(0, None, None, [], [], {})  # a store of before
+    said = dict(connection.rows("SELECT name, value FROM __master").iter_rows())
+    rows = connection.rows("SELECT stream, keep, since, schema FROM __kept").iter_rows()
+    kept = {stream: Kept(keep, since, schema) for stream, keep, since, schema in rows}
+    (last,) = connection.rows(f"SELECT {_LAST}").row(0)
+    return Listing(last, said.get("home"), said.get("location"), listed(connection), tombstones(connection), kept)

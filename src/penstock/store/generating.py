@@ -1,0 +1,122 @@
+"""The part of a store that keeps generations in the making, and swaps them in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from threading import RLock
+
+import polars as pl
+
+from penstock.kernel.plan import Plan
+from penstock.kernel.step import Change
+from penstock.model.time import Instant
+from penstock.store import generations
+from penstock.store.base import Commit, Keep
+from penstock.store.connection import Connection
+from penstock.store.generations import Difference, Made, Origin, Scope
+from penstock.store.state import SqlState
+from penstock.store.tables import Layout, drop_view
+from penstock.store.write import closing_bounds, trim, write
+
+
+class Generating(ABC):
+    """Generations of a store's views."""
+
+    keep: Keep
+    _mutex: RLock
+    _states: dict[str, SqlState]
+
+    @abstractmethod
+    def _transaction(self, checked: bool = True) -> AbstractContextManager[Connection]: ...
+
+    @abstractmethod
+    def _writing(self) -> Connection: ...
+
+    @abstractmethod
+    def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
+
+    @abstractmethod
+    def state(self, view: str) -> SqlState: ...
+
+    def hidden(self, view: str) -> str:
+        """The name of the next generation of a view while it is in the making."""
+        made = self.generations(view)
+        return generations.hidden_name(view, made[-1].number + 1 if made else 2)
+
+    def begin_generation(self, hidden: str, plan: Plan) -> None:
+        """Makes hidden tables for a generation; by their name `state` and `load` know them."""
+        with self._transaction() as connection:
+            layout = Layout(hidden, plan)
+            connection.script([*drop_view(hidden), *layout.create_hidden()])
+            self._states[hidden] = SqlState(layout, connection, self._mutex)
+
+    def load(self, hidden: str, change: Change) -> None:
+        """Takes up rows of a generation in the making. Its panes are shown to nobody."""
+        with self._transaction():
+            self.state(hidden).apply(change)
+
+    def end_generation(self, hidden: str) -> None:
+        """Removes a generation that is swapped in or given up."""
+        self._states.pop(hidden, None)
+        with self._transaction() as connection:
+            connection.script(drop_view(hidden))
+
+    def compare_generation(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
+        """How a generation in the making differs from the current one, with so many rows of it."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                old, new = self.state(view).layout, self.state(hidden).layout
+                return generations.compare(connection, old, new, scope, limit)
+            finally:
+                connection.rollback()
+
+    def swap(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
+        """Makes a generation the current one, with its corrections, in one transaction; the commit's number."""
+        old, new = self._states.get(view), self.state(hidden)
+        watermark = record.view_times[view]
+        with self._transaction() as connection:
+            if old is not None and old.plan.written == new.plan.written:
+                state, layout = old, old.layout
+                panes = generations.swap_rows(connection, layout, new.layout, scope, watermark)
+                origin = replace(origin, statement=generations.statement_of(connection, view))
+            else:
+                before = None if old is None else old.layout
+                panes = generations.swap_tables(connection, before, new.layout, view, watermark, scope)
+                layout = Layout(view, new.plan)
+                state = SqlState(layout, connection, self._mutex)
+                generations.note_definition(connection, before, layout, origin.statement)
+            record.changes = {view: generations.with_panes(layout.plan, panes)}
+            number = write(connection, record, {view: state})
+            generations.remember(connection, view, repr(layout.plan.written), origin, number, record.now)
+            trim(connection, record, number, self.keep)
+        self._states[view] = state
+        for name, bound in closing_bounds(record, {view: state}).items():
+            self._states[name].closed = bound
+        return number
+
+    def unknown_definitions(self, definitions: Mapping[str, str]) -> list[str]:
+        """The views whose definition, as text, no remembered generation has."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                return generations.unknown(connection, definitions)
+            finally:
+                connection.rollback()
+
+    def note_definition(self, view: str, definition: str, pickled: bytes | None, now: Instant) -> None:
+        """Remembers a definition that no run from the past has made."""
+        with self._transaction() as connection:
+            origin = Origin(generations.FIRST, 0, generations.statement_of(connection, view), pickled)
+            generations.remember(connection, view, definition, origin, 0, now)
+
+    def generations(self, view: str) -> list[Made]:
+        """The generations of a view that are remembered, oldest first. The first definition is not one of them."""
+        rows = self._rows(
+            'SELECT view, number, kind, definition, statement, pickled, point, "commit", now FROM __generations '
+            "WHERE view = ?1 ORDER BY number", [view],
+        )  # fmt: skip
+        return [Made(*row) for row in rows.iter_rows()]
