@@ -44,7 +44,7 @@ def topic(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[..., str]:
     """Makes topics with names that no other test has."""
 
     def make(partitions: int = 1, name: str = "t") -> str:
-        chosen = f"{name}-{next(_NUMBERS)}"
+        chosen = f"{name}-{next(_NUMBERS):03}"  # they sort as they come
         kafka.create(chosen, partitions)
         return chosen
 
