@@ -1,10 +1,11 @@
-"""The app that the kill tests kill: reads a growing directory, keeps three views, and can end itself at a named step.
+"""The app that all faults are tried on, and the process of it that the kill tests kill.
 
     python tests/faults/app.py DIRECTORY
 
-It starts Spark, says «warm», and waits for a line: a step at which to end itself and how often to pass it before,
-«before the commit:2», or nothing. Then it says «ready» when it reads, and «done» when it has caught up with all that is
-there after the file END.
+It says «warm» when Spark is there, and waits for a line: a fault point with the number of passes after which it is to
+kill itself there, or «add a view», or nothing. Then it reads the files in DIRECTORY/in until there is a file
+DIRECTORY/END. It says «ready» when it reads, and «done» when all files that were there at the end are committed.
+Further lines may come while it reads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
@@ -19,25 +22,35 @@ from penstock.app import App
 from penstock.engine import core
 from penstock.engine.run import Run
 from penstock.engine.session import spark_session
+from penstock.logs import Log
+from penstock.savepoints.checkpoints import Checkpoints
+from penstock.sinks.directory import Directory
 from penstock.store import sqlite
 
 SCHEMA = "id bigint, k string, v bigint, at timestamp"
+SAVEPOINT, ADDED = "while a savepoint is taken", "while a view is added"
+ADD = "add a view"
 STEPS = (
     "before the reduction",
     "before the transaction",
     "before the transaction ends",
     "after the transaction",
     "after the epoch",
+    "before a tick's transaction ends",
+    "before a sink has its panes",
     "before a delivery is known",
     "after a delivery is known",
+    SAVEPOINT,
+    ADDED,
 )
 
 
-def make_app(root: Path) -> App:
-    app = App("killed")
+def define(log: Log, watermark: ps.Watermark | None = None) -> tuple[App, ps.Stream]:
+    """The app on a log, without sinks. `audit` knows what its views must hold."""
+    app = App("faulty")
     events = app.stream(
-        "events", ps.files(root / "in", files_per_epoch=1), schema=SCHEMA, event_time="at",
-        watermark=ps.bounded("20 seconds", idle=None), id="id", max_ahead=None,
+        "events", log, schema=SCHEMA, event_time="at",
+        watermark=watermark or ps.bounded("20 seconds", idle=None), id="id", max_ahead=None,
     )  # fmt: skip
     app.view(
         "counts",
@@ -52,12 +65,19 @@ def make_app(root: Path) -> App:
         .retracting(),
     )
     app.view("total", events.group_by().agg(n=ps.count(), s=ps.sum("v"), ids=ps.count_distinct("id")))
+    app.view("beats", events.group_by().agg(n=ps.count()).trigger(ps.every("0.2 seconds")))
+    return app, events
+
+
+def on_files(root: Path, **options: object) -> tuple[App, ps.Stream]:
+    """The app on files, a file an epoch, with the panes of a view in other files."""
+    app, events = define(ps.files(root / "in", files_per_epoch=1), **options)  # type: ignore[arg-type]
     app.sink("sessions", ps.to_jsonl(root / "panes"))
-    return app
+    return app, events
 
 
 def arm(step: str, passes: int) -> None:
-    """Makes the process kill itself at a step of the commit protocol, after so many passes."""
+    """Makes the process kill itself at a fault point, after so many passes."""
     left = {"passes": passes}
 
     def at(when: str) -> None:
@@ -66,45 +86,57 @@ def arm(step: str, passes: int) -> None:
             if left["passes"] <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    epoch, commit, write, delivered = core.Engine.epoch, sqlite.SqliteStore.commit, sqlite.write, Run._delivered
+    def around(owner: object, name: str, before: str | None, after: str | Callable[..., str] | None) -> None:
+        """Fault points before and after a function."""
+        inner = getattr(owner, name)
 
-    def epoch_with_faults(self, *arguments, **options):
-        at("before the reduction")
-        done = epoch(self, *arguments, **options)
-        at("after the epoch")
-        return done
+        def outer(*arguments, **options):
+            if before is not None:
+                at(before)
+            done = inner(*arguments, **options)
+            if after is not None:
+                at(after if isinstance(after, str) else after(*arguments))
+            return done
 
-    def commit_with_faults(self, record):
-        at("before the transaction")
-        number = commit(self, record)
-        at("after the transaction")
-        return number
+        setattr(owner, name, outer)
 
-    def write_with_faults(*arguments):
-        number = write(*arguments)
-        at("before the transaction ends")
-        return number
+    def written(connection: object, record: core.Commit, *_: object) -> str:
+        return "before a tick's transaction ends" if record.kind == "tick" else "before the transaction ends"
 
-    def delivered_with_faults(self, *arguments):
-        at("before a delivery is known")
-        delivered(self, *arguments)
-        at("after a delivery is known")
+    around(core.Engine, "epoch", "before the reduction", "after the epoch")
+    around(sqlite.SqliteStore, "commit", "before the transaction", "after the transaction")
+    around(sqlite, "write", None, written)
+    around(Directory, "write", "before a sink has its panes", None)
+    around(Run, "_delivered", "before a delivery is known", "after a delivery is known")
+    around(Checkpoints, "cut", SAVEPOINT, None)
+    around(sqlite, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
 
-    core.Engine.epoch = epoch_with_faults
-    sqlite.SqliteStore.commit = commit_with_faults
-    sqlite.write = write_with_faults
-    Run._delivered = delivered_with_faults
+
+def armed(line: str) -> str:
+    """The step that a line names; a fault point is armed."""
+    step, _, passes = line.strip().partition(":")
+    if step in STEPS:
+        arm(step, int(passes))
+    return step
 
 
 def main() -> None:
     root = Path(sys.argv[1])
-    spark = spark_session("killed", master="local[2]", memory="512m")
+    spark = spark_session("faulty", master="local[2]", memory="512m")
     print("warm", flush=True)
-    step, _, passes = sys.stdin.readline().strip().partition(":")
-    if step:
-        arm(step, int(passes))
-    run = make_app(root).run(root / "state", spark=spark, tick=0.1).start()
+    step = armed(sys.stdin.readline())
+    app, events = on_files(root)
+    run = app.run(root / "state", spark=spark, tick=0.1).start()
     print("ready", flush=True)
+
+    def act(step: str) -> None:
+        if step == SAVEPOINT:
+            run.savepoint("cut")
+        if step in (ADDED, ADD):
+            run.add_view("added", events.group_by("k").agg(n=ps.count()))
+
+    act(step)
+    threading.Thread(target=lambda: [act(armed(line)) for line in sys.stdin], daemon=True).start()
     while not (root / "END").exists():
         run.wait(0.05)
     run.catch_up()

@@ -1,0 +1,115 @@
+"""On a standalone cluster of separate processes: workers and executors come, go and die; every event counts once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster import Cluster
+from tests.cluster.support import APP, FILE, ROOT, Driver, Scene, until
+from tests.conftest import need_spark
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need_spark()
+    with Cluster(tmp_path_factory.mktemp("spark"), workers=1) as made:
+        yield made
+
+
+def python(folder: Path, lacks: str) -> Path:
+    """A Python that has all that ours has, but for a module: as on a worker where it was not installed."""
+    (folder / "sitecustomize.py").write_text(
+        textwrap.dedent(f"""
+        import os, sys
+
+        sys.path[:] = [path for path in sys.path if not os.path.isdir(os.path.join(path, "penstock"))]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if "penstock" not in repr(finder)]
+
+        class Lacking:
+            def find_spec(self, name, path=None, target=None):
+                if name == {lacks!r}:
+                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+        sys.meta_path.insert(0, Lacking())
+        """)
+    )
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def test_workers_and_executors_come_and_go_and_every_event_counts_once(
+    cluster: Cluster, scene: Callable[[int], Scene], tmp_path: Path
+):
+    made = scene(22)
+    bare = python(tmp_path, lacks="no module")
+    for module in ("penstock", "beside"):
+        has = subprocess.run([bare, "-c", f"import {module}"], capture_output=True, check=False, cwd="/")
+        assert has.returncode, f"the executors have {module} only from the driver"
+    made.write(6)
+    driver = Driver(
+        made, "--master", cluster.master, "--executor-python", str(bare), "--checkpoints", f"file://{tmp_path}/elsewhere",
+        "--conf", "spark.speculation.task.duration.threshold=2s",
+    )  # fmt: skip
+    made.commits(FILE)
+    second = cluster.add()
+    until(lambda: second.executors() or not driver.runs, "an executor on the second worker")
+    assert driver.runs, driver.said()
+    made.write(4)
+    made.commits(6 * FILE)
+    straggler = cluster.workers[0].executors()[0]
+    os.kill(straggler, signal.SIGSTOP)  # its tasks are started once more, elsewhere
+    made.commits(10 * FILE)
+    os.kill(straggler, signal.SIGCONT)
+    made.write(4)
+    os.kill(straggler, signal.SIGKILL)
+    made.commits(14 * FILE)
+    made.write(4)
+    cluster.workers[0].kill()
+    made.commits(18 * FILE)
+    assert second.executors(), "the second worker goes on alone"
+    driver.signal(signal.SIGTERM)
+    assert driver.ends() == 0, driver.said()
+    assert (tmp_path / "elsewhere" / "events" / "metadata").exists()
+    assert not (made.root / "state" / "checkpoints").exists()
+
+    made.write(4)
+    alone = Driver(made, "--master", "local[2]", "--until-caught-up")
+    assert alone.ends() == 0, alone.said()
+    made.check()
+
+
+def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Callable[[int], Scene], tmp_path: Path):
+    made = scene(1)
+    made.write(1)
+    if not any(worker.is_alive for worker in cluster.workers):
+        cluster.add()
+    lacking = python(tmp_path, lacks="polars")
+    driver = Driver(made, "--master", cluster.master, "--executor-python", str(lacking))
+    assert driver.ends() == 1
+    assert "the Python of Spark's tasks has no module «polars»" in driver.said()
+    assert "hint: install it there" in driver.said()
+
+
+def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path):
+    from penstock.cluster import _free_port
+
+    command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--dir", str(tmp_path / "state")]
+    (tmp_path / "in").mkdir()
+    done = subprocess.run(
+        [*command, "--master", f"spark://127.0.0.1:{_free_port()}"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "there is no Spark master at «spark://127.0.0.1:" in done.stderr

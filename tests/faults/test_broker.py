@@ -1,0 +1,124 @@
+"""Brokers that die, hang and come back while an app reads from them and writes to them: it goes on by itself.
+
+Each message counts once, and a reader of what is committed sees each pane once, in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker import Cluster
+from penstock.engine.errors import RunError
+from penstock.errors import PenstockError
+from penstock.jars import connector
+from penstock.sinks import kafka as kafka_sink
+from penstock.sinks import positions
+from tests.conftest import without
+from tests.faults.brokers import KafkaRig
+from tests.faults.support import until
+
+pytestmark = pytest.mark.xdist_group("spark")
+ROUNDS = 5 if os.environ.get("PENSTOCK_DEEP") == "1" else 1
+
+
+def started(directory: Path, brokers: int) -> Cluster:
+    try:
+        connector()
+        return Cluster(directory, brokers=brokers).start()
+    except PenstockError as error:
+        without(str(error))
+
+
+@pytest.fixture(autouse=True)
+def impatient_sinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that is not committed after some seconds is given up."""
+    monkeypatch.setattr(kafka_sink, "_SECONDS", 6.0)
+    monkeypatch.setattr(positions, "_ANSWER", 5.0)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = started(tmp_path_factory.mktemp("one"), 1)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = started(tmp_path / "kafka", 2)
+    yield cluster
+    cluster.stop()
+
+
+def test_a_broker_that_is_killed_or_hangs_and_comes_back(spark, tmp_path, one, caplog):
+    (broker,) = one.brokers
+    with KafkaRig(spark, tmp_path, one, events=400 * ROUNDS) as rig:
+        run = rig.start()
+        rig.write()
+        rig.current()
+        for _ in range(ROUNDS):
+            # killed in the middle of an epoch
+            done = rig.at_the_next_epoch(broker.kill)
+            rig.write()
+            until(lambda done=done: done, run)
+            rig.write()
+            rig.shows()
+            one.start()
+            rig.current()
+            # killed in the middle of a sink's transaction
+            done = rig.in_the_next_transaction(broker.kill)
+            rig.write()
+            until(lambda done=done: done, run)
+            one.start()
+            rig.current()
+            # hangs for longer than anyone waits for it, in the middle of a transaction
+            done = rig.in_the_next_transaction(broker.pause)
+            rig.write()
+            until(lambda done=done: done, run)
+            rig.shows()
+            rig.shows(sink=True)
+            rig.write()
+            broker.resume()
+            rig.current()
+            until(lambda: not run.faults and not run.delivery.failures, run)
+        rig.audit()
+    assert "the stream «events» does not get on (1 in a row), next try in 0.5 s: " in caplog.text
+    assert "the stream «events» gets on again" in caplog.text
+
+
+def test_a_broker_that_stays_away_ends_the_app_and_it_goes_on_at_the_next_start(spark, tmp_path, one):
+    with KafkaRig(spark, tmp_path, one) as rig:
+        run = rig.start(patience=1.0)
+        rig.write()
+        rig.current()
+        one.brokers[0].kill()
+        with pytest.raises(RunError, match=r"the stream «events» has failed for 1 s, \d+ times: .*") as error:
+            until(lambda: False, run)
+        assert "goes on where the commits ended" in str(error.value)
+        rig.stop()
+        one.start()
+        rig.start()
+        rig.write()
+        rig.current()
+        rig.audit()
+
+
+def test_the_leader_of_a_partition_stops_while_events_flow(spark, tmp_path, two):
+    with KafkaRig(spark, tmp_path, two, copies=2) as rig:
+        rig.start()
+        rig.write()
+        rig.current()
+        leader = rig.leader()
+        leader.kill()
+        for _ in range(3):
+            rig.write()
+        rig.current()
+        assert rig.leader() is not leader
+        two.start()
+        rig.write()
+        rig.current()
+        rig.audit()
