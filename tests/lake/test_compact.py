@@ -1,0 +1,162 @@
+"""Compaction changes files and no content: readers never notice, and a kill in the middle changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from polars.testing import assert_frame_equal
+
+from penstock.lake.compact import Compaction, Rules
+from penstock.lake.verify import verify
+from penstock.model.time import duration
+from penstock.store import StoreError
+from tests.lake.support import NOW, START, App, rows
+
+SMALL = Rules(least=3, behind=2)
+
+
+def filled(app: App, epochs: int = 10, size: int = 4) -> None:
+    for number in range(epochs):
+        events = [(number * size + n, "ab"[n % 2], (number * 7 + n * 3) % 60) for n in range(size)]
+        app.epoch(rows(*events, first=number * size))
+
+
+def listed(app: App) -> list[tuple[int, int]]:
+    return [(file.first, file.last) for file in app.store.listing().of("orders")]
+
+
+def test_small_files_of_old_commits_become_one(app):
+    filled(app)
+    before = app.held()
+    done = Compaction(app.master, SMALL).run(NOW)
+    assert (done.before, done.after, done.rows) == (8, 1, 32)
+    assert listed(app) == [(1, 8), (9, 9), (10, 10)]
+    assert_frame_equal(app.held(), before)
+    assert not list(verify(app.master))
+
+
+def test_every_past_is_the_same_before_and_after(app):
+    filled(app, 12)
+    bounds = [
+        {"through": 5}, {"after": 3}, {"after": 2, "through": 7}, {"start": START + 20_000_000},
+        {"end": START + 30_000_000, "through": 9},
+    ]  # fmt: skip
+    before = [app.held(**bound) for bound in bounds]
+    Compaction(app.master, Rules(least=2, behind=0, target=20_000)).run(NOW)
+    assert 1 < len(listed(app)) < 12
+    for bound, frame in zip(bounds, before, strict=True):
+        assert_frame_equal(app.held(**bound), frame)
+
+
+def test_a_compacted_file_is_sorted_by_event_time(app):
+    filled(app)
+    Compaction(app.master, SMALL).run(NOW, everything=True)
+    (file,) = app.store.listing().of("orders")
+    times = pq.read_table(app.master.place.path(file.path))["__at"].to_pylist()
+    assert times == sorted(times)
+    assert (file.oldest, file.newest) == (times[0], times[-1])
+
+
+def test_a_reader_that_began_before_still_finds_its_files(app):
+    filled(app)
+    past, before = app.master.past(app.stream), app.held()
+    compaction = Compaction(app.master, SMALL)
+    compaction.run(NOW)
+    assert_frame_equal(past.read().sort("__commit", "__partition", "__offset"), before)
+    assert len(app.paths()) == 11
+    assert compaction.run(NOW + duration("2 days")).removed == 8  # the grace is over
+    assert app.paths() == {file.path for file in app.store.listing().files}
+    assert_frame_equal(app.held(), before)
+
+
+def test_reading_while_it_compacts_gives_the_same_rows_every_time(app):
+    filled(app, 30)
+    before, over = app.held(), threading.Event()
+
+    def compact() -> None:
+        try:
+            for least in (6, 5, 4, 3, 2):
+                Compaction(app.master, Rules(least=least, behind=0, target=20_000 * (8 - least))).run(NOW)
+        finally:
+            over.set()
+
+    thread = threading.Thread(target=compact)
+    thread.start()
+    reads = 0
+    while not over.is_set() or not reads:
+        assert_frame_equal(app.held(), before)
+        reads += 1
+    thread.join()
+    assert len(listed(app)) < 30
+
+
+@pytest.mark.parametrize("when", ["while it writes", "before it swaps"])
+def test_a_kill_in_the_middle_changes_nothing(tmp_path: Path, monkeypatch, when):
+    app = App(tmp_path)
+    filled(app)
+    before, files = app.held(), listed(app)
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if when == "before it swaps":
+            patched.setattr(app.store, "swap_files", killed)
+        else:
+            patched.setattr("penstock.lake.writer.FileWriter._flush", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Compaction(app.master, SMALL).run(NOW)
+    app.close()
+    app = App(tmp_path)
+    assert listed(app) == files
+    assert_frame_equal(app.held(), before)
+    Compaction(app.master, SMALL).run(NOW)
+    assert_frame_equal(app.held(), before)
+    assert len(app.paths()) == 8 + 3  # what was left behind is gone, what was replaced waits for its grace
+    app.close()
+
+
+def test_files_that_left_the_list_meanwhile_are_left_alone(app, monkeypatch):
+    filled(app)
+    real = app.store.swap_files
+
+    def dropped(*arguments: object) -> None:
+        app.store.forget_stream("orders")
+        real(*arguments)
+
+    monkeypatch.setattr(app.store, "swap_files", dropped)
+    done = Compaction(app.master, SMALL).run(NOW)
+    assert done.before == 0
+    assert app.store.listing().files == []
+    with pytest.raises(StoreError, match="no longer part of the master"):
+        real(["x"], [], NOW)
+
+
+def test_what_is_older_than_it_is_kept_goes_whole_file_by_whole_file(tmp_path):
+    app = App(tmp_path, keep="20 seconds")
+    for number in range(7):  # 0, 10, … 60 s; the watermark is 10 s behind
+        app.epoch(rows((number, "a", number * 9), first=number))
+    assert Compaction(app.master, SMALL).run(NOW).expired == 3
+    assert app.held()["id"].to_list() == [3, 4, 5, 6]
+    assert app.master.since("orders") == 3
+    assert not app.master.has("orders")
+    app.close()
+
+
+def test_a_column_that_came_later_does_not_hinder(app):
+    import penstock as ps
+    from penstock.model.types import Schema
+    from tests.lake.support import SCHEMA
+
+    filled(app, 4)
+    old = app.stream
+    wider = ps.stream("orders", schema=SCHEMA + ", shop string", event_time="at", id="id", watermark=old.watermark)
+    app.master.keep({"orders": wider})
+    past = app.master.past(wider)
+    assert past.read()["shop"].null_count() == 16
+    Compaction(app.master, SMALL).run(NOW, everything=True)
+    assert app.master.past(wider).read().height == 16
+    assert Schema.parse(app.store.listing().kept["orders"].schema).names[-1] == "shop"
