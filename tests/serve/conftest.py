@@ -1,0 +1,109 @@
+"""A store with two views, filled without Spark, and servers on it that are stopped when a test ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import penstock as ps
+from penstock.kernel.admit import admit
+from penstock.kernel.fire import Time
+from penstock.kernel.local import events_frame
+from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import reduce
+from penstock.kernel.step import Change, step
+from penstock.logs.inbox import FOLDER, declare
+from penstock.model.commits import Event
+from penstock.model.time import BEGINNING
+from penstock.serve.server import Server
+from penstock.serve.service import Host
+from penstock.serve.settings import Settings
+from penstock.store import Commit, SqliteStore
+
+SECOND = 1_000_000
+NOON = 1_714_564_800 * SECOND  # 2024-05-01 12:00:00
+STREAM = ps.stream(
+    "posts", schema="tag string, likes int, at timestamp", event_time="at", watermark=ps.bounded("0 seconds"),
+    max_ahead=None,
+)  # fmt: skip
+VIEWS = {
+    "trending": STREAM.group_by("tag").window(ps.fixed("10 seconds")).agg(posts=ps.count(), likes=ps.sum("likes"))
+    .trigger(ps.each()),
+    "totals": STREAM.group_by().agg(posts=ps.count(), best=ps.max("likes")),
+}  # fmt: skip
+
+Row = tuple[str | None, int | None, int]  # tag, likes, seconds after noon
+
+
+class Filled:
+    """A store to which commits are made by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.store = SqliteStore.open(directory)
+        self.store.lock()
+        self.store.prepare({name: Plan(view) for name, view in VIEWS.items()})
+        self.store.keep_master({"posts": ("none", STREAM.schema.ddl())}, None)
+        self.segment = 0
+
+    def commit(self, *rows: Row, watermark: int | None = None, segment: int | None = None) -> int:
+        """One epoch with these rows; with a `segment` its offsets name it."""
+        after = BEGINNING if watermark is None else NOON + watermark * SECOND
+        changes = {name: self._change(name, rows, after) for name in VIEWS}
+        epoch = self.store.progress("q")
+        return self.store.commit(
+            Commit(
+                kind="epoch", now=NOON, query="q", epoch=0 if epoch is None else epoch.epoch + 1,
+                offsets=f'{{"inbox":"posts","number":{segment or 0}}}', changes=changes,
+                view_times=dict.fromkeys(VIEWS, after), counters={"posts.events": len(rows), "posts.late": 0},
+                timings='{"rows": 1, "reduce": 0.5, "merge": 0.25, "stream": "posts"}',
+            )
+        )  # fmt: skip
+
+    def _change(self, name: str, rows: tuple[Row, ...], after: int) -> Change:
+        plan = self.store.state(name).plan
+        events = [
+            Event("posts", {"tag": tag, "likes": likes, "at": NOON + at * SECOND}, 0, n)
+            for n, (tag, likes, at) in enumerate(rows)
+        ]
+        frame = admit(STREAM, events_frame(STREAM, events, 0), NOON).rows
+        deltas = [reduce(plan, "posts", frame, BEGINNING).deltas] if events else []
+        return step(plan, deltas, self.store.state(name), Time(BEGINNING, after, NOON, lambda percent: after))
+
+    def close(self) -> None:
+        self.store.close()
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    made = Filled(tmp_path / "state")
+    made.commit(("x", 1, 0), ("x", 2, 1), ("y", 5, 3), (None, None, 4), ("x", 4, 12), ("=cmd()", 1, 25))
+    declare(made.directory / FOLDER / "posts", "posts", STREAM.schema, base=1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def serving(filled: Filled) -> Iterator[Callable[..., Server]]:
+    """Starts a server on the store of this test."""
+    servers: list[Server] = []
+
+    def start(host: Host = Host(), **settings: Any) -> Server:  # noqa: B008
+        server = Server(filled.directory, Settings(**{"port": 0, **settings}), host)
+        servers.append(server)
+        return server.start()
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def client(serving: Callable[..., Server]) -> Iterator[httpx.Client]:
+    """A client of a server with nothing special about it."""
+    with httpx.Client(base_url=serving().url, timeout=30) as found:
+        yield found
