@@ -43,6 +43,7 @@ check: lint types test ## what CI runs
 bench: $(STAMP) ## the benchmarks; write bench/results/
 	$(BIN)/python bench/kernel.py $(ARGS)
 	$(BIN)/python bench/engine.py $(ARGS)
+	$(BIN)/python bench/serving.py
 
 pictures: $(STAMP) ## the pictures of docs/
 	$(BIN)/python docs/make_pictures.py

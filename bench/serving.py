@@ -167,9 +167,9 @@ def apart(what: str, port: int, amount: float) -> dict[str, Any]:
 def epochs(live: Live, since: int) -> tuple[int, float]:
     """The last commit, and the mean seconds of epochs of the clicks since one."""
     sql = """SELECT number, json_extract(timings, '$.reduce') + json_extract(timings, '$.merge') AS s FROM __commits
-        WHERE number > ?1 AND json_extract(timings, '$.stream') = 'clicks'"""
+        WHERE number > ?1 AND json_extract(timings, '$.stream') = 'clicks' ORDER BY number"""
     found = live.store.query(sql, [since])
-    return (since, 0.0) if not found.height else (found["number"].max(), statistics.mean(found["s"]))  # type: ignore[return-value]
+    return (found["number"][-1], statistics.mean(found["s"])) if found.height else (since, 0.0)
 
 
 def measure(seconds: float) -> list[tuple[str, str]]:

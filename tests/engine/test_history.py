@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 import penstock as ps
@@ -80,3 +83,14 @@ def test_a_stream_that_is_not_kept_has_no_history(spark, tmp_path):
             live.execute("SELECT * FROM HISTORY(events)")
     finally:
         live.stop()
+
+
+def test_the_questions_of_the_page_are_understood():
+    from penstock import sql
+    from penstock.sql.history import history
+
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    questions = "\n".join(re.findall(r"```sql\n(.*?)```", page, re.DOTALL))
+    found = [history(statement, ["visits"], ["by_page"]) for statement in sql.parse(questions)]
+    assert len(found) == 6
+    assert [views for _, views in found] == [[], [], [], [], ["by_page"], []]

@@ -32,7 +32,7 @@ def test_a_key_has_a_row(shop: Client):
 
 
 def test_rows_come_page_by_page(shop: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.client._PAGE", 2)
+    monkeypatch.setattr("penstock.client.view._PAGE", 2)
     assert len(list(shop.view("trending").rows())) == 5
     assert len(list(shop.view("trending").rows(limit=3))) == 3
     assert [row["likes"] for row in shop.view("trending").rows(tag=["x", "y"], order="oldest")] == [3, 5, 4]

@@ -179,6 +179,16 @@ def test_more_events_or_bytes_than_allowed_are_refused(serving: Callable[..., Se
         assert client.post(STREAM, content=parts, headers=LINES).status_code == 413
 
 
+def test_json_is_one_event_over_any_number_of_lines(client: httpx.Client, filled):
+    assert client.post(STREAM, json={"tag": "a\nb", "likes": 3}).json()["accepted"] == 1
+    pretty = json.dumps({"tag": "c", "likes": 4}, indent=2)
+    headers = {"Content-Type": "application/json"}
+    assert client.post(STREAM, content=pretty, headers=headers).json()["accepted"] == 1
+    assert written(filled).select("tag", "likes").rows() == [("a\nb", 3), ("c", 4)]
+    for body in ("[]", '"text"', "1", "{", '{"tag": "a"}\n{"tag": "b"}', "[" * 100_000):
+        assert client.post(f"{STREAM}?malformed=keep", content=body, headers=headers).status_code == 422
+
+
 def test_decimals_and_floats_are_taken_from_numbers_and_text():
     schema = Schema.parse("d decimal(5,2), f float")
     body = b'{"d": 1.005, "f": 1.5}\n{"d": "2.50", "f": "NaN"}\n{"d": 1000.0}\n{"f": "x"}\n{"d": null}'

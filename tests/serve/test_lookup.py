@@ -100,7 +100,7 @@ def test_a_view_without_windows_has_one_row(client: httpx.Client):
         ({"from": "yesterday"}, "from is no timestamp"),
         ({"cursor": "abc"}, "no cursor"),
         ({"order": "upwards"}, "order"),
-        ({"after": "posts"}, "is no token"),
+        ({"after": "posts"}, "after"),
         ({"timeout": "soon"}, "timeout"),
     ],
 )

@@ -23,6 +23,9 @@ CONFIG = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", 404, 406, 409, 415, 422, 504]
 
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429, 431]
+
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 503, 504]
 """

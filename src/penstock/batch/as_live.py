@@ -18,6 +18,7 @@ import polars as pl
 from penstock.batch.reading import Reading
 from penstock.batch.tasks import Combine, PastJob, PastTask, Pieces
 from penstock.engine.job import Job, task_number
+from penstock.kernel.exact import answered, as_past, has_pairs
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.merge import widen
@@ -74,6 +75,7 @@ class LiveTask(PastTask):
         self._marks = decisions.marks.select(_COMMIT, "before").with_columns(
             pl.Series("__bound", bounds, dtype=pl.Int64)
         )
+        self._point = decisions.point
         self._retimed = any(isinstance(step, WithTime) for branch in self._plan.branches for step in branch.steps)
         self.windowed: list[pl.DataFrame] = []
 
@@ -90,7 +92,12 @@ class LiveTask(PastTask):
         """Rows that no window had closed for go together, whatever commit brought them."""
         early = pl.lit(True) if self._retimed else pl.col("__at") < pl.col("__bound")
         suspect = (pl.col("__bound").is_not_null() & early).fill_null(False)
-        found = [self._reduced_at(rows.filter(~suspect), BEGINNING)]
+        # Up to the point a batch aggregate has answered: where there is one, those rows are reduced apart.
+        past = (pl.col(_COMMIT) <= self._point) & has_pairs(self._plan)
+        found = [
+            as_past(self._plan, self._reduced_at(rows.filter(past), BEGINNING)),
+            self._reduced_at(rows.filter(~past & ~suspect), BEGINNING),
+        ]
         for (before,), part in rows.filter(suspect).partition_by("before", as_dict=True).items():
             found.append(self._reduced_at(part, int(before)))
         return [frame for frame in found if frame.height]
@@ -109,6 +116,8 @@ class LiveTask(PastTask):
         for (commit, before), part in rows.partition_by(_COMMIT, "before", as_dict=True).items():
             mark = BEGINNING if before is None else int(before)
             deltas = reduce(self._plan, self.job.sharing.source, part.drop("before", "__bound"), mark).deltas
+            if before is None and self._point:
+                deltas = as_past(self._plan, deltas)
             found.append(deltas.with_columns(pl.lit(commit, pl.Int64).alias(_COMMIT)))
         return [frame for frame in found if frame.height]
 
@@ -155,22 +164,32 @@ class LiveReading(Reading):
 
     @property
     def _combined(self) -> Combine:
-        return partial(combine if isinstance(self.plan.view.windows, Counted) else joined, self.plan)
+        return partial(combine if isinstance(self.plan.view.windows, Counted) else joined, self.wide)
+
+    def _as_past(self, deltas: pl.DataFrame) -> pl.DataFrame:
+        """The tasks have told the rows apart, but for count windows, whose elements say which commit brought them."""
+        if not isinstance(self.plan.view.windows, Counted):
+            return deltas
+        return as_past(self.plan, deltas, pl.col("__source") <= self.decisions.point)
 
     def states(self, watermark: Instant, now: Instant) -> Iterator[Change]:
         """The view's windows as they must stand, open and closed, part by part; each key is in one of them."""
         for deltas in self.parts():
-            end = _time(BEGINNING, watermark, now)
-            if isinstance(self.plan.view.windows, Counted):
-                yield step(self.plan, [deltas], Memory(self.plan), end)
-            elif not self.plan.merging:
-                yield advance(self.plan, deltas, Memory(self.plan), end)
-            else:
-                yield from self._merged(deltas, end)
+            for change in self._stood(deltas, _time(BEGINNING, watermark, now)):
+                yield answered(self.wide, self.plan, change)
+
+    def _stood(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
+        plan = self.wide
+        if isinstance(plan.view.windows, Counted):
+            yield step(plan, [deltas], Memory(plan), end)
+        elif not plan.merging:
+            yield advance(plan, deltas, Memory(plan), end)
+        else:
+            yield from self._merged(deltas, end)
 
     def _merged(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
         """Keys of which no row can have been late at once, the others commit by commit."""
-        plan, marks = self.plan, self.decisions.marks
+        plan, marks = self.wide, self.decisions.marks
         bounds = marks.select(
             _COMMIT, pl.Series("__bound", [closing_bound(plan, mark) for mark in marks["before"]], dtype=pl.Int64)
         )
@@ -187,7 +206,7 @@ class LiveReading(Reading):
             yield self._stepped(deltas, end)
 
     def _stepped(self, deltas: pl.DataFrame, end: Time) -> Change:
-        plan, state = self.plan, Memory(self.plan)
+        plan, state = self.wide, Memory(self.wide)
         closed: list[pl.DataFrame] = []
 
         def take(deltas: list[pl.DataFrame], time: Time) -> Change:

@@ -91,6 +91,15 @@ class _Moment:
     rows: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What live held can be computed again: up to `point` nothing was late; rows are of the commits after `after`."""
+
+    point: int
+    after: int
+    unable: str | None
+
+
 class Audit:
     """Audits the views of one app, with whatever Spark session there is."""
 
@@ -135,6 +144,13 @@ class Audit:
         tell("done", 1.0)
         return found
 
+    def basis(self, name: str) -> Basis:
+        """From where on a view is what live made of it, or why that cannot be told."""
+        layout, lowered = self._laid_out(name)
+        moment = self._moment(layout)
+        unable = self._unable(name, layout.plan.written, lowered, moment, None)
+        return Basis(moment.point, 0 if moment.point else moment.since, unable)
+
     def _laid_out(self, name: str) -> tuple[Layout, Lowered]:
         if name not in self._views:
             raise unknown("view", name, self._views)
@@ -164,7 +180,8 @@ class Audit:
             since, rested = one("SELECT since, rested FROM __catalog WHERE kind = 'view' AND name = ?1", name)
             point, number = one(
                 "SELECT max(point), max(number) FROM __generations WHERE view = ?1 AND "
-                "kind IN ('batch', 'replace', 'back-fill', 'rollback') AND \"commit\" <= coalesce(?2, \"commit\")",
+                "kind IN ('batch', 'as-live', 'replace', 'back-fill', 'rollback') "
+                'AND "commit" <= coalesce(?2, "commit")',
                 name, as_of,
             )  # fmt: skip
             (replayed,) = one(

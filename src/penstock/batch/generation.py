@@ -14,18 +14,21 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
+from penstock.batch.as_live import Decisions, LiveReading
 from penstock.batch.reading import Reading
 from penstock.engine.core import Aside
 from penstock.engine.run import Run
 from penstock.engine.swapping import SPOOL, Begun, pickled
+from penstock.kernel.exact import answered, widened
 from penstock.kernel.fire import Time
+from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.step import Change, step
 from penstock.lake.past import Past
@@ -33,7 +36,7 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.store.generations import Difference, Origin, Scope
 
-Kind: TypeAlias = Literal["batch", "replay", "replace", "back-fill", "rollback", "audit"]
+Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit"]
 #: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
 Pasts: TypeAlias = Callable[[Begun], "Reach"]
 #: With so few commits put aside, the rest is merged in while commits wait.
@@ -102,14 +105,17 @@ class _Asides:
 
 
 class Generation:
-    """One run of it. `statement` is that of a shell which defines the view from here on."""
+    """One run of it. `statement` is that of a shell which defines the view from here on.
+
+    With `point` it decides as live did: up to that commit no event is late, after it those that were late then.
+    """
 
     def __init__(
         self, run: Run, name: str, view: View, pasts: Pasts, kind: Kind,
-        *, told: Told | None = None, statement: str | None = None,
+        *, told: Told | None = None, statement: str | None = None, point: int | None = None,
     ) -> None:  # fmt: skip
         self._run, self._name, self._view, self._pasts, self._kind = run, name, view, pasts, kind
-        self._told, self._statement = told or (lambda _: None), statement
+        self._told, self._statement, self._point = told or (lambda _: None), statement, point
         self.progress = Progress(name, kind)
 
     def run(self, dry: int | None = None) -> Outcome:
@@ -127,16 +133,14 @@ class Generation:
 
     def _made(self, begun: Begun, asides: _Asides, folder: Path, dry: int | None) -> Outcome:
         reach = self._pasts(begun)
-        reading = Reading(
-            self._run.spark, begun.hidden, self._run.engine.lowered_alone(begun.hidden, self._view), begun.now, folder
-        )
+        reading = self._reading(begun, folder)
         self._phase("reading", rows=_known(reach.pasts))
         reading.read(reach.pasts, self._read)
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
-        for number, deltas in enumerate(reading.parts(), 1):
-            self._run.store.load(begun.hidden, _first(begun, deltas, self._run, scope))
-            self._phase("loading", share=number / max(reading.count, 1))
+        for number, change in enumerate(_states(begun, reading), 1):
+            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope))
+            self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
         rounds = 0
         while len(asides.waiting) > FEW and rounds < ROUNDS:
@@ -152,10 +156,21 @@ class Generation:
                 found = self._run.store.compare_generation(self._name, begun.hidden, scope, dry)
                 return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
             self._phase("swapping")
-            origin = Origin(self._kind, begun.commit, self._statement, pickled(self._view))
+            point = begun.commit if self._point is None else self._point
+            origin = Origin(self._kind, point, self._statement, pickled(self._view))
             commit = self._run.swap_generation(self._name, begun.hidden, origin, scope)
         self._phase("done", share=1.0)
         return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
+
+    def _reading(self, begun: Begun, folder: Path) -> Reading:
+        lowered = self._run.engine.lowered_alone(begun.hidden, self._view)
+        if self._point is None:
+            return Reading(self._run.spark, begun.hidden, lowered, begun.now, folder)
+        reading = LiveReading(self._run.spark, begun.hidden, lowered, begun.now, folder)
+        reading.plan = replace(reading.plan, closed=begun.plan.closed)
+        sources = [source.name for source in self._view.input.sources]
+        reading.decisions = Decisions.of(self._run.store, self._name, sources, self._point, begun.commit)
+        return reading
 
     def _merge(self, begun: Begun, aside: Aside, reach: Reach) -> None:
         """One commit that came after the past."""
@@ -178,13 +193,21 @@ class Generation:
             self._phase("reading", share=min(done / total, 1.0))
 
 
-def _first(begun: Begun, deltas: pl.DataFrame, run: Run, scope: Scope) -> Change:
+def _states(begun: Begun, reading: Reading) -> Iterator[Change]:
     """The state that the past gives: windows that the watermark has closed since are final."""
-    time = Time(BEGINNING, begun.watermark, begun.now, lambda _: begun.watermark)
-    change = step(begun.plan, [deltas], run.store.state(begun.hidden), time)
+    if isinstance(reading, LiveReading):
+        yield from reading.states(begun.watermark, begun.now)
+        return
+    time, wide = Time(BEGINNING, begun.watermark, begun.now, lambda _: begun.watermark), widened(begun.plan)
+    for deltas in reading.parts():
+        yield answered(wide, begun.plan, step(wide, [deltas], Memory(wide), time))
+
+
+def _scoped(plan: Plan, change: Change, scope: Scope) -> Change:
+    """The same of windows that the generation speaks about."""
     if scope.oldest is not None:
         change.closed = change.closed.filter(pl.col(END) >= scope.oldest)
-    return change if scope.spans is None else _within(begun.plan, change, scope.spans)
+    return change if scope.spans is None else _within(plan, change, scope.spans)
 
 
 def _within(plan: Plan, change: Change, spans: tuple[tuple[Instant, Instant], ...]) -> Change:

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ from penstock.engine.records import RECORD, unpack
 from penstock.engine.reduction import Reduction
 from penstock.engine.task import PLACE
 from penstock.errors import DefinitionError, PenstockError
+from penstock.kernel.exact import as_past, widened
 from penstock.kernel.expressions import is_of_kernel
 from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import combine
@@ -65,6 +66,11 @@ class Reading:
         self._parts = 1
         self._spooled: dict[int, list[Path]] = {}
         self._counter = itertools.count()
+
+    @cached_property
+    def wide(self) -> Plan:
+        """By what the past is reduced: the view's plan, with exact aggregates beside those that are not."""
+        return widened(self.plan)
 
     def read(self, pasts: Mapping[str, Sequence[Past]], told: Callable[[int, int], None] | None = None) -> None:
         """Reduces all of it. `told` hears of tasks that are done, of how many."""
@@ -109,7 +115,7 @@ class Reading:
         mine = self._reads(feed)
         return Job(
             feed.source, feed.stream, feed.schema.names if feed.prefix else columns,
-            (self._name,) if mine else (), Sharing(feed.name, (self.plan,) if mine else (), ()),
+            (self._name,) if mine else (), Sharing(feed.name, (self.wide,) if mine else (), ()),
             (BEGINNING,) if mine else (), 0, self._now, BEGINNING, place=feed.place,
         )  # fmt: skip
 
@@ -175,14 +181,18 @@ class Reading:
     @property
     def _combined(self) -> Combine:
         """Deltas of one part, from several tasks, as one."""
-        return partial(combine, self.plan)
+        return partial(combine, self.wide)
 
     def parts(self) -> Iterator[pl.DataFrame]:
         """The deltas, part by part; each key is in one of them."""
         for part in sorted(self._spooled):
-            yield self._combined([unpack(path.read_bytes()) for path in self._spooled[part]])
+            yield self._as_past(self._combined([unpack(path.read_bytes()) for path in self._spooled[part]]))
             for path in self._spooled[part]:
                 path.unlink()
+
+    def _as_past(self, deltas: pl.DataFrame) -> pl.DataFrame:
+        """Deltas that know for which rows a batch aggregate will answer: here for all."""
+        return as_past(self.plan, deltas)
 
     @property
     def count(self) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
+from penstock.batch.audit import Audit
 from penstock.batch.generation import Generation, Kind, Outcome, Reach, Told
 from penstock.batch.log_past import From, ReplayError, log_past
 from penstock.batch.touched import is_incremental, pasts, touched
@@ -25,6 +26,8 @@ from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.store.generations import FIRST, Made, same_face
 
+#: What a batch run does with events that came too late: they count, or they do not, as live decided.
+Late: TypeAlias = Literal["in-time", "as-live"]
 #: A dry run shows so many rows.
 SHOWN: Final = 20
 
@@ -47,12 +50,15 @@ def replay(run: Run, stream: str, start: From, view: str | None = None, told: To
 
 
 def batch(
-    run: Run, views: Collection[str] = (), *, whole: bool = False, told: Told | None = None
+    run: Run, views: Collection[str] = (), *, whole: bool = False, late: Late = "in-time", told: Told | None = None
 ) -> Iterator[Outcome]:
     """Computes views from the master up to now; only the windows touched since the last time, where that is possible.
 
-    To the batch layer no event is late. Without names: all views whose streams have a master.
+    To the batch layer no event is late; `late="as-live"` leaves out those that were, as live did since the last batch
+    run, and computes all windows. Without names: all views whose streams have a master.
     """
+    if late not in get_args(Late):
+        raise unknown("way to take late events", late, get_args(Late))
     known = {name: kept.plan.written for name, kept in run.engine.views.items()}
     for name in views:
         if name not in known:
@@ -60,6 +66,9 @@ def batch(
         check_kept(run, name, known[name])
     for name in views or [name for name, view in known.items() if is_kept(run, view)]:
         view = known[name]
+        if late == "as-live":
+            yield _as_live(run, name, view, told)
+            continue
         point = None if whole else batch_point(run, name, view)
 
         def reach(begun: Begun, view: View = view, point: int | None = point) -> Reach:
@@ -70,6 +79,20 @@ def batch(
             return Reach(pasts(view, master, spans, begun.commit), spans)
 
         yield Generation(run, name, view, reach, "batch", told=told).run()
+
+
+def _as_live(run: Run, name: str, view: View, told: Told | None) -> Outcome:
+    """What live holds, computed again. It is no batch point: the next batch run takes up where the last one was."""
+    master = _master(run)
+    basis = Audit(run.spark, run.store, run.engine.streams, {name: view}, master).basis(name)
+    if basis.unable is not None:
+        raise RunError(f"what live decided for the view «{name}» cannot be told: {basis.unable}")
+
+    def reach(begun: Begun) -> Reach:
+        streams = (run.engine.streams[source.name] for source in view.input.sources)
+        return Reach({stream.name: [master.past(stream, begun.commit, basis.after)] for stream in streams})
+
+    return Generation(run, name, view, reach, "as-live", told=told, point=basis.point).run()
 
 
 def replace(
@@ -159,7 +182,7 @@ def batch_point(run: Run, name: str, view: View) -> int | None:
     made = run.store.generations(name)
     if not made or made[-1].kind in ("replay", FIRST) or made[-1].definition != repr(view):
         return None
-    return made[-1].point
+    return made[-1].point or None
 
 
 def _master(run: Run) -> Master:

@@ -20,12 +20,13 @@ from penstock.control.audits import audit as made
 from penstock.errors import PenstockError
 
 
-def part(text: str) -> float:
+def part(text: str | float) -> float:
     """A part of the keys: 1%, 0.5 %, or 0.01.
 
     >>> part("1%"), part("0.25")
     (0.01, 0.25)
     """
+    text = str(text)
     try:
         found = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:

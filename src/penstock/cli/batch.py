@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,13 +18,17 @@ def batch(
     whole: Annotated[
         bool, typer.Option("--whole", help="Compute all windows, not just those touched since the last time.")
     ] = False,
+    late: Annotated[
+        Literal["in-time", "as-live"],
+        typer.Option("--late", help="Count late events, or leave out those that live left out since the last run."),
+    ] = "in-time",
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Compute views from all of history beside the running ones, and swap. To it no event is late."""
+    """Compute views from all of history beside the running ones, and swap. To it no event is late, unless told so."""
     with errors_shown(debug):
-        given = {"views": views or [], "whole": whole}
+        given = {"views": views or [], "whole": whole, "late": late}
         done(
             "batch", given, directory, file, master, debug,
-            lambda run, hear: compute(run, views or (), whole=whole, told=hear),
+            lambda run, hear: compute(run, views or (), whole=whole, late=late, told=hear),
         )  # fmt: skip

@@ -57,12 +57,12 @@ def serve(
         from penstock.serve.logging import set_up
         from penstock.serve.settings import Limits, Settings
 
-        set_up(log_format.value, access=True)
         settings = Settings(host, port, cert, key, insecure, Limits(rate=rate, burst=2 * rate))
         stopping = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
         with _server(directory, settings, Remote(directory)) as server:
+            set_up(log_format.value, access=True)
             console.print(f"serving {directory} at {server.url}/api/v1. Ctrl-C stops it", markup=False)
             stopping.wait()
         console.print("stopped")

@@ -98,7 +98,8 @@ class Works:
                 as_of, sample = given.get("as_of"), float(given.get("sample", 1.0))
                 return as_reply(audit(self._run, given.get("views") or (), as_of=as_of, sample=sample, told=hear))
             if task == "batch":
-                outcomes = list(batch(self._run, given.get("views") or (), whole=bool(given.get("whole")), told=hear))
+                whole, late = bool(given.get("whole")), given.get("late", "in-time")
+                outcomes = list(batch(self._run, given.get("views") or (), whole=whole, late=late, told=hear))
             elif task == "replay":
                 start = From.parse(str(given["from"]))
                 outcomes = list(replay(self._run, str(given["stream"]), start, given.get("view"), hear))

@@ -16,7 +16,7 @@ from penstock.engine.analyst import Analyst
 from penstock.engine.feeds import Feed, FeedMaker, FeedMakers, Lowered, Output, cut, kernel_stream
 from penstock.errors import DefinitionError
 from penstock.kernel.expressions import is_of_kernel
-from penstock.model.aggregates import Aggregate, last
+from penstock.model.aggregates import Aggregate, Paired, last
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
 from penstock.model.stream import Flow, Select, Step, Stream, Union, Where, WithTime, branches
@@ -204,6 +204,8 @@ class _View:
 
     def _aggregate(self, aggregate: Aggregate) -> Aggregate:
         """The same over Catalyst's columns; behind its filter only the rows that pass it can fail."""
+        if isinstance(aggregate, Paired):
+            return aggregate.over(self._aggregate(aggregate.live), self._aggregate(aggregate.batch))
         guards = [] if aggregate.where is None else [aggregate.where]
         texts = {text: self.walked.text(text, *guards) for text in aggregate.inputs}
         where = None if aggregate.where is None else self.walked.text(aggregate.where)

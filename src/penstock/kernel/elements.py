@@ -11,10 +11,12 @@ from functools import lru_cache
 import polars as pl
 
 from penstock.errors import RowError
-from penstock.kernel.aggregates.base import canonical
+from penstock.kernel.aggregates.base import Columns, canonical
 from penstock.kernel.aggregates.monoid import MonoidColumns
+from penstock.kernel.aggregates.paired import PairedColumns
 from penstock.kernel.expressions import Compiled, compile
 from penstock.kernel.plan import POSITION, Plan, nothing
+from penstock.model.aggregates.paired import apart
 from penstock.model.expressions import bind
 from penstock.model.naming import failing_rows
 from penstock.model.stream import Branch, Select, Where, WithTime
@@ -138,10 +140,19 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
         *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
     )
     for part in plan.aggregates:
-        if isinstance(part.columns, MonoidColumns):
-            lifted, failed = _try_monoid(part.columns, part.inputs, part.where, good.collect())
-            good, dead = lifted.lazy(), pl.concat([dead, failed])
+        for columns, mine in _apart(part.columns, part.inputs):
+            if isinstance(columns, MonoidColumns):
+                lifted, failed = _try_monoid(columns, mine, part.where, good.collect())
+                good, dead = lifted.lazy(), pl.concat([dead, failed])
     return Elements(good, dead)
+
+
+def _apart(columns: Columns, inputs: tuple[pl.Expr, ...]) -> list[tuple[Columns, tuple[pl.Expr, ...]]]:
+    """The two of a pair: what one of them cannot take is refused live and in batch."""
+    if not isinstance(columns, PairedColumns):
+        return [(columns, inputs)]
+    given = apart(columns.aggregate, inputs)
+    return [(part, mine) for part, (_, mine) in zip((columns.live, columns.batch), given, strict=True)]
 
 
 def _try_monoid(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from penstock.errors import RowError
 from penstock.model.aggregates import Monoid, Origin
+from penstock.model.aggregates.paired import apart
 from penstock.model.commits import Commit, Event, Refused, Row
 from penstock.model.expressions import bind, evaluate
 from penstock.model.naming import failing_rows
@@ -166,9 +167,10 @@ class Intake:
             for _, aggregate in view.aggregates
         )
         for (_, aggregate), values in zip(view.aggregates, inputs, strict=True):
-            if isinstance(aggregate, Monoid) and values is not None:
-                with failing_rows(f"the monoid {aggregate.name}"):
-                    aggregate.lift(values, origin)
+            for one, mine in [] if values is None else apart(aggregate, values):
+                if isinstance(one, Monoid):
+                    with failing_rows(f"the monoid {one.name}"):
+                        one.lift(mine, origin)
         return Element(
             event,
             tuple(canonical(value(text)) for _, text in view.keys),

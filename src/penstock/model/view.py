@@ -16,6 +16,7 @@ from datetime import timedelta
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.monoid import Monoid
+from penstock.model.aggregates.paired import apart, with_exactness, written
 from penstock.model.expressions import Bound, bind
 from penstock.model.naming import valid_name
 from penstock.model.stream import Flow, Named, named_expressions, show_named
@@ -50,7 +51,7 @@ class Grouped:
     def agg(self, **aggregates: Aggregate) -> View:
         """*What* is computed: `agg(posts=ps.count(), people=ps.approx_distinct("user"))`."""
         default = on_time() if self.windows.ends else each()
-        return View(self.input, self.keys, self.windows, tuple(aggregates.items()), default)
+        return View(self.input, self.keys, self.windows, with_exactness(aggregates), default)
 
     def __repr__(self) -> str:
         grouped = f"{self.input!r}.group_by({show_named(self.keys)})"
@@ -185,7 +186,7 @@ class View:
 
     def __repr__(self) -> str:
         text = repr(Grouped(self.input, self.keys, self.windows))
-        text += f".agg({', '.join(f'{name}={aggregate!r}' for name, aggregate in self.aggregates)})"
+        text += f".agg({', '.join(f'{name}={aggregate!r}' for name, aggregate in written(self.aggregates))})"
         if self.shown is not None:
             text += f".select({show_named(self.shown)})"
         if self.condition is not None:
@@ -282,8 +283,9 @@ def _check_expressions(view: View) -> None:
         types = view.input_types(aggregate)
         if not any(view.bound(text).outside for text in aggregate.inputs):
             aggregate.result_type(types)
-        if isinstance(aggregate, Monoid):
-            aggregate.check(types)
+        for one, mine in apart(aggregate, types):
+            if isinstance(one, Monoid):
+                one.check(mine)
         if aggregate.where is not None:
             condition = view.bound(aggregate.where)
             if condition.type not in (None, "boolean"):

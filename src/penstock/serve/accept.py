@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import threading
 from dataclasses import dataclass
@@ -52,6 +53,17 @@ def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> 
             more={"lines": [_line(numbers[place], found[MALFORMED][place]) for place in bad[:_NAMED]]},
         )  # fmt: skip
     return Accepted(found, len(bad))
+
+
+def one_event(body: bytes) -> bytes:
+    """A body that is one object of JSON, over however many lines, as one line."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Answered(422, "the body is no object of JSON", hint="send lines of them as application/x-ndjson")
+    return body.replace(b"\r", b" ").replace(b"\n", b" ")  # only between its parts: in text they are escaped
 
 
 def _line(number: int, text: str) -> dict[str, Any]:

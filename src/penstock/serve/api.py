@@ -18,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.serve import routes, streams, subscribe
 from penstock.serve.askers import Question
 from penstock.serve.bodies import Status, errors
+from penstock.serve.dashboard.mount import Dashboard
 from penstock.serve.errors import Answered, told
 from penstock.serve.guard import Guard
 from penstock.serve.service import Host, Service
@@ -31,10 +32,12 @@ are pushed as server-sent events. Lookups take values of keys as `key.NAME=VALUE
 def create_app(directory: Path, settings: Settings = Settings(), host: Host = Host()) -> FastAPI:  # noqa: B008
     """The API of the app in a directory, running or not. `app.state.service` is what requests share."""
     service = Service(directory, settings, host)
+    dashboard = Dashboard(service)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        await dashboard.close()
         await service.close()
 
     app = FastAPI(
@@ -49,6 +52,7 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_middleware(Guard, settings=settings, tokens=service.tokens, told=service.told)
+    dashboard.add_to(app)
     return app
 
 

@@ -92,14 +92,15 @@ _TEXTS = {
     400: "Not a request", 401: "A token is needed", 403: "Not allowed", 404: "There is no such thing",
     406: "No such form", 408: "Too slow", 409: "The idempotency key was used with another body",
     410: "The panes are gone", 413: "Too large", 415: "No such media type", 421: "Not the host that was asked for",
-    422: "Not understood", 429: "Too many requests", 500: "The server failed", 503: "Not now: try again",
+    422: "Not understood", 429: "Too many requests",
+    431: "The head is too large", 500: "The server failed", 503: "Not now: try again",
     504: "Not in time",
 }  # fmt: skip
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors that a path may answer with, besides those of all."""
-    everywhere = (400, 401, 403, 421, 429, 503)
+    everywhere = (400, 401, 403, 421, 429, 431, 503)
     return {
         status: {"model": Error, "description": _TEXTS[status], "content": {JSON: {}}}
         for status in sorted({*everywhere, *statuses})

@@ -239,7 +239,7 @@ class _Rates:
 
 def _wanted(scope: Scope) -> str:
     """The scope that a request needs: to ask is to read, also where the question comes as a body."""
-    if scope["method"] in _SAFE or scope["path"].rstrip("/").endswith("/query"):
+    if scope["method"] in _SAFE or scope["type"] == "websocket" or scope["path"].rstrip("/").endswith("/query"):
         return "read"
     return "write" if scope["path"].startswith("/api/v1/streams/") else "admin"
 

@@ -65,6 +65,7 @@ async def ingest(
     if kind == ARROW:
         accepted = await asyncio.to_thread(accept.from_arrow, body, schema, most)
     else:
+        body = accept.one_event(body) if kind == "application/json" else body
         accepted = await asyncio.to_thread(accept.from_lines, body, schema, malformed == "keep", most)
     taken = await service.doors.put(name, accepted, idempotency_key, body)
     if not taken.repeated:

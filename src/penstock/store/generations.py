@@ -57,10 +57,10 @@ class Scope:
         rules = [] if self.oldest is None else [f"{row}.__end >= {self.oldest}"]
         if self.spans is not None:
             met = (f"({row}.__start < {end} AND {row}.__end > {start})" for start, end in self.spans)
-            rules.append(f"({' OR '.join(met) or 'FALSE'})")
+            rules.append(f"({' OR '.join(met) or '0'})")
             if self.spans:  # so that SQLite begins where the first of them does
                 rules.insert(0, f"{row}.__end > {min(start for start, _ in self.spans)}")
-        return " AND ".join(rules) or "TRUE"
+        return " AND ".join(rules) or "1"  # TRUE could be a column of the view
 
 
 @dataclass(frozen=True)

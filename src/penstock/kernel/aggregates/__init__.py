@@ -9,12 +9,14 @@ from penstock.kernel.aggregates.extremes import ExtremeColumns
 from penstock.kernel.aggregates.moments import MomentColumns
 from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.aggregates.multiset import CountedColumns, WeightedColumns
+from penstock.kernel.aggregates.paired import ExactnessColumns, PairedColumns
 from penstock.kernel.aggregates.pick import PickColumns
 from penstock.kernel.aggregates.ranked import RankedColumns
 from penstock.kernel.aggregates.second_moment import SecondMomentColumns
 from penstock.kernel.aggregates.sketches import ApproxDistinctColumns, HeavyHittersColumns, QuantileColumns
 from penstock.kernel.aggregates.sums import sum_columns
 from penstock.model import aggregates as model
+from penstock.model.aggregates.paired import apart
 from penstock.model.types import is_float
 
 __all__ = ["Columns", "columns"]
@@ -51,6 +53,11 @@ def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...]) -> 
             return SecondMomentColumns(aggregate, name, types)
         case model.Monoid():
             return MonoidColumns(aggregate, name, types)
+        case model.Paired():
+            live, batch = (_unsigned(one, name, mine) for one, mine in apart(aggregate, types))
+            return PairedColumns(aggregate, name, types, live, batch)
+        case model.Exactness():
+            return ExactnessColumns(aggregate, name, types)
     raise TypeError(f"no columns for {aggregate!r}")
 
 

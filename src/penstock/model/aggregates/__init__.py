@@ -23,6 +23,7 @@ from penstock.model.aggregates.moments import (
 )
 from penstock.model.aggregates.monoid import Monoid, monoid
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.paired import Exactness, Paired
 from penstock.model.aggregates.pick import First, Last, MaxBy, MinBy, first, last, max_by, min_by
 from penstock.model.aggregates.second_moment import SecondMoment, second_moment
 from penstock.model.aggregates.sketches import ApproxDistinct, Quantile, Sketch, approx_distinct, quantile
@@ -38,6 +39,7 @@ __all__ = [
     "Count",
     "CountDistinct",
     "Counted",
+    "Exactness",
     "First",
     "HeavyHitters",
     "Last",
@@ -48,6 +50,7 @@ __all__ = [
     "Moments",
     "Monoid",
     "Origin",
+    "Paired",
     "Partial",
     "Quantile",
     "SecondMoment",

@@ -91,6 +91,15 @@ class Aggregate(ABC):
     def retractable(self) -> Aggregate:
         """The form of this aggregate that takes signed rows; refused where there is none."""
 
+    def in_batch(self, exact: Aggregate) -> Aggregate:
+        """This one live, the exact one in batch runs: `ps.approx_distinct("u").in_batch(ps.count_distinct("u"))`.
+
+        The view gets one more column, which says of each row whether its answer is exact.
+        """
+        from penstock.model.aggregates.paired import Paired
+
+        return Paired(self, exact, where=self.where)
+
     def describe(self) -> str:
         """A stable text that says all that the answer depends on: part of a view's fingerprint."""
         return repr(self)

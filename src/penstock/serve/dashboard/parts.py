@@ -1,0 +1,53 @@
+"""What feeds what: the streams and logs in a view's definition, and the view of a sink.
+
+>>> streams_of("ps.stream('posts', schema='tag string', log=ps.files('in')).group_by('tag').agg(n=ps.count())")
+{'posts': "files('in')"}
+>>> view_of("trending_jsonl", None, ["trend", "trending"]), view_of("out", "CREATE SINK out FROM trend", ["trend"])
+('trending', 'trend')
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Final
+
+#: So much of a log's text fits on a page.
+_WIDE: Final = 60
+_NAMES: Final = re.compile(r"ps\.stream\('((?:[^'\\]|\\.)+)'")
+
+
+def streams_of(definition: str) -> dict[str, str]:
+    """The streams that a view reads, each with its log as text. A definition is an expression of Python."""
+    try:
+        tree = ast.parse(definition, mode="eval")
+    except (SyntaxError, ValueError, RecursionError):  # a function of the user's may print as it likes
+        return dict.fromkeys(_NAMES.findall(definition), "")
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "stream":
+            continue
+        if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+            logs = [_told(given.value) for given in node.keywords if given.arg == "log"]
+            found[node.args[0].value] = logs[0] if logs else ""
+    return found
+
+
+def _told(log: ast.expr) -> str:
+    """A log by its kind and its first argument: further ones may be secrets, and are long."""
+    if not isinstance(log, ast.Call):
+        return ast.unparse(log)[:_WIDE]
+    kind = ast.unparse(log.func).removeprefix("ps.")
+    first = ast.unparse(log.args[0]) if log.args else ""
+    return f"{kind}({first if len(first) <= _WIDE else first[: _WIDE - 1] + '…'})"
+
+
+def view_of(sink: str, statement: str | None, views: Iterable[str]) -> str | None:
+    """The view whose panes a sink gets: the one that its statement names, or else its own name begins with."""
+    if statement is not None:
+        words = set(re.findall(r"\w+", statement))
+        named = [view for view in views if view in words]
+    else:
+        named = [view for view in views if sink == view or sink.startswith(f"{view}_")]
+    return max(named, key=len, default=None)

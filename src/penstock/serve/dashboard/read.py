@@ -1,0 +1,206 @@
+"""Asks the store for a snapshot: a few questions that all see one commit, whoever writes it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.model.time import BEGINNING, END, Instant, instant
+from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.dashboard.parts import streams_of, view_of
+from penstock.serve.dashboard.snapshot import (
+    CommitNow,
+    MarkNow,
+    PaneNow,
+    SinkNow,
+    Snapshot,
+    StreamNow,
+    TableNow,
+    ViewNow,
+)
+from penstock.serve.lookup import Lookup
+from penstock.serve.shown import as_json
+from penstock.serve.views import Catalog, Described, Known
+from penstock.store.tables import quoted
+
+#: So much of each is shown: commits, refused rows, rows of a view, generations and audits.
+COMMITS, REFUSED, ROWS, RUNS = 240, 300, 2_000, 200
+#: Seconds over which rates are taken.
+_OVER: Final = 6.0
+#: The newest pane of a view is looked for among so many.
+_NEAR: Final = 20_000
+#: Late rows are counted by commit in so many refused rows.
+_COUNTED: Final = 50_000
+
+_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+_META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
+#: Late rows are counted as far back as ?1; of older commits nothing is said.
+_COMMITS: Final = f"""SELECT c.number, c.kind, c.epoch, c.now, c.panes, c.timings, CASE WHEN c.number >
+    coalesce((SELECT "commit" FROM __refused WHERE rowid = ?1), 0) THEN coalesce(r.late, 0) END FROM __commits c LEFT JOIN
+    (SELECT "commit" AS number, count(*) AS late FROM __refused WHERE kind = 'late' AND rowid > ?1 GROUP BY 1) r
+    ON r.number = c.number ORDER BY c.number DESC LIMIT {COMMITS}"""
+_MARKS: Final = f'SELECT now, after FROM __marks ORDER BY "commit" DESC LIMIT {COMMITS}'
+_REFUSED: Final = f"""SELECT rowid AS id, "commit", kind, stream, view, partition, "offset", at, reason, row
+    FROM __refused ORDER BY rowid DESC LIMIT {REFUSED}"""
+_PANES: Final = "SELECT view, count(*) FROM __panes WHERE id > ?1 GROUP BY view"
+_NEWEST: Final = """SELECT p.id, p."commit", p.kind, p.timing, p."index", p.final, p.key, c.now FROM __panes p
+    LEFT JOIN __commits c ON c.number = p."commit" WHERE p.view = ?1 AND p.id > ?2 ORDER BY p.id DESC LIMIT 1"""
+_SINKS: Final = "SELECT name, statement FROM __catalog WHERE kind = 'sink'"
+_FILES: Final = """SELECT stream, kind, count(*) AS files, sum(rows) AS rows, sum(bytes) AS bytes, max(last) AS "commit"
+    FROM __files WHERE removed IS NULL GROUP BY stream, kind ORDER BY stream, kind"""
+_GENERATIONS: Final = f"""SELECT view, number, kind, point, "commit", now, statement FROM __generations
+    ORDER BY now DESC, view, number DESC LIMIT {RUNS}"""
+_AUDITS: Final = f"""SELECT at, view, "commit", rows, events, differences, problems, unable, seconds FROM __audits
+    ORDER BY id DESC LIMIT {RUNS}"""
+_NOTED: Final = {"rows", "stream", "behind", "unit", "limit", "taken"}
+
+
+@dataclass
+class _Rates:
+    """How fast numbers grow, by what they were some seconds ago."""
+
+    seen: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
+
+    def note(self, now: float, numbers: dict[str, int]) -> None:
+        self.seen.append((now, numbers))
+        while len(self.seen) > 2 and self.seen[0][0] < now - _OVER:
+            self.seen.popleft()
+
+    def of(self, name: str) -> float:
+        if len(self.seen) < 2:
+            return 0.0
+        (since, first), (until, last) = self.seen[0], self.seen[-1]
+        grown = last.get(name, 0) - first.get(name, 0)
+        return max(0.0, grown / (until - since)) if until > since and name in first else 0.0
+
+
+class SnapshotReader:
+    """Reads snapshots, one after the other: rates are what has changed since."""
+
+    def __init__(self, askers: Askers, catalog: Catalog) -> None:
+        self._askers, self._catalog = askers, catalog
+        self._rates = _Rates()
+        self._fired: dict[str, int] = {}
+        self._tables: set[str] = set()
+        self._pane = 0
+
+    async def read(self, watched: Collection[str] = ()) -> Snapshot:
+        """A snapshot, with the rows of the views that somebody looks at."""
+        known = await self._catalog.known(fresh=True)
+        looked = [known.views[name] for name in watched if name in known.views]
+        (tables,) = await self._askers.own(Question(_TABLES))
+        self._tables = {name for (name,) in tables.rows}
+        own = await self._own()
+        return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
+
+    async def _own(self) -> dict[str, Found]:
+        (recent,) = await self._askers.own(Question("SELECT coalesce(max(rowid), 0) FROM __refused"))
+        asked = {
+            "panes": Question(_META),
+            "commits": Question(_COMMITS, [recent.rows[0][0] - _COUNTED]),
+            "refused": Question(_REFUSED),
+            "fired": Question(_PANES, [self._pane]),
+        }
+        more = {"marks": _MARKS, "catalog": _SINKS, "files": _FILES, "generations": _GENERATIONS, "audits": _AUDITS}
+        asked |= {name: Question(text) for name, text in more.items() if f"__{name}" in self._tables}
+        return dict(zip(asked, await self._askers.own(*asked.values()), strict=True))
+
+    async def _looked(self, views: list[Described], newest: int) -> dict[str, TableNow]:
+        found = {}
+        for view in views:
+            rows, pane = await self._askers.own(_rows_of(view), Question(_NEWEST, [view.name, newest - _NEAR]))
+            table = as_json(view.columns, [row[: len(view.columns)] for row in rows.rows[:ROWS]])
+            panes = [PaneNow(*row) for row in pane.rows]
+            found[view.name] = TableNow(table, len(rows.rows) > ROWS, panes[0] if panes else None)
+        return found
+
+    def _snapshot(self, known: Known, own: Mapping[str, Found], tables: dict[str, TableNow]) -> Snapshot:
+        newest = own["panes"].rows[0][0]
+        if self._pane:  # else all that the outbox holds would seem to have fired just now
+            for view, count in own["fired"].rows:
+                self._fired[view] = self._fired.get(view, 0) + count
+        self._pane = newest
+        commits = [_commit(row) for row in own["commits"].rows]
+        positions = {f"sink {name}": sink["position"] for name, sink in known.sinks.items()}
+        events = {f"stream {name}": s["counters"].get("events", 0) for name, s in known.streams.items()}
+        fired = {f"view {name}": self._fired.get(name, 0) for name in known.views}
+        self._rates.note(time.monotonic(), {**positions, **events, **fired})
+        logs: dict[str, str] = {}
+        views = {name: self._view(view, logs) for name, view in known.views.items()}
+        statements = dict(own["catalog"].rows) if "catalog" in own else {}
+        return Snapshot(
+            commit=commits[0].number if commits else 0,
+            committed=commits[0].at if commits else None,
+            panes=newest,
+            streams={name: self._stream(told, logs, own["commits"]) for name, told in known.streams.items()},
+            views=views,
+            sinks={name: self._sink(told, statements, views, newest) for name, told in known.sinks.items()},
+            commits=commits[::-1],
+            marks=list(_marks(own["marks"].rows))[::-1] if "marks" in own else (),
+            refused=_named(own.get("refused")),
+            generations=_named(own.get("generations")),
+            audits=_named(own.get("audits")),
+            files=_named(own.get("files")),
+            tables=tables,
+        )
+
+    def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:
+        name = told["name"]
+        notes = (json.loads(row[5]) for row in commits.rows if row[1] == "epoch")
+        behind = next((note.get("behind") for note in notes if note.get("stream") == name), None)
+        mark = _instant(told["watermark"])
+        rate = self._rates.of(f"stream {name}")
+        return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate)
+
+    def _view(self, view: Described, logs: dict[str, str]) -> ViewNow:
+        streams = streams_of(view.definition)
+        logs |= streams
+        mark = view.watermark if view.watermark is not None and BEGINNING < view.watermark < END else None
+        return ViewNow(
+            view.name, view.definition, view.columns, list(view.keys), view.has_windows, list(streams), mark,
+            view.rests, self._rates.of(f"view {view.name}"),
+        )  # fmt: skip
+
+    def _sink(
+        self, told: Mapping[str, Any], statements: Mapping[str, str | None], views: Iterable[str], newest: int
+    ) -> SinkNow:
+        name = told["name"]
+        view = view_of(name, statements.get(name), views)
+        behind = max(0, newest - told["position"])
+        return SinkNow(name, view, told["position"], behind, self._rates.of(f"sink {name}"))
+
+
+def _rows_of(view: Described) -> Question:
+    """The newest rows of a view, as a lookup finds them; without windows those with the highest values."""
+    numbers = ViewNow(view.name, "", view.columns, [], False, [], None, False, 0.0).numbers
+    if view.has_windows or not numbers:
+        return Lookup(limit=ROWS).question(view)
+    columns = ", ".join(quoted(name) for name in view.columns)
+    text = f"SELECT {columns} FROM ({view.select}) ORDER BY {quoted(numbers[0])} DESC, __k LIMIT {ROWS + 1}"
+    return Question(text, (), ROWS + 1)
+
+
+def _commit(row: list[Any]) -> CommitNow:
+    number, kind, epoch, now, panes, timings, late = row
+    note = json.loads(timings)
+    parts = {n: float(v) for n, v in note.items() if n not in _NOTED and isinstance(v, int | float)}
+    return CommitNow(number, kind, str(note.get("stream", "")), epoch, now, note.get("rows", 0), panes, late, parts)
+
+
+def _marks(rows: list[list[Any]]) -> Iterable[MarkNow]:
+    for at, after in rows:
+        for sources, mark in json.loads(after).items():
+            if isinstance(mark, int) and BEGINNING < mark < END:
+                yield MarkNow(at, sources, mark)
+
+
+def _named(found: Found | None) -> list[dict[str, Any]]:
+    return [] if found is None else [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def _instant(text: str | int | None) -> Instant | None:
+    return instant(text) if isinstance(text, str) else text

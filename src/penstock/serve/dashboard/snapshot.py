@@ -1,0 +1,153 @@
+"""What all pages show at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.model.time import Instant
+
+
+@dataclass(frozen=True)
+class StreamNow:
+    """A stream: the log it reads, what was counted of it, and how many events a second come."""
+
+    name: str
+    log: str
+    counters: Mapping[str, int]
+    watermark: Instant | None
+    behind: int | None
+    rate: float
+
+    @property
+    def events(self) -> int:
+        return self.counters.get("events", 0)
+
+
+@dataclass(frozen=True)
+class ViewNow:
+    """A view: the streams that feed it, and how many panes a second it fires."""
+
+    name: str
+    definition: str
+    columns: Mapping[str, str]
+    keys: Sequence[str]
+    has_windows: bool
+    streams: Sequence[str]
+    watermark: Instant | None
+    rests: bool
+    rate: float
+
+    @property
+    def in_time(self) -> bool:
+        """Whether its windows lie in time, not in numbers of elements."""
+        return self.has_windows and self.columns["window_start"] == "timestamp"
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of values that a chart can show."""
+        names = list(self.columns)
+        values = names[names.index("window_end") + 1 : -1]
+        return [name for name in values if self.columns[name].partition("(")[0] in _NUMBERS]
+
+
+_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
+
+
+@dataclass(frozen=True)
+class SinkNow:
+    """A sink: the view whose panes it gets, where that is known, and how many it does not have yet."""
+
+    name: str
+    view: str | None
+    position: int
+    behind: int
+    rate: float
+
+
+@dataclass(frozen=True)
+class CommitNow:
+    """A commit: an epoch with its events and the seconds of its parts, a tick or a swap."""
+
+    number: int
+    kind: str
+    stream: str
+    epoch: int | None
+    at: Instant
+    rows: int
+    panes: int
+    late: int | None
+    parts: Mapping[str, float]
+
+    @property
+    def completeness(self) -> float | None:
+        """The percentage of its events that were not too late."""
+        if not self.rows or self.late is None:
+            return None
+        return 100.0 * (self.rows - min(self.late, self.rows)) / self.rows
+
+
+@dataclass(frozen=True)
+class MarkNow:
+    """Where a watermark stood after an epoch."""
+
+    at: Instant
+    sources: str
+    watermark: Instant
+
+    @property
+    def lag(self) -> float:
+        """Seconds behind the clock."""
+        return (self.at - self.watermark) / 1_000_000
+
+
+@dataclass(frozen=True)
+class PaneNow:
+    """The newest pane of a view."""
+
+    id: int
+    commit: int
+    kind: str
+    timing: str
+    index: int
+    final: int
+    key: str
+    at: Instant | None
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """The newest rows of a view, as the API answers them, and its newest pane."""
+
+    rows: Sequence[Mapping[str, Any]]
+    more: bool
+    pane: PaneNow | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All of it. `missing` says why there is nothing to show."""
+
+    commit: int = 0
+    committed: Instant | None = None
+    panes: int = 0
+    streams: Mapping[str, StreamNow] = field(default_factory=dict)
+    views: Mapping[str, ViewNow] = field(default_factory=dict)
+    sinks: Mapping[str, SinkNow] = field(default_factory=dict)
+    commits: Sequence[CommitNow] = ()
+    marks: Sequence[MarkNow] = ()
+    refused: Sequence[Mapping[str, Any]] = ()
+    generations: Sequence[Mapping[str, Any]] = ()
+    audits: Sequence[Mapping[str, Any]] = ()
+    files: Sequence[Mapping[str, Any]] = ()
+    tables: Mapping[str, TableNow] = field(default_factory=dict)
+    missing: str | None = None
+
+    @property
+    def events(self) -> int:
+        return sum(stream.events for stream in self.streams.values())
+
+    def counted(self, kind: str) -> int:
+        """How many events were refused so: late, duplicate, dead."""
+        return sum(stream.counters.get(kind, 0) for stream in self.streams.values())

@@ -1,0 +1,97 @@
+"""A box for SQL: questions go the way of the API's, and the browser remembers them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Final
+
+from nicegui import ui
+
+from penstock.errors import PenstockError
+from penstock.serve.asked import asked
+from penstock.serve.dashboard.charts import Grid, column, numeric
+from penstock.serve.dashboard.panel import Place, card, cells
+from penstock.serve.dashboard.snapshot import Snapshot
+from penstock.serve.dashboard.words import number, seconds
+
+#: So many rows are shown, and so many questions remembered.
+_ROWS: Final = 1_000
+_PAST: Final = 30
+_KEPT: Final = "penstock_sql"
+
+
+class Sql:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._past: list[str] = []
+        with card("SQL", "a SELECT over the views; Ctrl-Enter asks"):
+            self._box = (
+                ui.textarea(placeholder="SELECT * FROM …").props("outlined autogrow spellcheck=false").classes("ps-sql")
+            )
+            self._box.props('data-mark="sql"').on("keydown.ctrl.enter.prevent", self._ask)
+            with ui.element("div").classes("ps-row"):
+                ui.button("Ask", on_click=self._ask, icon="play_arrow").props('no-caps unelevated data-mark="ask"')
+                self._note = ui.label("").classes("ps-note").props('data-mark="sql-note"')
+            self._error = ui.label("").classes("ps-error").props('data-mark="sql-error" role="alert"')
+            self._grid = Grid("sql-rows")
+        with card("Asked before"):
+            self._list = ui.element("div").props('data-mark="sql-past"')
+        ui.timer(0.1, self._remembered, once=True)
+
+    async def _remembered(self) -> None:
+        try:
+            kept = await ui.run_javascript(f"return localStorage.getItem('{_KEPT}')", timeout=5)
+            found = json.loads(kept) if kept else []
+        except (TimeoutError, ValueError):
+            found = []
+        self._past = [text for text in found if isinstance(text, str)][:_PAST] if isinstance(found, list) else []
+        self._show_past()
+
+    def _show_past(self) -> None:
+        self._list.clear()
+        with self._list:
+            for text in self._past:
+                ui.button(" ".join(text.split()), on_click=lambda text=text: self._box.set_value(text)).props(
+                    "flat dense no-caps"
+                ).classes("ps-past")
+            if not self._past:
+                ui.label("nothing yet").classes("ps-note")
+
+    async def _ask(self) -> None:
+        text = (self._box.value or "").strip()
+        if not text:
+            return
+        self._past = [text, *(past for past in self._past if past != text)][:_PAST]
+        self._show_past()
+        ui.run_javascript(f"localStorage.setItem('{_KEPT}', {json.dumps(json.dumps(self._past))})")
+        began = time.monotonic()
+        try:
+            known = await self._place.service.catalog.known(fresh=True)
+            question = await asyncio.to_thread(asked, text, {}, known.tables, _ROWS)
+            (found,) = await self._place.service.ask(question)
+        except PenstockError as error:
+            told = [error.message, error.detail, f"hint: {error.hint}" if error.hint else None]
+            self._error.set_text("\n".join(part for part in told if part))
+            self._note.set_text("")
+            self._grid.draw([], [])
+            return
+        self._error.set_text("")
+        numbers = {
+            place for row in found.rows[:50] for place, value in enumerate(row) if isinstance(value, int | float)
+        }
+        columns = [(numeric if n in numbers else column)(f"c{n}", name) for n, name in enumerate(found.columns)]
+        places = [str(place) for place in range(len(found.columns))]
+        shown = [[value.hex() if isinstance(value, bytes) else value for value in row] for row in found.rows]
+        self._grid.draw(columns, [cells(places, dict(zip(places, row, strict=True)), n) for n, row in enumerate(shown)])
+        more = ", and more" if found.more else ""
+        self._note.set_text(f"{number(len(found.rows))} rows{more} in {seconds(time.monotonic() - began)}")
+
+    def draw(self, snapshot: Snapshot) -> None:
+        if not self._box.value and self._box.props.get("placeholder") == "SELECT * FROM …" and snapshot.views:
+            self._box.props["placeholder"] = f"SELECT * FROM {next(iter(snapshot.views))} LIMIT 10"
+            self._box.update()
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,60 @@
+"""Watermark, lag and completeness over time."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from penstock.serve.dashboard.charts import Chart, Grid, axis, column, framed, numeric
+from penstock.serve.dashboard.panel import Place, card, cells
+from penstock.serve.dashboard.snapshot import Snapshot
+from penstock.serve.dashboard.style import SOFT
+from penstock.serve.dashboard.words import clock
+
+
+class Times:
+    def __init__(self, place: Place) -> None:
+        with card("Watermark", "event time against the time of the commit; the dashed line is no lag at all"):
+            self._marks = Chart("watermark")
+        with ui.element("div").classes("ps-two"):
+            with card("Lag", "seconds from the watermark to the commit"):
+                self._lag = Chart("lag-chart", low=True)
+            with card("Completeness", "percent of an epoch's events that were not late"):
+                self._complete = Chart("completeness-chart", low=True)
+        with card("Streams"):
+            self._grid = Grid("streams", low=True)
+
+    def draw(self, snapshot: Snapshot) -> None:
+        sources = list(dict.fromkeys(mark.sources for mark in snapshot.marks))
+        paths = {name: [mark for mark in snapshot.marks if mark.sources == name] for name in sources}
+        now = sorted({mark.at // 1000 for mark in snapshot.marks})
+        ideal = {"type": "line", "name": "now", "data": [[at, at] for at in now], "showSymbol": False,
+                 "lineStyle": {"type": "dashed", "width": 1.5, "color": SOFT}, "itemStyle": {"color": SOFT}}  # fmt: skip
+        lines = [_line(name, [[m.at // 1000, m.watermark // 1000] for m in marks]) for name, marks in paths.items()]
+        when = axis("time", scale=True)
+        self._marks.draw(framed(xAxis=when, yAxis=axis("time", scale=True), series=[*lines, ideal]))
+        lags = [_line(n, [[m.at // 1000, round(m.lag, 3)] for m in marks]) for n, marks in paths.items()]
+        self._lag.draw(framed(xAxis=when, yAxis=axis("value"), series=lags))
+        epochs = [commit for commit in snapshot.commits if commit.kind == "epoch"]
+        names = list(dict.fromkeys(commit.stream for commit in epochs))
+        whole = [
+            _line(n or "all", [[c.at // 1000, c.completeness] for c in epochs if c.stream == n and c.rows])
+            for n in names
+        ]
+        self._complete.draw(framed(xAxis=when, yAxis=axis("value", scale=True, max=100), series=whole))
+        columns = [column("c0", "stream"), column("c1", "log"), column("c2", "watermark", minWidth=170)]
+        columns += [
+            numeric(f"c{n + 3}", name) for n, name in enumerate(("events", "late", "duplicate", "dead", "behind"))
+        ]
+        rows = []
+        for stream in snapshot.streams.values():
+            counts = {kind: stream.counters.get(kind, 0) for kind in ("events", "late", "duplicate", "dead")}
+            told = {"name": stream.name, "log": stream.log, "mark": clock(stream.watermark), **counts}
+            rows.append(cells([*told, "behind"], {**told, "behind": stream.behind}, stream.name))
+        self._grid.draw(columns, rows)
+
+    def close(self) -> None:
+        pass
+
+
+def _line(name: str, data: list[list[object]]) -> dict[str, object]:
+    return {"type": "line", "name": name, "data": data, "showSymbol": len(data) < 40, "symbolSize": 4}
