@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.app import App
 from penstock.engine.run import RunError
 from penstock.errors import PenstockError
-from penstock.store import SqliteStore
+from penstock.store import Reader, SqliteStore
 from tests.engine.test_run import SCHEMA, make, put, rows, started
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
@@ -121,11 +121,11 @@ def test_a_directory_that_cannot_be_written_is_named(root):
         SqliteStore.open("/proc/penstock")
 
 
-def test_a_full_directory_stops_the_app_and_nothing_is_lost(root, spark):
+def test_a_full_directory_stops_an_app_without_patience_and_nothing_is_lost(root, spark):
     put(root, "a", visit("/a", 1))
     assert read_once(root, spark) == [("/a", 1, 1)]
     app, _ = make(root)
-    run = started(app, root, spark)
+    run = app.run(root / "state", spark=spark, tick=3600.0, patience=-1.0).start()
     try:
         with run._mutex, run.store._transaction() as connection:
             (pages,) = connection.rows("PRAGMA page_count").row(0)
@@ -164,13 +164,9 @@ def test_a_store_older_than_the_checkpoint_is_refused_and_the_newer_one_goes_on(
     shutil.move(state / "store.db", root / "new.db")
     shutil.copy(root / "old.db", state / "store.db")
     put(root, "c", visit("/a", 3))
-    run = started(make(root)[0], root, spark)
-    try:
-        with pytest.raises(RunError, match="the store is behind Spark's log"):
-            run.catch_up()
-        assert rows(run, COUNTS) == [("/a", 1, 1)], "it has counted nothing more"
-    finally:
-        run.stop()
+    with pytest.raises(RunError, match="the store is behind Spark's log"):
+        started(make(root)[0], root, spark)
+    assert Reader(state).query(COUNTS).rows() == [("/a", 1, 1)], "it has counted nothing more"
     shutil.move(root / "new.db", state / "store.db")
     assert read_once(root, spark) == [("/a", 3, 3)]
 

@@ -81,7 +81,10 @@ class LiveTask(PastTask):
 
     def take(self, frame: pl.DataFrame) -> None:
         rows = self.accepted(frame).rows
-        rows = rows.join(self._marks, on=_COMMIT, how="left")
+        if _COMMIT in rows.columns:
+            rows = rows.join(self._marks, on=_COMMIT, how="left")
+        else:  # DataFrame code has made them; that is judged only where no row was late
+            rows = rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (_COMMIT, "before", "__bound"))
         self.windowed += self._by_commits(rows) if self._plan.merging else self._by_watermarks(rows)
         if len(self.windowed) >= _COMBINE_EVERY:
             self.windowed = [joined(self._plan, self.windowed)]
@@ -93,7 +96,7 @@ class LiveTask(PastTask):
         early = pl.lit(True) if self._retimed else pl.col("__at") < pl.col("__bound")
         suspect = (pl.col("__bound").is_not_null() & early).fill_null(False)
         # Up to the point a batch aggregate has answered: where there is one, those rows are reduced apart.
-        past = (pl.col(_COMMIT) <= self._point) & has_pairs(self._plan)
+        past = (pl.col(_COMMIT) <= self._point).fill_null(False) & has_pairs(self._plan)
         found = [
             as_past(self._plan, self._reduced_at(rows.filter(past), BEGINNING)),
             self._reduced_at(rows.filter(~past & ~suspect), BEGINNING),

@@ -26,6 +26,7 @@ from penstock.errors import PenstockError, unknown
 from penstock.kernel.plan import END, START, Plan
 from penstock.lake.master import Master
 from penstock.lake.verify import verify
+from penstock.model.aggregates import Paired
 from penstock.model.stream import Stream, branches
 from penstock.model.time import BEGINNING, Instant, show_instant
 from penstock.model.view import View
@@ -217,8 +218,12 @@ class Audit:
         ]
         if any(commit > moment.point for commit in erased):
             return f"events were erased at commit {max(erased)} that it still counts. {again}"
-        if moment.late and any(feed.prefix for feed in lowered.feeds.values()):
-            return "rows that DataFrame code makes do not tell which commit brought them, and some came late"
+        if any(feed.prefix for feed in lowered.feeds.values()):
+            untold = "rows that DataFrame code makes do not tell which commit brought them"
+            if moment.late:
+                return f"{untold}, and some came late"
+            if moment.point and any(isinstance(one, Paired) for _, one in view.aggregates):
+                return f"{untold}, and so not which answers of a batch run still stand"
         if as_of is not None and not moment.point <= as_of <= moment.commit:
             return (
                 f"as of commit {as_of} there is nothing to compare with: choose from {moment.point} to {moment.commit}"

@@ -70,7 +70,8 @@ class Historian:
             for view in views:
                 self._register(view, self._now(view), made)
             try:
-                return self._spark.sql(text).toArrow()
+                found = self._spark.sql(text)
+                return found.toDF(*_told_apart(found.columns)).toArrow()
             except Exception as error:
                 raise PenstockError(f"Spark cannot answer: {essence(error)}") from error
         finally:
@@ -135,3 +136,19 @@ class Historian:
             found = self._reader.query(f"{sql} WHERE now <= ?1", [instant(str(moment.at))]).item()
             return 0 if found is None else int(found)
         return newest
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Names of columns, each once: Spark gives two sums of `n` the same.
+
+    >>> _told_apart(["k", "sum(n)", "sum(n)"])
+    ['k', 'sum(n)', 'sum(n) 2']
+    """
+    found: list[str] = []
+    for name in names:
+        number = 2
+        chosen = name
+        while chosen in found:
+            chosen, number = f"{name} {number}", number + 1
+        found.append(chosen)
+    return found

@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any, Final
 
-from penstock.model.aggregates import Aggregate
+from penstock.model.aggregates import Aggregate, Paired
 from penstock.model.aggregates.heavy_hitters import HeavyHitters
 from penstock.model.aggregates.sketches import Quantile, library
 
@@ -22,7 +22,12 @@ _BOTH: Final = 2
 
 def is_sketchy(aggregate: Aggregate) -> bool:
     """Whether two runs over the same rows may answer differently."""
-    return isinstance(aggregate, (Quantile, HeavyHitters))
+    return isinstance(live(aggregate), (Quantile, HeavyHitters))
+
+
+def live(aggregate: Aggregate | None) -> Aggregate | None:
+    """What answers live: of a pair with a batch aggregate the one of them."""
+    return aggregate.live if isinstance(aggregate, Paired) else aggregate
 
 
 def same(aggregate: Aggregate | None, stored: Any, computed: Any, sketch: bytes | None = None) -> bool:
@@ -31,6 +36,7 @@ def same(aggregate: Aggregate | None, stored: Any, computed: Any, sketch: bytes 
         return True
     if stored is None or computed is None:
         return False
+    aggregate = live(aggregate)
     if isinstance(aggregate, Quantile) and sketch is not None:
         return _same_quantile(aggregate, stored, sketch)
     if isinstance(aggregate, HeavyHitters) and sketch is not None:

@@ -86,7 +86,7 @@ def combine(plan: Plan, deltas: list[pl.DataFrame]) -> pl.DataFrame:
     if len(deltas) == 1 or plan.merging or plan.by_row:
         return frame
     window = [START, END] if END in plan.delta_schema else [START]
-    return combine_by(plan, frame, [*plan.keys, *window])
+    return combine_by(plan, frame, [*plan.keys, *window]).select(*plan.delta_schema)
 
 
 def combine_by(plan: Plan, frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:

@@ -44,6 +44,13 @@ def _spark_top_k(x: str, k: int = 5, size: int = 1024, where: str | None = None)
     return model.heavy_hitters(x, limit=k, size=size, where=where)
 
 
+def _distinct(x: str, lg_k: int = 12, exact_in_batch: bool = False, where: str | None = None) -> model.Aggregate:
+    live = model.approx_distinct(x, lg_k=lg_k, where=where)
+    if not isinstance(exact_in_batch, bool):
+        raise TypeError("exact_in_batch is true or false")
+    return live.in_batch(model.count_distinct(x, where=where)) if exact_in_batch else live
+
+
 def _count_if(condition: str, where: str | None = None) -> model.Aggregate:
     return model.count(where=condition if where is None else f"({where}) AND ({condition})")
 
@@ -65,7 +72,7 @@ AGGREGATES: dict[str, Signature] = {
     "max_by": Signature(model.max_by, inputs=("x", "by")),
     "collect_list": _LIST,
     "array_agg": _LIST,
-    "approx_count_distinct": Signature(model.approx_distinct, options=("lg_k",)),
+    "approx_count_distinct": Signature(_distinct, options=("lg_k", "exact_in_batch")),
     "percentile_approx": _QUANTILE,
     "approx_percentile": _QUANTILE,
     "top": Signature(model.top, inputs=("by",), optional=("value",), settings=("k",), needed=1, first=True),

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, unknown
-from penstock.model.aggregates import Aggregate
+from penstock.model.aggregates import Aggregate, Paired
+from penstock.model.aggregates.paired import exactness
 from penstock.model.expressions import parse
 from penstock.model.stream import Flow
 from penstock.model.view import RESERVED, WINDOW_COLUMNS
@@ -54,7 +55,18 @@ def columns_of(source: Source, query: sql.Select, windowed: sql.Windowed | None,
     if not calls:
         raise source.error("a view needs an aggregate", query.place, hint="for example count(*) AS n")
     aggregates = tuple((call, name, aggregate(source, call)) for name, call in calls.items())
-    return Columns(tuple(named), aggregates, tuple(shown) if derived or names.hidden else None, having)
+    computed = _with_exactness(shown, aggregates) if derived or names.hidden else None
+    return Columns(tuple(named), aggregates, computed, having)
+
+
+def _with_exactness(shown: list[Key], aggregates: tuple[tuple[sql.Call, str, Aggregate], ...]) -> tuple[Key, ...]:
+    """What is shown, and beside each pair of a live and a batch aggregate whether its answer is exact."""
+    pairs = {name for _, name, one in aggregates if isinstance(one, Paired)}
+    found: list[Key] = []
+    for at, (name, text) in shown:
+        found.append((at, (name, text)))
+        found += [(at, (exactness(name), exactness(text)))] if text in pairs else []
+    return tuple(found)
 
 
 def _shown(

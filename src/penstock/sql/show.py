@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import DefinitionError
+from penstock.model.aggregates import Paired
+from penstock.model.aggregates.paired import exactness, written
 from penstock.model.expressions import parse
 from penstock.model.naming import valid_name
 from penstock.model.stream import DEFAULT_AHEAD, DEFAULT_HORIZON, Flow, Select, Stream, Union, Where, WithTime
@@ -129,8 +131,8 @@ def _view(view: View, name: str, names: Mapping[Flow, str]) -> str:
     groups = [text for _, text in view.keys]
     if windowed:
         keys, groups = [*keys, *WINDOW_COLUMNS], [*groups, *WINDOW_COLUMNS]
-    calls = {name.lower(): show_aggregate(aggregate) for name, aggregate in view.aggregates}
-    shown = view.shown or tuple((name, name) for name, _ in view.aggregates)
+    calls = {name.lower(): show_aggregate(aggregate) for name, aggregate in written(view.aggregates)}
+    shown = _written(view)
     items = [*keys, *(f"{_over(text, calls)} AS {identifier(name)}" for name, text in shown)]
     keep = "" if view.retention is None else f" WITH (retention = {quoted(show_duration(view.retention))})"
     lines = [f"CREATE CONTINUOUS VIEW {identifier(name)}{keep} AS", f"  SELECT {', '.join(items)}"]
@@ -143,6 +145,29 @@ def _view(view: View, name: str, names: Mapping[Flow, str]) -> str:
     lines += [f"  EMIT {' '.join(emit)}"] if emit else []
     lines += [f"  ALLOWED LATENESS {span(view.lateness)}"] if view.lateness else []
     return "\n".join(lines)
+
+
+def _written(view: View) -> list[tuple[str, str]]:
+    """What SQL says is shown: whether a pair's answer is exact stands beside it without a word."""
+    shown = view.shown or tuple((name, name) for name, _ in view.aggregates)
+    pairs = {exactness(name): name for name, one in view.aggregates if isinstance(one, Paired)}
+    found: list[tuple[str, str]] = []
+    for name, text in shown:
+        if text in pairs and found and found[-1][1] == pairs[text] and exactness(found[-1][0]) == name:
+            continue
+        if pairs.keys() & set(parse(text).columns):
+            raise DefinitionError(
+                f"SQL cannot say «{text}»: a column that says what is exact stands right after its own",
+                hint="select it there, or define the view in Python",
+            )
+        found.append((name, text))
+    left = {name for name, text in found if name == text} if view.condition is not None else set()
+    for column in pairs.keys() & set(parse(view.condition or "true").columns):
+        if pairs[column] not in left:
+            raise DefinitionError(
+                f"SQL cannot say «{view.condition}»: «{pairs[column]}» is not shown", hint="define the view in Python"
+            )
+    return found
 
 
 def _over(text: str, calls: Mapping[str, str]) -> str:

@@ -150,6 +150,8 @@ def _called(aggregate: agg.Aggregate) -> str:
         return f"count({aggregate.x or '*'})"
     if isinstance(aggregate, agg.CountDistinct):
         return f"count(DISTINCT {aggregate.x})"
+    if isinstance(aggregate, agg.Paired):
+        return _paired(aggregate)
     if type(aggregate) not in _NAMES:
         raise only_python(aggregate)
     inputs = list(aggregate.inputs)
@@ -169,6 +171,13 @@ def _called(aggregate: agg.Aggregate) -> str:
         case agg.CollectList():
             inputs += _option("order", quoted(aggregate.order), quoted("time"))
     return f"{_NAMES[type(aggregate)]}({', '.join(inputs)})"
+
+
+def _paired(pair: agg.Paired) -> str:
+    live, batch = pair.live, pair.batch
+    if not (isinstance(live, agg.ApproxDistinct) and batch == agg.count_distinct(live.x, where=live.where)):
+        raise DefinitionError(f"SQL cannot say {pair!r}", hint="define the view in Python")
+    return f"{_called(live)[:-1]}, exact_in_batch => true)"
 
 
 def _option(name: str, value: object, default: object) -> list[str]:

@@ -30,10 +30,11 @@ class PairedColumns(Columns):
         return [*self.live.combine(), _combined(self.state), answer]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        frame = self.live.settle(frame)
-        if self.answer not in frame.columns:
-            return frame.with_columns(pl.lit(None, self.fields[self.answer]).alias(self.answer))
-        return frame.with_columns(pl.when(pl.col(self.state) == ANSWERED).then(self.answer).alias(self.answer))
+        answer = pl.lit(None, self.fields[self.answer])
+        if self.answer in frame.columns:
+            answer = pl.when(pl.col(self.state) == ANSWERED).then(self.answer)
+        frame = self.live.settle(frame).with_columns(answer.alias(self.answer))
+        return frame.select(pl.exclude(list(self.fields)), *self.fields)  # in one order, whatever came in
 
     def present(self, frame: pl.DataFrame) -> pl.Series:
         known = frame[self.state] == ANSWERED

@@ -113,7 +113,7 @@ class Paired(Aggregate):
 
     def retractable(self) -> NoReturn:
         raise DefinitionError(
-            f"a pair of a live and a batch aggregate cannot take retractions: use {self.batch!r}", detail=f"in {self!r}"
+            f"{self.live.word} cannot take retractions: use {self.batch.word} alone", detail=f"in {self!r}"
         )
 
     def describe(self) -> str:

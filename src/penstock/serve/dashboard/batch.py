@@ -35,8 +35,9 @@ class Batch:
         self._audits.draw(
             columns,
             [
-                cells(names, {**one, "at": clock(one["at"]), "finding": finding(one), "seconds": seconds(one["seconds"])}, n)
+                cells(names, {**one, "at": clock(one["at"]), "finding": finding(one), "seconds": took}, n)
                 for n, one in enumerate(snapshot.audits)
+                for took in [seconds(one["seconds"])]
             ],
         )  # fmt: skip
         columns = [column("c0", "stream"), column("c1", "kind"), numeric("c2", "files"), numeric("c3", "rows")]

@@ -28,14 +28,16 @@ def axis(kind: str, **more: Any) -> Options:
 
 def framed(**more: Any) -> Options:
     """A chart's options, on no ground of its own so that light and dark shine through."""
+    several = len(more.get("series", ())) > 1
     base: Options = {
         "animationDuration": 300,
         "animationDurationUpdate": 300,
         "color": list(COLORS),
         "backgroundColor": "transparent",
         "textStyle": {"fontFamily": "system-ui, sans-serif"},
-        "grid": {"left": 8, "right": 12, "top": 40, "bottom": 8, "containLabel": True},
-        "legend": {"type": "scroll", "top": 0, "textStyle": {"color": SOFT}, "icon": "roundRect", "itemHeight": 8},
+        "grid": {"left": 8, "right": 26, "top": 40 if several else 16, "bottom": 8, "containLabel": True},
+        "legend": {"show": several, "type": "scroll", "top": 0, "textStyle": {"color": SOFT}, "icon": "roundRect",
+                   "itemHeight": 8},
         "tooltip": {"trigger": "axis", "confine": True, "backgroundColor": "#1f2937", "borderWidth": 0,
                     "textStyle": {"color": "#f3f4f6", "fontSize": 12}},
     }  # fmt: skip
@@ -80,7 +82,7 @@ class Grid:
         self.element.classes("ps-grid low" if low else "ps-grid").props(f'data-mark="{mark}"')
         self.element.on("gridReady", self._on_ready, [])
         if on_row is not None:
-            self.element.on("rowClicked", lambda event: on_row(_data(event)))
+            self.element.on("rowClicked", lambda event: on_row(_data(event)), ["data"])
 
     def draw(self, columns: list[Options], rows: Sequence[Mapping[str, Any]]) -> None:
         """Shows rows; each has its place under `__id`."""

@@ -28,8 +28,9 @@ class Epochs:
             for part in parts
         ]  # fmt: skip
         rows = {"type": "line", "name": "events", "yAxisIndex": 1, "data": [epoch.rows for epoch in epochs],
-                "showSymbol": False, "itemStyle": {"color": SOFT}, "lineStyle": {"width": 1.5, "color": SOFT}}  # fmt: skip
-        names = axis("category", data=[f"{epoch.number}\n{clock(epoch.at)[11:]}" for epoch in epochs])
+                "showSymbol": False, "itemStyle": {"color": SOFT},
+                "lineStyle": {"width": 1.5, "color": SOFT}}  # fmt: skip
+        names = axis("category", data=[str(epoch.number) for epoch in epochs])
         right = axis("value", name="events", splitLine={"show": False})
         self._chart.draw(framed(xAxis=names, yAxis=[axis("value", name="s"), right], series=[*bars, rows]))
         columns = [numeric("c0", "commit", maxWidth=110), column("c1", "kind", maxWidth=100), column("c2", "stream")]
@@ -38,8 +39,8 @@ class Epochs:
         columns += [numeric(f"c{place + 5}", title) for place, title in enumerate(titles)]
         table = []
         for one in reversed(snapshot.commits):
-            told = {"number": one.number, "kind": one.kind, "stream": one.stream, "epoch": one.epoch, "at": clock(one.at),
-                    "rows": one.rows, "late": one.late, "panes": one.panes}  # fmt: skip
+            told = {"number": one.number, "kind": one.kind, "stream": one.stream, "epoch": one.epoch,
+                    "at": clock(one.at), "rows": one.rows, "late": one.late, "panes": one.panes}  # fmt: skip
             told |= {f"part {part}": round(one.parts[part], 4) if part in one.parts else None for part in parts}
             table.append(cells(list(told), told, one.number))
         self._grid.draw(columns, table)

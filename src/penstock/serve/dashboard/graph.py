@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from math import log10
+from typing import Any, Final, TypeAlias
 
 from penstock.serve.dashboard.charts import framed
 from penstock.serve.dashboard.snapshot import Snapshot
@@ -11,96 +12,114 @@ from penstock.serve.dashboard.words import number, rate
 
 _COLORS: Final = {"log": "#475569", "stream": "#0e7490", "view": "#0f766e", "sink": "#7c3aed"}
 _KINDS: Final = ("log", "stream", "view", "sink")
+Nodes: TypeAlias = dict[str, tuple[str, str, str]]
+Edges: TypeAlias = list[tuple[str, str, float]]
 
 
-def parts(snapshot: Snapshot) -> tuple[dict[str, tuple[str, str, str]], list[tuple[str, str, float, str]]]:
-    """The nodes by id, with kind, name and note; and the edges: from, to, how many a second, of what."""
-    nodes: dict[str, tuple[str, str, str]] = {}
-    edges: list[tuple[str, str, float, str]] = []
+def parts(snapshot: Snapshot) -> tuple[Nodes, Edges]:
+    """The nodes by id, with kind, name and note; and the edges: from, to, and how many a second."""
+    nodes: Nodes = {}
+    edges: Edges = []
     for stream in snapshot.streams.values():
         log, own = f"log {stream.name}", f"stream {stream.name}"
         kind, _, rest = stream.log.partition("(")
         nodes[log] = ("log", kind or "log", rest.rstrip(")")[:24] or stream.name)
         behind = "" if not stream.behind else f", {number(stream.behind)} behind"
         nodes[own] = ("stream", stream.name, f"{number(stream.events)} events{behind}")
-        edges.append((log, own, stream.rate, "events"))
+        edges.append((log, own, stream.rate))
     for view in snapshot.views.values():
         nodes[f"view {view.name}"] = ("view", view.name, "rests" if view.rests else f"{rate(view.rate)} panes")
         for name in view.streams:
             if name in snapshot.streams:
-                edges.append((f"stream {name}", f"view {view.name}", snapshot.streams[name].rate, "events"))
+                edges.append((f"stream {name}", f"view {view.name}", snapshot.streams[name].rate))
     for sink in snapshot.sinks.values():
         behind = f"{number(sink.behind)} panes behind" if sink.behind else "has all panes"
         nodes[f"sink {sink.name}"] = ("sink", sink.name, behind)
         if sink.view is not None:
-            edges.append((f"view {sink.view}", f"sink {sink.name}", snapshot.views[sink.view].rate, "panes"))
+            edges.append((f"view {sink.view}", f"sink {sink.name}", snapshot.views[sink.view].rate))
     return nodes, edges
 
 
 def height(snapshot: Snapshot, upright: bool) -> int:
     """How many pixels the graph needs."""
     nodes, _ = parts(snapshot)
-    counts = [sum(1 for kind, _, _ in nodes.values() if kind == wanted) for wanted in _KINDS]
-    return 120 * max(1, sum(1 for count in counts if count)) if upright else max(220, 84 * max([1, *counts]))
+    if upright:
+        return 30 + 74 * max(1, len(nodes))
+    return max(220, 84 * max(sum(1 for kind, _, _ in nodes.values() if kind == wanted) for wanted in _KINDS))
+
+
+def _places(nodes: Nodes, edges: Edges, upright: bool) -> dict[str, tuple[float, float]]:
+    """Where nodes stand: kinds in columns from left to right, or on a narrow screen down a staircase."""
+    kinds = [kind for kind in _KINDS if any(found == kind for found, _, _ in nodes.values())]
+    along = {kind: column / max(1, len(kinds) - 1) for column, kind in enumerate(kinds)}
+    if upright:
+        order = _in_turn(nodes, edges)
+        return {id: (along[nodes[id][0]], 1 - (row + 0.5) / len(order)) for row, id in enumerate(order)}
+    found: dict[str, tuple[float, float]] = {}
+    for kind in kinds:
+        members = [id for id, node in nodes.items() if node[0] == kind]
+        found |= {id: (along[kind], 1 - (row + 0.5) / len(members)) for row, id in enumerate(members)}
+    return found
+
+
+def _in_turn(nodes: Nodes, edges: Edges) -> list[str]:
+    """All nodes, each followed by those that it feeds."""
+    order: list[str] = []
+
+    def visit(id: str) -> None:
+        if id not in order:
+            order.append(id)
+            for start, end, _ in edges:
+                if start == id:
+                    visit(end)
+
+    for id in [*(id for id, node in nodes.items() if node[0] == "log"), *nodes]:
+        visit(id)
+    return order
 
 
 def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
-    """For ECharts: columns from left to right, or on a narrow screen rows from top to bottom."""
+    """The same for ECharts. A line is the thicker the more flows along it."""
     nodes, edges = parts(snapshot)
-    kinds = [kind for kind in _KINDS if any(found == kind for found, _, _ in nodes.values())]
-    places: dict[str, tuple[float, float]] = {}
-    for column, kind in enumerate(kinds):
-        members = [id for id, node in nodes.items() if node[0] == kind]
-        for place, id in enumerate(members):
-            along, across = column / max(1, len(kinds) - 1), (place + 1) / (len(members) + 1)
-            places[id] = (across, 1 - along) if upright else (along, 1 - across)
-    most = max([1, *(sum(1 for node in nodes.values() if node[0] == kind) for kind in kinds)])
-    wide = max(70, min(150, 330 // most)) if upright else 168
+    places = _places(nodes, edges, upright)
+    wide = 132 if upright else 172
     box = {"type": "value", "min": 0, "max": 1, "show": False}
-    margin = (
-        {"left": 60, "right": 60, "top": 40, "bottom": 40}
-        if upright
-        else {"left": 95, "right": 95, "top": 8, "bottom": 8}
-    )
+    side = wide // 2 + 8
+    data = [
+        {"id": id, "name": id, "value": list(places[id]), "itemStyle": {"color": _COLORS[kind]},
+         "label": {"formatter": f"{{a|{_short(name, wide // 8)}}}\n{{b|{_short(note, wide // 6)}}}"}}
+        for id, (kind, name, note) in nodes.items()
+    ]  # fmt: skip
+    links = [
+        {"source": start, "target": end, "label": {"show": True, "formatter": rate(speed)},
+         "lineStyle": {"width": round(1.5 + 0.7 * log10(1 + speed), 1)}}
+        for start, end, speed in edges
+    ]  # fmt: skip
+    flow = {
+        "type": "graph", "coordinateSystem": "cartesian2d", "symbol": _box(wide, 52), "symbolSize": [wide, 52],
+        "silent": True, "data": data, "edges": links, "edgeSymbol": ["none", "none"],
+        "label": {
+            "show": True, "color": "#fff", "rich": {
+                "a": {"fontWeight": 600, "fontSize": 14, "lineHeight": 20, "color": "#fff"},
+                "b": {"fontSize": 11, "lineHeight": 15, "color": "rgba(255,255,255,0.85)"},
+            },
+        },
+        "lineStyle": {"color": "#5eada5", "opacity": 0.75, "curveness": 0},
+        "edgeLabel": {"color": SOFT, "fontSize": 12, "fontWeight": 600, "verticalAlign": "bottom"},
+    }  # fmt: skip
     return framed(
-        grid=margin, xAxis=dict(box), yAxis=dict(box), legend={"show": False}, tooltip={"show": False},
-        series=[
-            {
-                "type": "graph", "coordinateSystem": "cartesian2d", "symbol": "roundRect", "symbolSize": [wide, 52], "z": 3,
-                "silent": True,
-                "data": [
-                    {"id": id, "name": id, "value": list(places[id]), "itemStyle": {"color": _COLORS[kind]},
-                     "label": {"formatter": f"{{a|{_short(name, wide)}}}\n{{b|{_short(note, wide + 30)}}}"}}
-                    for id, (kind, name, note) in nodes.items()
-                ],
-                "label": {
-                    "show": True, "color": "#fff", "rich": {
-                        "a": {"fontWeight": 600, "fontSize": 14, "lineHeight": 20, "color": "#fff"},
-                        "b": {"fontSize": 11, "lineHeight": 15, "color": "rgba(255,255,255,0.85)"},
-                    },
-                },
-                "links": [], "edges": [
-                    {"source": start, "target": end, "label": {"show": True, "formatter": f"{rate(speed)}"}}
-                    for start, end, speed, _ in edges
-                ],
-                "edgeSymbol": ["none", "arrow"], "edgeSymbolSize": 8,
-                "lineStyle": {"color": SOFT, "width": 1.5, "opacity": 0.7, "curveness": 0},
-                "edgeLabel": {"color": SOFT, "fontSize": 12, "fontWeight": 600, "verticalAlign": "bottom"},
-            },
-            {
-                "type": "lines", "coordinateSystem": "cartesian2d", "z": 2, "silent": True,
-                "lineStyle": {"opacity": 0}, "effect": {
-                    "show": True, "period": 2.5, "symbol": "circle", "symbolSize": 5, "color": "#2dd4bf", "trailLength": 0.15,
-                },
-                "data": [
-                    {"coords": [list(places[start]), list(places[end])]} for start, end, speed, _ in edges if speed > 0
-                ],
-            },
-        ],
+        grid={"left": side, "right": side, "top": 8, "bottom": 8}, xAxis=dict(box), yAxis=dict(box),
+        legend={"show": False}, tooltip={"show": False}, series=[flow],
     )  # fmt: skip
 
 
-def _short(text: str, wide: int) -> str:
-    most = wide // 8
+def _box(wide: int, high: int, round: int = 9) -> str:
+    """A box with round corners; the one of ECharts is stretched."""
+    w, h, r = wide, high, round
+    corners = ((w - r, 0, w, 0, w, r), (w, h - r, w, h, w - r, h), (r, h, 0, h, 0, h - r), (0, r, 0, 0, r, 0))
+    return f"path://M{r},0 " + " ".join(f"L{a},{b} Q{c},{d} {e},{f}" for a, b, c, d, e, f in corners) + " Z"
+
+
+def _short(text: str, most: int) -> str:
     text = text.replace("{", "(").replace("}", ")").replace("|", "/")
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -37,6 +37,8 @@ PANELS: Final[dict[str, tuple[str, str, Callable[[Place], Panel]]]] = {
 _DARK: Final = "penstock_dark"
 #: Below so many pixels a screen is narrow.
 _NARROW: Final = 700
+#: Below so many the side is over the page, and only when it is asked for.
+_SIDE: Final = 900
 
 
 class _Page:
@@ -61,27 +63,27 @@ class _Page:
             ui.button(icon="contrast", on_click=self._turn).props(
                 'flat round dense color=grey aria-label="light or dark" data-mark="dark"'
             )
-        with ui.left_drawer().classes("ps-drawer").props("width=230 breakpoint=900") as self._drawer:
+        with ui.left_drawer().classes("ps-drawer").props(f"width=250 breakpoint={_SIDE}") as self._drawer:
             self._ways = {name: self._way(name, title, icon) for name, (title, icon, _) in PANELS.items()}
         self._missing = ui.label("").classes("ps-card ps-error")
         self._missing.set_visibility(False)
         self._content = ui.element("main").classes("ps-panel")
 
     def _way(self, name: str, title: str, icon: str) -> ui.button:
-        made = ui.button(title, icon=icon, on_click=lambda: self._go(name)).props(f'flat data-mark="go-{name}"')
-        return made.classes("ps-nav")
+        made = ui.button(title, icon=icon, color=None, on_click=lambda: self._go(name))
+        return made.props(f'flat no-caps no-wrap data-mark="go-{name}"').classes("ps-nav")
 
     async def connected(self) -> None:
         """The browser is there: it says how wide it is, and the panel is made."""
-        wide = await ui.run_javascript("return window.innerWidth", timeout=10)
-        self._place.narrow = isinstance(wide, int | float) and wide < _NARROW
+        self._place.narrow = await _width() < _NARROW
+        if self._content.client.is_deleted:
+            return
         self.show(self._open)
         self._place.board.open(self.draw)
 
     async def _go(self, name: str) -> None:
         self.show(name)
-        wide = await ui.run_javascript("return window.innerWidth", timeout=10)
-        if isinstance(wide, int | float) and wide < 900:
+        if await _width() < _SIDE:
             self._drawer.hide()
 
     def show(self, name: str) -> None:
@@ -127,6 +129,15 @@ class _Page:
                 self._panel.draw(snapshot)
 
 
+async def _width() -> float:
+    """How wide the page is; as on a laptop, if the browser does not say."""
+    try:
+        wide = await ui.run_javascript("return window.innerWidth", timeout=10)
+    except TimeoutError:
+        wide = None
+    return float(wide) if isinstance(wide, int | float) else 1400.0
+
+
 def show(board: Board, service: Service) -> None:
     """Registers the page."""
 
@@ -142,4 +153,5 @@ def show(board: Board, service: Service) -> None:
 
         client.on_delete(gone)
         await client.connected()
-        await made.connected()
+        if not client.is_deleted:
+            await made.connected()

@@ -40,9 +40,9 @@ _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 _META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
 #: Late rows are counted as far back as ?1; of older commits nothing is said.
 _COMMITS: Final = f"""SELECT c.number, c.kind, c.epoch, c.now, c.panes, c.timings, CASE WHEN c.number >
-    coalesce((SELECT "commit" FROM __refused WHERE rowid = ?1), 0) THEN coalesce(r.late, 0) END FROM __commits c LEFT JOIN
-    (SELECT "commit" AS number, count(*) AS late FROM __refused WHERE kind = 'late' AND rowid > ?1 GROUP BY 1) r
-    ON r.number = c.number ORDER BY c.number DESC LIMIT {COMMITS}"""
+    coalesce((SELECT "commit" FROM __refused WHERE rowid = ?1), 0) THEN coalesce(r.late, 0) END FROM __commits c
+    LEFT JOIN (SELECT "commit" AS number, count(*) AS late FROM __refused WHERE kind = 'late' AND rowid > ?1
+    GROUP BY 1) r ON r.number = c.number ORDER BY c.number DESC LIMIT {COMMITS}"""
 _MARKS: Final = f'SELECT now, after FROM __marks ORDER BY "commit" DESC LIMIT {COMMITS}'
 _REFUSED: Final = f"""SELECT rowid AS id, "commit", kind, stream, view, partition, "offset", at, reason, row
     FROM __refused ORDER BY rowid DESC LIMIT {REFUSED}"""

@@ -110,7 +110,9 @@ def options(drawn: Mapping[str, Any], value: str) -> dict[str, Any]:
             "orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 12, "textStyle": {"color": SOFT},
             "inRange": {"color": ["rgba(13,148,136,0.08)", "#5eead4", "#0d9488", "#6366f1", "#7c3aed"]},
         },
-        series=[{"type": "heatmap", "name": value, "data": cells, "itemStyle": {"borderColor": FAINT, "borderWidth": 1}}],
+        series=[
+            {"type": "heatmap", "name": value, "data": cells, "itemStyle": {"borderColor": FAINT, "borderWidth": 1}}
+        ],
     )  # fmt: skip
 
 

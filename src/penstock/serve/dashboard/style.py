@@ -31,7 +31,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
 .ps-tiles { display:grid; grid-template-columns:repeat(auto-fit, minmax(165px, 1fr)); gap:12px; width:100%; }
 .ps-tile { background:var(--card); border:1px solid var(--line); border-radius:12px; padding:14px 16px; min-width:0; }
 .ps-tile .k { font-size:12.5px; color:var(--soft); }
-.ps-tile .v { font-size:25px; font-weight:650; line-height:1.25; letter-spacing:-.02em; font-variant-numeric:tabular-nums; }
+.ps-tile .v { font-size:23px; white-space:nowrap; overflow:hidden; text-overflow:ellipsis; font-weight:650; line-height:1.25; letter-spacing:-.02em; font-variant-numeric:tabular-nums; }
 .ps-tile .d { font-size:12.5px; color:var(--soft); font-variant-numeric:tabular-nums; min-height:1.4em; }
 .ps-two { display:grid; grid-template-columns:repeat(auto-fit, minmax(min(100%, 430px), 1fr)); gap:16px; width:100%; }
 .ps-row { display:flex; flex-direction:row; gap:12px; align-items:center; flex-wrap:wrap; }
@@ -40,7 +40,11 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
 .ps-badge.late { background:#ea580c26; color:var(--bad); }
 .body--dark .ps-badge.early { color:#fbbf24; } .body--dark .ps-badge.on-time { color:#4ade80; }
 .ps-chart { height:340px; width:100%; } .ps-chart.low { height:250px; }
-.ps-grid { height:430px; width:100%; } .ps-grid.low { height:300px; }
+.ps-grid { height:430px; width:100%; } .ps-grid.low { height:225px; }
+.ps-grid [class*="ag-theme-params"] { --ag-background-color:var(--card) !important; --ag-foreground-color:var(--ink) !important;
+  --ag-header-background-color:color-mix(in srgb, var(--soft) 9%, var(--card)) !important; --ag-border-color:var(--line) !important;
+  --ag-font-family:inherit !important; --ag-header-text-color:var(--soft) !important; --ag-accent-color:#0d9488 !important;
+  --ag-text-color:var(--ink) !important; --ag-cell-text-color:var(--ink) !important; --ag-font-size:13.5px !important; }
 .ps-error { color:var(--bad); font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,monospace; white-space:pre-wrap; margin:0; }
 .ps-code { font:13px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace; white-space:pre-wrap; overflow-wrap:anywhere;
   background:color-mix(in srgb, var(--soft) 10%, transparent); border-radius:8px; padding:12px; margin:0; }
@@ -50,6 +54,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
 .ps-past .q-btn__content { justify-content:flex-start; display:block; overflow:hidden; text-overflow:ellipsis;
   white-space:nowrap; flex-wrap:nowrap; text-align:left; }
 .q-dialog .ps-card { max-width:min(760px, 94vw); width:760px; }
+@media (max-width:1250px) { .ps-header { padding:0 12px; } }
 @media (max-width:700px) { .nicegui-content { padding:12px !important; } .ps-tiles { grid-template-columns:1fr 1fr; gap:8px; }
   .ps-tile { padding:10px 12px; } .ps-tile .v { font-size:20px; } .ps-card { padding:12px; } .ps-header { padding:0 8px; gap:8px; }
   .ps-chart { height:300px; } .ps-wide { display:none; } }

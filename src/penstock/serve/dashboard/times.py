@@ -28,7 +28,8 @@ class Times:
         paths = {name: [mark for mark in snapshot.marks if mark.sources == name] for name in sources}
         now = sorted({mark.at // 1000 for mark in snapshot.marks})
         ideal = {"type": "line", "name": "now", "data": [[at, at] for at in now], "showSymbol": False,
-                 "lineStyle": {"type": "dashed", "width": 1.5, "color": SOFT}, "itemStyle": {"color": SOFT}}  # fmt: skip
+                 "lineStyle": {"type": "dashed", "width": 1.5, "color": SOFT},
+                 "itemStyle": {"color": SOFT}}  # fmt: skip
         lines = [_line(name, [[m.at // 1000, m.watermark // 1000] for m in marks]) for name, marks in paths.items()]
         when = axis("time", scale=True)
         self._marks.draw(framed(xAxis=when, yAxis=axis("time", scale=True), series=[*lines, ideal]))

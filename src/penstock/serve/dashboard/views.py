@@ -13,6 +13,8 @@ from penstock.serve.dashboard.words import clock, number, rate
 
 #: So many rows are in the table.
 _ROWS = 500
+#: Columns that need more room than others.
+_WIDTHS = {"timestamp": 185, "string": 110}
 
 
 class Views:
@@ -54,7 +56,8 @@ class Views:
     def draw(self, snapshot: Snapshot) -> None:
         names = list(snapshot.views)
         if names != self._select.options:
-            wanted = self._place.view if self._place.view in names else next(iter(names), None)
+            timed = [name for name, view in snapshot.views.items() if view.in_time]
+            wanted = self._place.view if self._place.view in names else next(iter([*timed, *names]), None)
             self._select.set_options(names, value=wanted)
         view = snapshot.views.get(self._watched or "")
         if view is None:
@@ -86,14 +89,17 @@ class Views:
                 f"{pane.kind} {pane.key} · index {pane.index} · commit {pane.commit} · {clock(pane.at)}"
             )
         names = list(view.columns)
-        columns = [(numeric if name in view.numbers else column)(f"c{place}", name) for place, name in enumerate(names)]
+        columns = [
+            (numeric if name in view.numbers else column)(f"c{place}", name, minWidth=_WIDTHS.get(kind, 96))
+            for place, (name, kind) in enumerate(view.columns.items())
+        ]
         rows = []
         for row in table.rows[:_ROWS]:
             key = [row[name] for name in view.keys]
             rows.append(cells(names, row, [*key, row["window_start"], row["window_end"]]))
         self._grid.draw(columns, rows)
         more = " and more" if table.more or len(table.rows) > _ROWS else ""
-        self._note.set_text(f"{number(len(rows))} rows{more}; click a title to sort")
+        self._note.set_text(f"{number(len(rows))} {'row' if len(rows) == 1 else 'rows'}{more}; click a title to sort")
 
     def close(self) -> None:
         self._place.board.watch(None, self._watched)

@@ -1,0 +1,219 @@
+"""What the dashboard shows, without a browser: snapshots, the shapes of charts, the graph, and its door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.serve.askers import Askers
+from penstock.serve.dashboard import graph, shapes
+from penstock.serve.dashboard.board import Board
+from penstock.serve.dashboard.read import SnapshotReader
+from penstock.serve.dashboard.snapshot import CommitNow, Snapshot, ViewNow
+from penstock.serve.server import Server
+from penstock.serve.tokens import Tokens
+from penstock.serve.views import Catalog
+from tests.browser.live import LiveApp
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveApp]:
+    made = LiveApp(tmp_path / "state")
+    for _ in range(3):
+        made.commit()
+    yield made
+    made.stop()
+
+
+def read(directory: Path, *watched: str, between: Callable[[], object] | None = None) -> Snapshot:
+    """A snapshot; with something that happens before it, the second one."""
+
+    async def go() -> Snapshot:
+        askers = Askers(directory, processes=1, largest=32 << 20, waiting=10)
+        reader = SnapshotReader(askers, Catalog(askers))
+        try:
+            found = await reader.read(watched)
+            if between is not None:
+                between()
+                found = await reader.read(watched)
+            return found
+        finally:
+            await askers.close()
+
+    return asyncio.run(go())
+
+
+def test_a_snapshot_has_all_that_the_store_knows(live: LiveApp):
+    now = read(live.directory)
+    rows = live.store.query("SELECT sum(json_extract(timings, '$.rows')) FROM __commits").item()
+    assert now.commit == 3
+    assert now.events == rows
+    assert now.counted("dead") == 3
+    assert list(now.streams) == ["posts"]
+    assert now.streams["posts"].log == "http('posts')"
+    assert set(now.views) == {"trending", "by_country", "top_tags", "totals"}
+    assert now.views["trending"].streams == ["posts"]
+    assert {name: sink.view for name, sink in now.sinks.items()} == {
+        "totals_alerts": "totals", "trending_jsonl": "trending",
+    }  # fmt: skip
+    assert now.sinks["trending_jsonl"].behind == 0
+    assert [commit.number for commit in now.commits] == [1, 2, 3]
+    assert set(now.commits[0].parts) == {"reduce", "merge"}
+    assert all(commit.completeness is not None and commit.completeness > 90 for commit in now.commits)
+    assert [mark.sources for mark in now.marks] == ["posts"] * 3
+    assert {row["kind"] for row in now.refused} >= {"dead"}
+    assert {one["view"] for one in now.generations} == set(now.views)
+    assert [one["view"] for one in now.audits] == ["totals", "trending"]
+    assert now.files[0]["rows"] == rows
+    assert not now.tables
+
+
+def test_only_views_that_somebody_looks_at_are_read(live: LiveApp):
+    now = read(live.directory, "top_tags", "by_country", "gone")
+    assert set(now.tables) == {"top_tags", "by_country"}
+    table = now.tables["top_tags"]
+    counts = dict(live.store.query("SELECT tag, posts FROM top_tags").iter_rows())
+    assert {row["tag"]: row["posts"] for row in table.rows} == counts
+    assert [row["posts"] for row in table.rows] == sorted(counts.values(), reverse=True)
+    assert table.pane is not None
+    assert table.pane.timing in ("early", "on_time", "late")
+
+
+def test_rates_are_what_has_changed_between_two_snapshots(live: LiveApp):
+    assert read(live.directory).streams["posts"].rate == 0
+    later = read(live.directory, between=live.commit)
+    assert later.streams["posts"].rate > 0
+    assert later.views["totals"].rate > 0
+    nodes, edges = graph.parts(later)
+    assert {kind for kind, _, _ in nodes.values()} == {"log", "stream", "view", "sink"}
+    assert ("log posts", "stream posts", later.streams["posts"].rate) in edges
+    assert {(start, end) for start, end, _ in edges} >= {
+        ("stream posts", "view trending"), ("view trending", "sink trending_jsonl"),
+    }  # fmt: skip
+    assert graph.options(later, upright=True)["series"][0]["data"]
+
+
+def test_a_store_that_never_saw_an_audit_is_shown_too(filled):
+    now = read(filled.directory, "trending", "totals")
+    assert now.audits == []
+    assert now.commit == 1
+    assert len(now.tables["trending"].rows) == 5
+
+
+def view(keys: list[str], windows: bool, **columns: str) -> ViewNow:
+    bounds = {"window_start": "timestamp", "window_end": "timestamp"}
+    named = {**dict.fromkeys(keys, "string"), **bounds, **columns, "final": "boolean"}
+    return ViewNow("v", "", named, keys, windows, [], None, False, 0.0)
+
+
+def rows(keys: int, windows: int = 3) -> list[dict[str, object]]:
+    return [
+        {"k": f"k{key}", "window_start": f"2024-05-01T12:0{w}:00Z", "window_end": "", "n": key * 10 + w, "final": False}
+        for key in range(keys)
+        for w in range(windows)
+    ]
+
+
+def test_the_chart_fits_the_shape():
+    assert shapes.shape(view(["k"], True, n="bigint"), rows(3)) == shapes.LINES
+    assert shapes.shape(view(["k"], True, n="bigint"), rows(40)) == shapes.HEAT
+    assert shapes.shape(view(["k", "l"], True, n="bigint"), []) == shapes.HEAT
+    assert shapes.shape(view(["k"], False, n="bigint"), rows(3)) == shapes.BARS
+    assert shapes.shape(view(["k"], True, n="array<string>"), rows(3)) == shapes.NONE
+
+
+def test_charts_hold_the_numbers_of_the_rows():
+    lines = shapes.chart(view(["k"], True, n="bigint"), rows(2), "n")
+    assert lines["keys"] == ["k1", "k0"]
+    assert list(lines["values"]["k1"].values()) == [10, 11, 12]
+    heat = shapes.options(shapes.chart(view(["k"], True, n="bigint"), rows(40), "n"), "n")
+    cells = heat["series"][0]["data"]
+    assert heat["yAxis"]["data"][0] == "k39"
+    assert cells[:3] == [[0, 0, 390], [1, 0, 391], [2, 0, 392]]
+    bars = shapes.chart(view(["k"], False, n="bigint"), rows(3, 1), "n")
+    assert (bars["keys"], bars["values"]) == (["k2", "k1", "k0"], [20, 10, 0])
+    odd = [{"k": None, "n": "NaN"}, {"k": "a", "n": "12.50"}]
+    assert shapes.chart(view(["k"], False, n="decimal(30,2)"), odd, "n")["values"] == [12.5, None]
+
+
+def test_an_epoch_without_events_says_nothing_of_completeness():
+    assert CommitNow(1, "epoch", "s", 1, 0, 0, 0, 0, {}).completeness is None
+    assert CommitNow(1, "epoch", "s", 1, 0, 10, 0, 25, {}).completeness == 0.0
+    assert CommitNow(1, "epoch", "s", 1, 0, 10, 0, None, {}).completeness is None
+
+
+def test_all_pages_share_one_refresh_and_none_is_read_without_them(live: LiveApp):
+    drawn: list[int] = []
+
+    class Reader(SnapshotReader):
+        async def read(self, watched=()):  # type: ignore[no-untyped-def]
+            drawn.append(len(watched))
+            return Snapshot(commit=len(drawn))
+
+    async def go() -> tuple[list[int], list[int]]:
+        board = Board(Reader.__new__(Reader))
+        await asyncio.sleep(0.1)
+        assert not drawn
+        first: list[int] = []
+        second: list[int] = []
+        one, two = (lambda s: first.append(s.commit)), (lambda s: second.append(s.commit))
+        board.open(one)
+        board.open(two)
+        while len(first) < 2:
+            await asyncio.sleep(0.01)
+        board.close(one)
+        board.close(two)
+        await board.stop()
+        return first, second
+
+    first, second = asyncio.run(go())
+    assert first[-1] == second[-1] == len(drawn)
+
+
+def test_pages_have_a_policy_of_their_own_and_paths_of_the_api_stay_as_they_are(serving: Callable[..., Server]):
+    with httpx.Client(base_url=serving().url, timeout=60) as client:
+        page = client.get("/")
+        assert page.status_code == 200
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        assert "http://" not in page.text.replace("http://www.w3.org", "")
+        assert "https://" not in page.text
+        assert page.headers["x-frame-options"] == "DENY"
+        assert client.get("/api/v1/nothing").json() == {"error": "Not Found"}
+        assert client.post("/health").status_code == 405
+        assert client.get("/elsewhere").headers["content-type"] == "application/json"
+        assert client.get("/login").status_code == 404
+
+
+def test_where_tokens_are_needed_a_page_asks_for_one(serving: Callable[..., Server], filled):
+    tokens = Tokens(filled.directory)
+    secret, writer = tokens.create(["read"], "reader"), tokens.create(["write"], "writer")
+    with httpx.Client(base_url=serving().url, timeout=60) as client:
+        assert client.get("/").headers["location"] == "/login"
+        assert client.get("/_nicegui/x").status_code == 401
+        assert "token create" in client.get("/login").text
+        for wrong in ("", "ps_no", writer):
+            assert client.post("/login", data={"token": wrong}).status_code == 401
+        there = client.post("/login", data={"token": secret}, headers={"Origin": "http://evil.example"})
+        assert there.status_code == 403
+        done = client.post("/login", data={"token": secret})
+        assert (done.status_code, done.headers["location"]) == (303, "/")
+        assert "HttpOnly" in done.headers["set-cookie"]
+        assert "SameSite=strict" in done.headers["set-cookie"]
+        assert client.get("/").status_code == 200
+        assert secret not in client.get("/").text
+        assert client.get("/api/v1/views").status_code == 401  # the cookie is for pages only
+        tokens.remove("reader")
+        assert client.get("/").headers["location"] == "/login"
+
+
+def test_secrets_of_a_log_do_not_reach_the_page():
+    from penstock.serve.dashboard.parts import streams_of
+
+    text = "ps.stream('s', log=ps.kafka('topic', password='hush')).group_by().agg(n=ps.count())"
+    assert streams_of(text) == {"s": "kafka('topic')"}
+    assert json.dumps(streams_of("ps.stream('s', log=<odd>)")) == '{"s": ""}'
