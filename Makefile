@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test deep lint types check bench pictures clean help
+.PHONY: demo kafka cluster test deep lint types check bench pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ bench: $(STAMP) ## the benchmarks; write bench/results/
 
 pictures: $(STAMP) ## the pictures of docs/
 	$(BIN)/python docs/make_pictures.py
+
+screenshots: $(STAMP) ## the pictures of the dashboard, with the system's Chromium
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 clean: ## removes what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -133,6 +133,7 @@ def aggregates(signed: bool) -> st.SearchStrategy[ps.model.aggregates.Aggregate]
     ]
     if not signed:
         common += [st.just(ps.approx_distinct("v")), st.just(ps.sum("10 / v"))]
+        common.append(st.just(ps.approx_distinct("v", where="v > 0").in_batch(ps.count_distinct("v", where="v > 0"))))
     return st.one_of(common)
 
 

@@ -19,7 +19,7 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-PATIENCE = 30_000
+PATIENCE = 60_000
 
 
 def chromium() -> str | None:

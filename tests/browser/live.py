@@ -110,7 +110,7 @@ class LiveApp:
         self._posts += 1
         rank = min(int(chance.paretovariate(0.9)) - 1, len(TAGS) - 1)
         tag = TAGS[(rank + now // (12 * SECOND)) % len(TAGS)]
-        behind = chance.uniform(0, 3) if chance.random() > 0.002 else 75.0
+        behind = 75.0 if self._epoch and chance.random() < 0.002 else chance.uniform(0, 3)
         country = chance.choices(COUNTRIES, (2, 5, 3, 6, 4))[0]
         row = {"id": self._posts, "tag": tag, "country": country, "likes": chance.randrange(50)}
         return Event("posts", {**row, "at": now - int(behind * SECOND)}, 0, self._posts)

@@ -10,6 +10,9 @@ import pytest
 from tests.cluster.support import Scene
 from tests.conftest import need_spark
 
+#: Apps that the tests run, with a neighbour that only they can import.
+collect_ignore = ["apps"]
+
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Callable[[int], Scene]]:

@@ -41,8 +41,11 @@ def test_commands_compute_the_views_of_an_app_that_runs(tmp_path: Path, spark) -
         live.catch_up()
         by_start = "SELECT window_start, n FROM by_minute"
         assert sorted(table(live, by_start).values()) == [1, 1]
+        out = command("batch", "--late", "as-live", "--dir", state)
+        assert out.splitlines()[-1].split() == ["by_minute", "as-live", "3", "2", "3"]
+        assert sorted(table(live, by_start).values()) == [1, 1]
         out = command("batch", "--dir", state)
-        assert out.splitlines()[-1].split() == ["by_minute", "batch", "3", "2", "3"]
+        assert out.splitlines()[-1].split() == ["by_minute", "batch", "3", "3", "4"]
         assert sorted(table(live, by_start).values()) == [1, 2]
         assert command("batch", "by_minute", "--dir", state).splitlines()[-1].split()[2] == "0"  # nothing is new
         assert "replay" in command("replay", "visits", "--from", "1", "--dir", state)  # the second epoch only

@@ -166,7 +166,7 @@ def test_a_column_that_no_view_reads_may_be_anything(kafka, topic, state, spark)
     name = topic()
     kafka.put(name, {"k": "a", "v": "no number"}, "no json")
     app = ps.App("test")
-    stream = app.stream("events", ps.kafka(name, servers=kafka.servers), schema="k string, v int")
+    stream = app.stream("events", ps.kafka(name, servers=kafka.servers), schema="k string, v int", keep="none")
     app.view("by_k", stream.group_by("k").agg(n=ps.count()))
     with running(app, state, spark) as run:
         assert asked(run, "SELECT k, n FROM by_k") == [("a", 1)]

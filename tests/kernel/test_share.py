@@ -24,6 +24,7 @@ STREAM = ps.stream("s", schema=SCHEMA, event_time="at", watermark=ps.bounded("5 
 AGGREGATES = [
     ps.count(), ps.count("v"), ps.sum("v"), ps.max("f"), ps.avg("v", where="k = 'a'"), ps.first("v"),
     ps.count_distinct("k"), ps.approx_distinct("v"), ps.variance("v"), ps.sum("10 / v"), ps.collect_list("v"),
+    ps.approx_distinct("v", lg_k=4).in_batch(ps.count_distinct("v")),
 ]  # fmt: skip
 
 

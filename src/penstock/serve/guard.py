@@ -90,6 +90,8 @@ class Guard:
         size = sum(len(name) + len(value) for name, value in scope["headers"])
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LARGEST_HEAD:
             raise Answered(431, "the head of the request is too large")
+        if "content-length" in headers and "transfer-encoding" in headers:  # those on the way may see another body
+            raise Answered(400, "a body has one length")
         known = self._tokens.known
         if not known:
             self._check_host(headers)

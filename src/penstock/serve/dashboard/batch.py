@@ -22,14 +22,14 @@ class Batch:
 
     def draw(self, snapshot: Snapshot) -> None:
         columns = [column("c0", "view"), numeric("c1", "generation", maxWidth=130), column("c2", "kind")]
-        columns += [numeric("c3", "computed up to"), numeric("c4", "since commit"), column("c5", "at", minWidth=170)]
+        columns += [numeric("c3", "computed up to"), numeric("c4", "since commit"), column("c5", "at", minWidth=190)]
         rows = [
             cells(["view", "number", "kind", "point", "commit", "now"], {**one, "now": clock(one["now"])},
                   f"{one['view']} {one['number']}")
             for one in snapshot.generations
         ]  # fmt: skip
         self._generations.draw(columns, rows)
-        columns = [column("c0", "at", minWidth=170), column("c1", "view"), column("c2", "finding", minWidth=200)]
+        columns = [column("c0", "at", minWidth=190), column("c1", "view"), column("c2", "finding", minWidth=200)]
         columns += [numeric("c3", "rows"), numeric("c4", "events"), numeric("c5", "as of commit"), column("c6", "took")]
         names = ["at", "view", "finding", "rows", "events", "commit", "seconds"]
         self._audits.draw(

@@ -34,7 +34,7 @@ class Epochs:
         right = axis("value", name="events", splitLine={"show": False})
         self._chart.draw(framed(xAxis=names, yAxis=[axis("value", name="s"), right], series=[*bars, rows]))
         columns = [numeric("c0", "commit", maxWidth=110), column("c1", "kind", maxWidth=100), column("c2", "stream")]
-        columns += [numeric("c3", "epoch", maxWidth=110), column("c4", "at", minWidth=170)]
+        columns += [numeric("c3", "epoch", maxWidth=110), column("c4", "at", minWidth=190)]
         titles = ["events", "late", "panes", *(f"{part}, s" for part in parts)]
         columns += [numeric(f"c{place + 5}", title) for place, title in enumerate(titles)]
         table = []

@@ -82,7 +82,9 @@ def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
     """The same for ECharts. A line is the thicker the more flows along it."""
     nodes, edges = parts(snapshot)
     places = _places(nodes, edges, upright)
-    wide = 132 if upright else 172
+    wide = 148 if upright else 172
+    if upright:  # there is no room beside the lines
+        nodes |= {f"stream {s.name}": ("stream", s.name, f"{rate(s.rate)} events") for s in snapshot.streams.values()}
     box = {"type": "value", "min": 0, "max": 1, "show": False}
     side = wide // 2 + 8
     data = [
@@ -91,7 +93,7 @@ def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
         for id, (kind, name, note) in nodes.items()
     ]  # fmt: skip
     links = [
-        {"source": start, "target": end, "label": {"show": True, "formatter": rate(speed)},
+        {"source": start, "target": end, "label": {"show": not upright, "formatter": rate(speed)},
          "lineStyle": {"width": round(1.5 + 0.7 * log10(1 + speed), 1)}}
         for start, end, speed in edges
     ]  # fmt: skip

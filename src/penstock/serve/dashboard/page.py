@@ -50,7 +50,7 @@ class _Page:
         self._dark = ui.dark_mode(dark)
         self._open = panel
         ui.add_css(CSS)
-        ui.colors(primary="#0f766e")
+        ui.colors(primary="#0d9488")
         with ui.header().classes("ps-header"):
             ui.button(icon="menu", on_click=self._toggle).props(
                 'flat round dense color=grey aria-label="menu" data-mark="menu"'

@@ -47,7 +47,7 @@ class Refused:
         self._rows = {str(row["id"]): row for row in snapshot.refused}
         names = ["kind", "stream", "view", "commit", "at", "reason", "row"]
         columns = [column("c0", "kind", maxWidth=110), column("c1", "stream"), column("c2", "view")]
-        columns += [numeric("c3", "commit", maxWidth=110), column("c4", "event time", minWidth=165)]
+        columns += [numeric("c3", "commit", maxWidth=110), column("c4", "event time", minWidth=190)]
         columns += [column("c5", "reason", minWidth=220), column("c6", "row", minWidth=260)]
         shown = [{**row, "at": clock(row["at"])} for row in chosen]
         self._grid.draw(columns, [cells(names, row, row["id"]) for row in shown])

@@ -42,7 +42,7 @@ class Times:
             for n in names
         ]
         self._complete.draw(framed(xAxis=when, yAxis=axis("value", scale=True, max=100), series=whole))
-        columns = [column("c0", "stream"), column("c1", "log"), column("c2", "watermark", minWidth=170)]
+        columns = [column("c0", "stream"), column("c1", "log"), column("c2", "watermark", minWidth=190)]
         columns += [
             numeric(f"c{n + 3}", name) for n, name in enumerate(("events", "late", "duplicate", "dead", "behind"))
         ]

@@ -14,7 +14,7 @@ from penstock.serve.dashboard.words import clock, number, rate
 #: So many rows are in the table.
 _ROWS = 500
 #: Columns that need more room than others.
-_WIDTHS = {"timestamp": 185, "string": 110}
+_WIDTHS = {"timestamp": 205, "string": 110}
 
 
 class Views:
