@@ -29,7 +29,9 @@ ALLOWED = {
     "demos": {"app", "logs", "model", ""},
     "sql": {"app", "demos", "logs", "model", "sinks", "testing"},
     "control": {"app", "batch", "engine", "kernel", "lake", "logs", "model", "sinks", "sql", "store"},
-    "cli": {"app", "batch", "control", "demos", "engine", "lake", "logs", "model", "savepoints", "serve", "sql", "store", ""},
+    "cli": {
+        "app", "batch", "control", "demos", "engine", "lake", "logs", "model", "savepoints", "serve", "sql", "store", "",
+    },
     "serve": {"control", "kernel", "logs", "model", "sinks", "sql", "store"},
     "client": set(),
     "testing": {"model", "kernel", "engine"},

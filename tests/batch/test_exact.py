@@ -25,6 +25,7 @@ from penstock.model.aggregates.paired import ANSWERED, LIVE, NOTHING, PAST, Both
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.model.view import View
+from penstock.sql.show import show
 from penstock.store import Commit, SqliteStore
 from penstock.store.generations import Origin as Made
 from penstock.store.generations import Scope
@@ -105,8 +106,23 @@ def test_a_view_has_the_column_beside_and_is_written_as_its_user_did():
     assert view.columns == ("page", "window_start", "window_end", "people", "people_exact", "n", "final")
     assert view.value_types == {"people": "bigint", "people_exact": "boolean", "n": "bigint"}
     assert "agg(people=ps.approx_distinct('user').in_batch(ps.count_distinct('user')), n=ps.count())" in repr(view)
-    assert "until a later row touches it" in view.explain()
+    assert "until a later row touches it; people_exact says which" in view.explain()
     assert view.select("people", sure="people_exact").columns[3:5] == ("people", "sure")
+
+
+def test_what_sql_cannot_say_of_pairs_is_refused():
+    call = "approx_count_distinct(user, exact_in_batch => true) AS people"
+    view = BY_PAGE.agg(people=PAIR, n=ps.count())
+    assert f"SELECT page, {call}, count(*) AS n\n" in show(view, "v")
+    assert f"SELECT page, {call}\n" in show(view.select("people", "people_exact"), "v")
+    other = ps.approx_distinct("user").in_batch(ps.count_distinct("upper(user)"))
+    for wrong in (
+        view.select("people", sure="people_exact"),
+        view.select("n").having("people_exact"),
+        BY_PAGE.agg(people=other),
+    ):
+        with pytest.raises(DefinitionError, match="SQL cannot say"):
+            show(wrong, "v")
 
 
 def test_live_alone_is_never_exact():

@@ -96,9 +96,8 @@ def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(t
         writer.start()
         with Terminal("sql", cwd=tmp_path) as shell:
             shell.expect("an app runs")
-            shell.send(
-                "CREATE CONTINUOUS VIEW by_user WITH (backfill = false) AS\r SELECT user, count(*) AS n FROM visits GROUP BY user;\r"
-            )
+            shell.send("CREATE CONTINUOUS VIEW by_user WITH (backfill = false) AS\r")
+            shell.send(" SELECT user, count(*) AS n FROM visits GROUP BY user;\r")
             shell.expect("«by_user» takes events from the next epoch on")
             shell.send("SUBSCRIBE TO by_page WHERE n > 1 WITH (SNAPSHOT);\r")
             for _ in range(4):

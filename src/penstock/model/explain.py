@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from penstock.model.aggregates.paired import Paired, exactness, written
 from penstock.model.expressions import bind, parse
 from penstock.model.stream import Branch, Flow, Piped, Select, Step, Stream, Transform, Union, Where, WithTime, branches
 from penstock.model.time import show_duration
@@ -24,7 +25,7 @@ from penstock.model.watermarks import Punctuated
 def explain(view: View, others: Mapping[str, View] | None = None) -> str:
     """The text of `View.explain()`; with the app's other views, also what it shares with them."""
     lines = ["input", *(f"  {line}" for line in _flow(view.input)), "view"]
-    lines.append(f"  what          {', '.join(f'{name} = {a!r}' for name, a in view.aggregates)}")
+    lines.append(f"  what          {', '.join(f'{name} = {a!r}' for name, a in written(view.aggregates))}")
     lines.append(f"  by            {', '.join(_named(name, text) for name, text in view.keys) or 'no key'}")
     lines.append(f"  where         {view.windows!r}")
     lines.append(f"  when          {view.firing!r}{_trigger_note(view)}")
@@ -36,7 +37,8 @@ def explain(view: View, others: Mapping[str, View] | None = None) -> str:
         lines.append("  retractions   taken: aggregates keep an inverse or multiplicities")
     for name, aggregate in view.aggregates:
         if aggregate.tolerance:
-            lines.append(f"  approximate   {name}: {aggregate.tolerance}")
+            which = f"; {exactness(name)} says which" if isinstance(aggregate, Paired) else ""
+            lines.append(f"  approximate   {name}: {aggregate.tolerance}{which}")
     lines.append("expressions")
     lines += [f"  {line}" for line in _expressions(view)] or ["  none"]
     shared = _shared(view, others or {})

@@ -19,7 +19,8 @@ from penstock.sql.words import only_python, quoted
 _SECRET = re.compile(r"password|secret|jaas|token|credential", re.IGNORECASE)
 #: Fields that are no options: addresses, and what has words of its own.
 _ELSEWHERE = {
-    "path", "topics", "pattern", "host", "port", "metadata", "options", "avro_text", "function", "identity", "name", "folder",
+    "path", "topics", "pattern", "host", "port", "metadata", "options", "avro_text", "function", "identity", "name",
+    "folder",
 }  # fmt: skip
 
 
