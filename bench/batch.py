@@ -98,7 +98,7 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
 
         def duckdb_does() -> None:
             duckdb.sql(
-                f"SELECT key, time_bucket(INTERVAL 10 MINUTES, \"at\") AS w, count(*) AS n, sum(v) AS total "
+                f'SELECT key, time_bucket(INTERVAL 10 MINUTES, "at") AS w, count(*) AS n, sum(v) AS total '
                 f"FROM read_parquet({paths!r}) GROUP BY key, w"
             ).to_arrow_table()
 

@@ -212,9 +212,7 @@ def _scoped(plan: Plan, change: Change, scope: Scope) -> Change:
 
 def _within(plan: Plan, change: Change, spans: tuple[tuple[Instant, Instant], ...]) -> Change:
     """The same of windows that meet one of the spans: others are not whole here."""
-    meets = pl.any_horizontal(
-        pl.lit(False), *((pl.col(START) < end) & (pl.col(END) > start) for start, end in spans)
-    )
+    meets = pl.any_horizontal(pl.lit(False), *((pl.col(START) < end) & (pl.col(END) > start) for start, end in spans))
     return replace(change, live=change.live.filter(meets), closed=change.closed.filter(meets))
 
 

@@ -335,9 +335,7 @@ class Engine:
                 found[key] = max(found.get(key, BEGINNING), kept.time.watermark)
         return found | {f"view:{name}": mark for name, (key, mark) in own.items() if mark != found[key]}
 
-    def _job(
-        self, feed: Feed, columns: tuple[str, ...], source: Source, now: Instant, keeping: Keeping | None
-    ) -> Job:
+    def _job(self, feed: Feed, columns: tuple[str, ...], source: Source, now: Instant, keeping: Keeping | None) -> Job:
         """What the tasks do with a feed."""
         kept = {view: kept for view, kept in self._fed().items() if feed.name in kept.plan.sources}
         fed, plans = tuple(kept), tuple(one.plan for one in kept.values())
