@@ -1,4 +1,4 @@
-"""Asks the store for a snapshot: a few questions that all see one commit, whoever writes it."""
+"""Asks the store for a snapshot, in a few turns: numbers of different parts may be a commit apart."""
 
 from __future__ import annotations
 
