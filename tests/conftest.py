@@ -15,15 +15,15 @@ from penstock.jars import connector
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Folders whose tests use the shared session: they run in one process, where tests run in several.
-ON_SPARK = {"conformance", "control", "engine", "kafka"}
+#: Folders whose tests use a shared session, and the group that each belongs to: a group runs in one process.
+ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "spark", "kafka": "kafka"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if ON_SPARK & set(item.path.parts):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for group in {ON_SPARK[part] for part in item.path.parts if part in ON_SPARK}:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def without(what: str) -> NoReturn:

@@ -21,7 +21,7 @@ from tests.conftest import without
 from tests.faults.brokers import KafkaRig
 from tests.faults.support import until
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("kafka")
 ROUNDS = 5 if os.environ.get("PENSTOCK_DEEP") == "1" else 1
 
 

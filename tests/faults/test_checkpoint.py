@@ -15,7 +15,7 @@ from penstock.engine.checkpoint import repair
 from penstock.engine.errors import RunError
 from tests.faults.support import Rig
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("kafka")
 
 
 def newest(folder: Path, back: int = 0) -> Path:

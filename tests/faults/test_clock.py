@@ -14,7 +14,7 @@ from penstock.model.time import instant
 from tests.faults.app import on_files
 from tests.faults.support import Rig, until
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("kafka")
 
 DAY = 86_400.0
 

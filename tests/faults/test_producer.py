@@ -17,7 +17,7 @@ from penstock.store import Reader
 from tests.faults.app import on_files
 from tests.faults.support import Rig
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("kafka")
 
 BAD = 5  # the id of the event that user code fails on
 BROKEN = ["no json at all", '{"id": 1, "k": "a", "v": "many", "at": "2024-05-01T12:00:00Z"}', '{"id": 2, "k":']

@@ -18,7 +18,7 @@ from penstock.engine.errors import RunError
 from penstock.store import StoreError, connection
 from tests.faults.support import Rig, until
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("kafka")
 
 #: Another process: two copies of SQLite in one process undo each other's locks.
 HOLD = """
@@ -47,8 +47,8 @@ def test_while_the_store_is_locked_the_app_waits_and_then_goes_on(spark, tmp_pat
         rig.current()
         assert run.store._writer is not None
         run.store._writer.run("PRAGMA busy_timeout = 100")
-        before = rig.commits()
         with locked(run.store.path):
+            before = rig.commits()
             for _ in range(3):
                 rig.write()
             until(lambda: "the stream «events»" in run.faults and run.faults["the stream «events»"].count > 1, run)
