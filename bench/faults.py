@@ -15,15 +15,16 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.side_by_side import Report
+from bench.side_by_side import RESULTS, Report
 from penstock.broker import Cluster
 from penstock.cluster import Cluster as SparkCluster
 from penstock.engine.clock import Steady, wall_clock
@@ -64,8 +65,8 @@ class Killed:
     def at(self, step: str) -> Callable[[Path], float]:
         def happens(root: Path) -> float:
             scene = self.scene = self.scene or self._started()
+            scene.next.say(f"{step}:1")  # before there is something to do: a quick app would be done with it
             scene.write(4)
-            scene.next.say(f"{step}:1")
             assert scene.next.ends() == -signal.SIGKILL, (scene.root / "stderr").read_text()[-3000:]
             begun = time.monotonic()
             scene.next = Process(scene.root, dict(os.environ))
@@ -381,23 +382,42 @@ def quote(report: Report) -> None:
     page.write_text(f"{before}## The faults\n\n{table}\n## How to reproduce\n{after}", encoding="utf-8")
 
 
-def main() -> None:
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+HEAD = ["fault", "what the user sees", "lost", "repeated", "current again after"]
+NOT_YET = "not measured yet"
+
+
+def known() -> dict[str, str]:
+    """What was measured before, by fault."""
+    path = RESULTS / "faults.md"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    return {row[0]: row[-1] for row in cells if row != HEAD}
+
+
+def write(taken: Mapping[str, str]) -> None:
+    """The whole table, into the results and into the document."""
     report = Report("faults", "python bench/faults.py")
-    rows: list[list[str]] = []
+    rows = [[fault.name, fault.seen, "nothing", "nothing", taken.get(fault.name, NOT_YET)] for fault in FAULTS]
+    with redirect_stdout(StringIO()):
+        report.table("Faults", HEAD, rows)
+        report.write()
+    quote(report)
+
+
+def main() -> None:
+    """Each fault is written down when it is measured; `--only` leaves the others as they were."""
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    taken = known()
     for fault in FAULTS:
         if only not in fault.name:
             continue
         root = Path(tempfile.mkdtemp(prefix="penstock-fault-"))
-        taken = fault.happens(root)  # with an audit at its end: else this raises
-        rows.append([fault.name, fault.seen, "nothing", "nothing", f"{taken:.1f} s"])
-        print(f"{fault.name}: current again after {taken:.1f} s, audited", flush=True)
+        seconds = fault.happens(root)  # with an audit at its end: else this raises
+        taken[fault.name] = f"{seconds:.1f} s"
+        print(f"{fault.name}: current again after {seconds:.1f} s, audited", flush=True)
+        write(taken)
         shutil.rmtree(root, ignore_errors=True)
-    head = ["fault", "what the user sees", "lost", "repeated", "current again after"]
-    report.table("Faults", head, rows)
-    if not only:
-        report.write()
-        quote(report)
+    write(taken)
     KILLED.close()
     for session in _SPARK:
         session.stop()

@@ -20,7 +20,6 @@ from pathlib import Path
 import penstock as ps
 from penstock.app import App
 from penstock.engine import core
-from penstock.engine.run import Run
 from penstock.engine.session import spark_session
 from penstock.logs import Log
 from penstock.savepoints.checkpoints import Checkpoints
@@ -107,7 +106,7 @@ def arm(step: str, passes: int) -> None:
     around(sqlite.SqliteStore, "commit", "before the transaction", "after the transaction")
     around(sqlite, "write", None, written)
     around(Directory, "write", "before a sink has its panes", None)
-    around(Run, "_delivered", "before a delivery is known", "after a delivery is known")
+    around(sqlite.SqliteStore, "delivered", "before a delivery is known", "after a delivery is known")
     around(Checkpoints, "cut", SAVEPOINT, None)
     around(sqlite, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
 
