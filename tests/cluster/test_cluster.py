@@ -17,6 +17,7 @@ from tests.cluster.support import APP, FILE, ROOT, Driver, Scene, until
 from tests.conftest import need_spark
 
 pytestmark = pytest.mark.xdist_group("cluster")
+DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,7 @@ def test_workers_and_executors_come_and_go_and_every_event_counts_once(
     made.check()
 
 
+@pytest.mark.skipif(not DEEP, reason="deep: another start of Spark, for a message")
 def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Callable[[int], Scene], tmp_path: Path):
     made = scene(1)
     made.write(1)

@@ -151,11 +151,14 @@ def _written(view: View) -> list[tuple[str, str]]:
     """What SQL says is shown: whether a pair's answer is exact stands beside it without a word."""
     shown = view.shown or tuple((name, name) for name, _ in view.aggregates)
     pairs = {exactness(name): name for name, one in view.aggregates if isinstance(one, Paired)}
+    if not pairs:
+        return list(shown)
+    own = {name for name, _ in view.aggregates}
     found: list[tuple[str, str]] = []
     for name, text in shown:
         if text in pairs and found and found[-1][1] == pairs[text] and exactness(found[-1][0]) == name:
             continue
-        if pairs.keys() & set(parse(text).columns):
+        if pairs.keys() & ({text} if text in own or text in pairs else set(parse(text).columns)):
             raise DefinitionError(
                 f"SQL cannot say «{text}»: a column that says what is exact stands right after its own",
                 hint="select it there, or define the view in Python",
