@@ -20,7 +20,7 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -100,6 +100,7 @@ class Killed:
 
 
 KILLED = Killed()
+AnyRig = TypeVar("AnyRig", Rig, KafkaRig)
 
 
 def is_current(state: Path, events: int) -> bool:
@@ -121,14 +122,19 @@ def on_kafka(brokers: int, happens: Callable[[KafkaRig], float]) -> Callable[[Pa
             Cluster(root / "kafka", brokers=brokers) as cluster,
             KafkaRig(spark(), root, cluster, copies=brokers, settings={}) as rig,
         ):
-            rig.start()
-            rig.write()
-            rig.current()
-            taken = happens(rig)
-            rig.audit()
-        return taken
+            return _measured(rig, happens)
 
     return on_own
+
+
+def _measured(rig: AnyRig, happens: Callable[[AnyRig], float]) -> float:
+    """A fault of an app that is current, with the audit after it."""
+    rig.start()
+    rig.write()
+    rig.current()
+    taken = happens(rig)
+    rig.audit()
+    return taken
 
 
 def broker_killed(position: str) -> Callable[[KafkaRig], float]:
@@ -165,12 +171,7 @@ def leader_stops(rig: KafkaRig) -> float:
 def with_rig(happens: Callable[[Rig], float]) -> Callable[[Path], float]:
     def on_own(root: Path) -> float:
         with Rig(spark(), root) as rig:
-            rig.start()
-            rig.write()
-            rig.current()
-            taken = happens(rig)
-            rig.audit()
-        return taken
+            return _measured(rig, happens)
 
     return on_own
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.session import ensure_java
+from penstock.engine.session import found_java
 from penstock.errors import PenstockError
 from penstock.jars import broker as broker_jars
 
@@ -207,9 +207,7 @@ class Cluster:
 
 
 def _java(main: str, *arguments: str) -> list[str]:
-    ensure_java()
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    java = found_java()
     says = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.log.kafka.server=info"]
     path = os.pathsep.join(map(str, broker_jars()))
     return [java, _MEMORY, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *says, "-cp", path, main, *arguments]

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.engine.session import ensure_java
+from penstock.engine.session import found_java
 from penstock.errors import PenstockError
 
 _HOST: Final = "127.0.0.1"
@@ -182,9 +182,7 @@ class Cluster:
 
 
 def _java() -> list[str]:
-    ensure_java()
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    java = found_java()
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return [java, *small, "-Dspark.master.rest.enabled=false", *opened, "-cp", str(_spark_home() / "jars" / "*")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.model.time import show_instant
 from penstock.store import Reader, StoreError
 from tests.faults.audit import SECOND, Audit, made_up
+from tests.faults.processes import put_file
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -87,12 +86,7 @@ class Scene:
     def write(self, files: int) -> None:
         """More events."""
         for _ in range(files):
-            rows = self.rows[self.written : self.written + FILE]
-            hidden = self.root / ".writing"
-            hidden.write_text("".join(json.dumps({**row, "at": show_instant(row["at"])}) + "\n" for row in rows))
-            os.utime(hidden, (self._begun + self.written,) * 2)  # files of the same moment would come in any order
-            hidden.rename(self.root / "in" / f"{self.written:08}.json")
-            self.written += len(rows)
+            self.written += put_file(self.root, self.rows, self.written, self._begun, FILE)
 
     def events(self) -> int:
         """How many events are committed."""

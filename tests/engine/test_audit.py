@@ -67,9 +67,14 @@ class Feed:
             row = {"k": self.chance.choice("abc"), "v": self.chance.randrange(100), "x": self.chance.random(), "at": at}
             lines.append(json.dumps(row))
         self.number += 1
-        path = self.folder / f"{self.number:04}.json"
-        path.with_suffix(".tmp").write_text("\n".join(lines) + "\n")
-        path.with_suffix(".tmp").rename(path)
+        put(self.folder, self.number, lines)
+
+
+def put(folder: Path, number: int, lines: list[str]) -> None:
+    """Another file of lines, which appears whole."""
+    path = folder / f"{number:04}.json"
+    path.with_suffix(".tmp").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".tmp").rename(path)
 
 
 @contextmanager

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +15,7 @@ from penstock.engine.errors import RunError
 from penstock.engine.run import Run
 from penstock.model.time import instant, show_instant
 from penstock.model.windows import Window
+from tests.engine.test_audit import put, running
 
 BEGIN = instant("2026-05-01T12:00:00Z")
 #: So small a sketch is almost never right.
@@ -46,9 +44,7 @@ class Feed:
             at = show_instant(BEGIN + int(second * 1_000_000))
             lines.append(json.dumps({"page": self.chance.choice("ab"), "user": self.chance.randrange(5000), "at": at}))
         self.number += 1
-        path = self.folder / f"{self.number:04}.json"
-        path.with_suffix(".tmp").write_text("\n".join(lines) + "\n")
-        path.with_suffix(".tmp").rename(path)
+        put(self.folder, self.number, lines)
 
 
 def an_app(folder: Path, *views: str) -> ps.App:
@@ -60,16 +56,6 @@ def an_app(folder: Path, *views: str) -> ps.App:
     for name in views:
         app.view(name, visits.group_by("page").window(WINDOWS[name]).agg(people=PEOPLE, n=ps.count()))
     return app
-
-
-@contextmanager
-def running(app: ps.App, state: Path, spark: Any) -> Iterator[Run]:
-    run = app.run(state, spark=spark, tick=3600.0).start()
-    try:
-        run.catch_up()
-        yield run
-    finally:
-        run.stop()
 
 
 def rows(run: Run, view: str) -> dict[tuple[object, ...], tuple[int, bool, int]]:

@@ -24,21 +24,12 @@ from penstock.engine.swapping import Begun
 from penstock.model.time import instant, show_instant
 from penstock.testing import TestStream
 from penstock.testing import run as run_view
+from tests.engine.test_run import Clock
 
 SCHEMA = "page string, ms int, at timestamp"
 START = instant("2024-05-01T12:00:00Z")
 SECOND = 1_000_000
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
-
-
-class Clock:
-    """A clock that stands."""
-
-    def __init__(self) -> None:
-        self.now = instant("2024-05-01T13:00:00Z")
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture

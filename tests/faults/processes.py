@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from penstock.model.time import show_instant
 from penstock.store import Reader, StoreError
@@ -19,6 +20,16 @@ APP = Path(__file__).parent / "app.py"
 ROOT = Path(__file__).parent.parent.parent
 #: So many events a file has.
 FILE = 60
+
+
+def put_file(root: Path, rows: list[Any], written: int, begun: int, size: int = FILE) -> int:
+    """The next file of events after so many; how many it has. Files of the same moment would come in any order."""
+    some = rows[written : written + size]
+    hidden = root / ".writing"
+    hidden.write_text("".join(json.dumps({**row, "at": show_instant(row["at"])}) + "\n" for row in some))
+    os.utime(hidden, (begun + written,) * 2)
+    hidden.rename(root / "in" / f"{written:08}.json")
+    return len(some)
 
 
 class Process:
@@ -79,12 +90,7 @@ class Scenario:
     def write(self, files: int) -> None:
         """More events, each file an epoch."""
         for _ in range(files):
-            rows = self.rows[self.written : self.written + FILE]
-            hidden = self.root / ".writing"
-            hidden.write_text("".join(json.dumps({**row, "at": show_instant(row["at"])}) + "\n" for row in rows))
-            os.utime(hidden, (self._begun + self.written,) * 2)  # files of the same moment would come in any order
-            hidden.rename(self.root / "in" / f"{self.written:08}.json")
-            self.written += len(rows)
+            self.written += put_file(self.root, self.rows, self.written, self._begun)
 
     def commits(self) -> int:
         try:

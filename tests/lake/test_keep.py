@@ -75,8 +75,6 @@ def test_a_store_of_before_gets_its_tables_and_holds_nothing_of_what_has_come(tm
 
 @pytest.mark.parametrize("scheme", ["", "file://", "memory://"])
 def test_a_place_may_be_a_directory_or_a_url(tmp_path: Path, scheme):
-    if scheme == "memory://":
-        pytest.importorskip("fsspec")
     place = Place(f"{scheme}{tmp_path}/x y")
     file = place.create("a/b/1-0-x.parquet")
     file.write(b"hello")

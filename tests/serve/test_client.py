@@ -15,6 +15,7 @@ from penstock.client import Client, ServerError
 from penstock.serve.server import Server
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
+from tests.conftest import without
 
 
 @pytest.fixture
@@ -42,7 +43,8 @@ def test_rows_come_page_by_page(shop: Client, monkeypatch: pytest.MonkeyPatch):
 def test_a_view_is_a_frame(shop: Client):
     frame = shop.view("trending").to_polars(tag="x")
     assert frame.select("tag", "posts").rows() == [("x", 2), ("x", 1)]
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     found = shop.view("totals").to_pandas()
     assert isinstance(found, pandas.DataFrame)
     assert found["posts"][0] == 6
@@ -129,7 +131,7 @@ def test_tls_by_files(filled, tmp_path, serving: Callable[..., Server]):
     import subprocess
 
     if shutil.which("openssl") is None:
-        pytest.skip("NOT TRIED: there is no openssl to make a certificate with")
+        without("there is no openssl to make a certificate with")
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "1",

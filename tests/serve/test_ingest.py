@@ -20,6 +20,7 @@ from penstock.model.types import Schema
 from penstock.serve.accept import from_lines
 from penstock.serve.server import Server
 from penstock.serve.settings import Limits
+from tests.conftest import need_spark
 
 STREAM = "/api/v1/streams/posts"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -243,7 +244,7 @@ def test_two_processes_write_without_gaps(folder):
 
 def test_an_inbox_that_takes_the_place_of_another_gives_no_number_again(tmp_path):
     """As where a savepoint is restored in a new directory: Spark goes on from an offset of the old inbox."""
-    pytest.importorskip("pyspark")
+    need_spark()
     from penstock.logs.inbox_source import SegmentReader
 
     old, new = tmp_path / "old", tmp_path / "new"
@@ -261,7 +262,7 @@ def test_an_inbox_that_takes_the_place_of_another_gives_no_number_again(tmp_path
 
 
 def test_a_segment_that_is_gone_before_it_was_read_is_an_error(folder):
-    pytest.importorskip("pyspark")
+    need_spark()
     from penstock.logs.inbox_source import SegmentReader
 
     inbox = Inbox(folder)

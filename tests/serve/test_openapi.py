@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-import pytest
+import schemathesis  # noqa: F401
 
 from penstock.serve.server import Server
 from penstock.serve.settings import Limits
 
-pytest.importorskip("schemathesis")
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 
 #: Whether a key, a cursor or a question fits a view only the store can tell: it answers 422 to what is well formed too.

