@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.model.changes import origins
 from penstock.model.windows import Counted, Window
 from penstock.testing import DAY, TestStream
 
@@ -211,6 +212,46 @@ def shown(draw: st.DrawFn, view: ps.View) -> ps.View:
 
 
 @st.composite
+def views_over(draw: st.DrawFn, lower: ps.View, name: str) -> ps.View:
+    """A view over another one, which is made to take back what it shows."""
+    if lower.firing == ps.never():
+        lower = lower.trigger(ps.each())
+    if lower.accumulation == "accumulating" and lower.firing != ps.on_close():
+        lower = lower.retracting()
+    changes = lower.changes(name)
+    columns = {column: kind for column, kind in changes.schema if not column.startswith(("__", "window_", "final"))}
+    numbers = [column for column, kind in columns.items() if kind in ("int", "bigint", "double")]
+    plain = [column for column, kind in columns.items() if not kind.startswith("array")]
+    made = [ps.count(), ps.count(where="final"), *(ps.count_distinct(column) for column in plain)]
+    for column in numbers:
+        made += [ps.sum(column), ps.avg(column), ps.min(column), ps.max(column), ps.top(2, column), ps.last(column)]
+    flow: ps.model.stream.Flow = changes
+    if numbers and draw(st.integers(0, 3)) == 0:
+        flow = flow.where(f"{draw(st.sampled_from(numbers))} > 1")
+    window: st.SearchStrategy[Window] = st.just(ps.global_window())
+    if lower.windows.ends_in_event_time:
+        window = st.one_of(window, st.just(ps.window_of()), aligned_windows(), seconds(1, 15).map(ps.session))
+    chosen = draw(window)
+    keys = draw(st.sampled_from([(), *((column,) for column in plain)]))
+    named = draw(st.dictionaries(st.sampled_from("wxyz"), st.sampled_from(made), min_size=1, max_size=3))
+    view = flow.group_by(**{f"by_{key}": key for key in keys}).window(chosen).agg(**named)
+    if draw(st.integers(0, 2)) == 0:
+        view = view.trigger(draw(triggers(chosen, percentile=False)))
+    if draw(st.booleans()):
+        view = view.retracting()
+    if chosen.ends_in_event_time:
+        view = view.allow_late(draw(st.sampled_from(["0 seconds", "5 seconds", "1 hour"])))
+    return view
+
+
+@st.composite
+def cascades(draw: st.DrawFn) -> ps.View:
+    """A view over a view, or one more above that."""
+    view = draw(views_over(draw(views()), "first"))
+    return draw(views_over(view, "second")) if draw(st.booleans()) else view
+
+
+@st.composite
 def rows(draw: st.DrawFn, clock: int) -> dict[str, object]:
     base = DAY + 12 * 3600 * SECOND
     at = draw(st.one_of(st.integers(0, 90), st.integers(max(0, clock - 10), clock + 10)))
@@ -229,12 +270,13 @@ def rows(draw: st.DrawFn, clock: int) -> dict[str, object]:
 
 @st.composite
 def scripts(draw: st.DrawFn, view: ps.View, longest: int = 9) -> TestStream:
-    script = TestStream(*view.input.sources, clock=DAY + 12 * 3600 * SECOND)
+    streams = origins(view)
+    script = TestStream(*streams, clock=DAY + 12 * 3600 * SECOND)
     clock = 0
     for _ in range(draw(st.integers(1, longest))):
         match draw(st.sampled_from(STEPS)):
             case "add":
-                to = draw(st.sampled_from(view.input.sources)).name
+                to = draw(st.sampled_from(streams)).name
                 script = script.add(*draw(st.lists(rows(clock), min_size=1, max_size=8)), to=to)
             case "watermark":
                 script = script.watermark(DAY + (12 * 3600 + draw(st.integers(0, 120))) * SECOND)

@@ -63,6 +63,7 @@ from penstock.model.windows import (
     global_window,
     session,
     sliding,
+    window_of,
 )
 
 if TYPE_CHECKING:
@@ -150,4 +151,5 @@ __all__ = [
     "top",
     "var_pop",
     "variance",
+    "window_of",
 ]

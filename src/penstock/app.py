@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.realtime import check_lane, is_lane
 from penstock.errors import DefinitionError
 from penstock.logs import Log
+from penstock.model.changes import Changes, check_below
 from penstock.model.naming import valid_name
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream, stream
@@ -94,7 +96,9 @@ class App:
         if not isinstance(view, View):
             raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
         for source in view.input.sources:
-            if self.streams.get(source.name) != source:
+            if isinstance(source, Changes):
+                check_below({name: view}, self.views)
+            elif self.streams.get(source.name) != source:
                 raise DefinitionError(
                     f"the view «{name}» reads the stream «{source.name}», which is not this app's",
                     hint="make it with app.stream(…)",
@@ -105,8 +109,8 @@ class App:
             self.audits[name] = _every(audit, f"an audit of «{name}»")
         if not backfill:
             self.from_now.add(name)
-        self.views[name] = view
-        return view
+        self.views[name] = replace(view, name=name)
+        return self.views[name]
 
     def sink(self, view: View | Flow | str, sink: Sink, *, name: str | None = None) -> Sink:
         """Delivers a view's panes: `app.sink(trending, ps.to_jsonl("panes"))`. Its progress is kept by its name.

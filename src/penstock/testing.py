@@ -22,6 +22,8 @@ from datetime import date, datetime, timedelta
 from typing import Any, Literal, Protocol, TypeAlias
 
 from penstock.errors import DefinitionError, unknown
+from penstock.model.chain import chained
+from penstock.model.changes import origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.reference import Reference
 from penstock.model.stream import Stream
@@ -242,7 +244,7 @@ class Result:
 
 def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "spark"] = "kernel") -> Result:
     """Runs a view over a script: on the kernel, on the reference interpreter (the specification), or on Spark."""
-    missing = {s.name for s in view.input.sources} - {s.name for s in script.streams}
+    missing = {s.name for s in origins(view)} - {s.name for s in script.streams}
     if missing:
         raise DefinitionError(
             f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)"
@@ -255,9 +257,9 @@ def start(view: View, engine: str) -> Engine:
     if engine == "kernel":
         from penstock.kernel.local import LocalKernel
 
-        return LocalKernel(view)
+        return chained(view, LocalKernel)
     if engine == "reference":
-        return Reference(view)
+        return chained(view, Reference)
     if engine == "spark":
         from penstock.engine.script import OnSpark
 
@@ -269,7 +271,7 @@ def replay(view: View, script: TestStream, runner: Engine) -> Result:
     """Runs a script on an engine."""
     fired: list[Fired] = []
     refused: list[Refused] = []
-    names = {source.name for source in view.input.sources}
+    names = {source.name for source in origins(view)}
     number = 0
     for commit in script.commits():
         if commit is None:

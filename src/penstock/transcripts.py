@@ -39,6 +39,7 @@ from typing import Any, TypeAlias
 
 import penstock as ps
 from penstock.errors import DefinitionError, PenstockError, TestFailure, unknown
+from penstock.model.changes import origins
 from penstock.model.commits import Pane, Refused, TableRow
 from penstock.model.time import Instant, instant
 from penstock.model.types import is_integer
@@ -115,7 +116,7 @@ class Transcript:
                 raise TestFailure(f"«{self.name}» holds, and should fail with «{self.fails}»")
 
     def _play(self, runner: Engine, lines: tuple[Line, ...]) -> None:
-        commits = TestStream(*self.view.input.sources, clock=self.clock, steps=_steps(lines)).commits()
+        commits = TestStream(*origins(self.view), clock=self.clock, steps=_steps(lines)).commits()
         for number, line in enumerate(lines, 1):
             panes: list[Pane] = []
             refused: list[Refused] = []
@@ -182,7 +183,7 @@ def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcri
             name,
             view,
             clock,
-            tuple(_lines(TestStream(*view.input.sources, clock=clock), given["script"])),
+            tuple(_lines(TestStream(*origins(view), clock=clock), given["script"])),
             None if table is ... else _texts(table),
             _order_free(given.get("order_free", False)),
             given.get("fails"),

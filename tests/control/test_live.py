@@ -291,3 +291,28 @@ def test_what_a_shell_made_and_cannot_be_defined_again_does_not_stop_the_app(tmp
     live = started(tmp_path, spark, empty=True)
     live.stop()
     assert live.warnings == []
+
+
+def test_a_view_over_a_view_begins_with_what_it_shows_and_goes_on(tmp_path: Path, spark) -> None:
+    live = started(tmp_path, spark, BY_PAGE + " EMIT EACH RETRACTING")
+    try:
+        client = Client(tmp_path / "state")
+        put(tmp_path, "a", ("/a", "u", 1, 0), ("/a", "v", 1, 1), ("/b", "u", 1, 2))
+        live.catch_up()
+        above = "SELECT n, count(*) AS pages FROM by_page GROUP BY n EMIT EACH RETRACTING"
+        reply = client.ask(f"CREATE CONTINUOUS VIEW by_count AS {above}")
+        assert "begins with what «by_page» show" in reply.message
+        put(tmp_path, "b", ("/b", "v", 1, 3), ("/c", "u", 1, 4))
+        live.catch_up()
+        assert table(live, "SELECT n, pages FROM by_count") == {1: 1, 2: 2}
+        with pytest.raises(Refused, match="«by_page» is read by by_count"):
+            client.ask("DROP VIEW by_page")
+    finally:
+        live.stop()
+    live = started(tmp_path, spark, BY_PAGE + " EMIT EACH RETRACTING")
+    try:
+        put(tmp_path, "c", ("/c", "v", 1, 5))
+        live.catch_up()
+        assert table(live, "SELECT n, pages FROM by_count") == {2: 3}
+    finally:
+        live.stop()

@@ -21,6 +21,8 @@ from penstock.engine import core
 from penstock.engine.core import Engine, Source
 from penstock.engine.needs import needed
 from penstock.kernel.local import events_frame, panes_of, table_of
+from penstock.model.chain import chained
+from penstock.model.changes import origins
 from penstock.model.reference import Reference
 from penstock.store import SqliteStore
 from penstock.testing import Fired, Result, TestStream, replay
@@ -55,7 +57,7 @@ class Frame:
 
 def run(found: dict[str, ps.View], script: TestStream, directory: Path) -> dict[str, Result]:
     """The script on one engine with all views."""
-    streams = {source.name: source for view in found.values() for source in view.input.sources}
+    streams = {source.name: source for view in found.values() for source in origins(view)}
     fired: dict[str, list[Fired]] = {name: [] for name in found}
     caught_up = {"now": True}
     epochs = 0
@@ -102,7 +104,7 @@ def compare(found: dict[str, ps.View], script: TestStream) -> None:
     with tempfile.TemporaryDirectory() as directory:
         got = run(found, script, Path(directory))
     for name, view in found.items():
-        expected = replay(view, script, Reference(view))
+        expected = replay(view, script, chained(view, Reference))
         wrong = differences(replace(expected, refused=()), got[name])
         assert not wrong, f"{name}: " + "\n".join(wrong)
 

@@ -23,6 +23,7 @@ from penstock.engine.standby import taken
 from penstock.errors import PenstockError, unknown
 from penstock.lake.master import Master
 from penstock.model.change import changes
+from penstock.model.changes import below, in_order
 from penstock.model.time import Duration
 from penstock.model.view import View
 from penstock.sql import SqlError, Statement, answer, define, parse_one
@@ -195,6 +196,10 @@ class Live:
         with statement.source.at(statement.name):
             carry_out(self.run, self.app, trial, statement.text)
         take(self.app, trial)
+        if isinstance(statement, sql.CreateView) and (views := below(trial.views[name].input)):
+            return Reply(
+                message=f"view «{name}» begins with what {' and '.join(f'«{one}»' for one in views)} show so far"
+            )
         if isinstance(statement, sql.CreateView):
             return Reply(message=f"view «{name}» takes events from the next epoch on; earlier ones are not in it")
         what = "sink" if isinstance(statement, sql.CreateSink) else "stream"
@@ -232,8 +237,12 @@ class Live:
         said = {entry.name: entry.statement for entry in self.store.catalog() if entry.kind == "view"}
         for name in self._new:
             try:
-                with self.works.one() as hear:
-                    back_fill(self.run, name, self.app.views[name], statement=said.get(name), told=hear)
+                view = self.app.views[name]
+                if below(view.input):
+                    self.run.add_view(name, view, said.get(name))
+                else:
+                    with self.works.one() as hear:
+                        back_fill(self.run, name, view, statement=said.get(name), told=hear)
                 for sink, (of, what, to) in self.app.sinks.items():
                     if of == name:
                         self.run.add_sink(sink, of, what, to)
@@ -359,7 +368,11 @@ def _to_fill(app: App, store: SqliteStore, master_at: str | Path | None) -> list
     """The views that are new to a store which holds the history that they are made of."""
     master, known = Master(store, None if master_at is None else str(master_at)), store.views()
     new = {name: view for name, view in app.views.items() if name not in known and name not in app.from_now}
-    return [name for name, view in new.items() if has_history(master, view)]
+    found = {name for name, view in new.items() if has_history(master, view)}
+    for name, view in in_order(app.views).items():
+        if found & below(view.input).keys():
+            found.add(name)  # it begins with what those show then
+    return [name for name in in_order(app.views) if name in found]
 
 
 def _without(app: App, views: list[str]) -> App:

@@ -17,6 +17,7 @@ from penstock.engine.feeds import Feed, FeedMaker, FeedMakers, Lowered, Output, 
 from penstock.errors import DefinitionError
 from penstock.kernel.expressions import is_of_kernel
 from penstock.model.aggregates import Aggregate, Paired, last
+from penstock.model.changes import Changes
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
 from penstock.model.stream import Flow, Select, Step, Stream, Union, Where, WithTime, branches
@@ -24,7 +25,7 @@ from penstock.model.triggers import each
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
-from penstock.model.windows import Custom, CustomMerging, Window, global_window
+from penstock.model.windows import Custom, CustomMerging, Named, Window, global_window
 
 #: Fields of aggregates that hold SQL texts.
 _TEXTS = ("x", "by", "value", "texts", "where")
@@ -40,13 +41,26 @@ def lower(
     shown = {name: _Output(flow, makers) for name, flow in flows.items()}
     feeds: dict[str, Feed] = {}
     for maker in makers.made.values():
-        stream = own[maker.source.name].stream(maker) if not maker.prefix else _Own(maker, analyst).stream(maker)
+        if isinstance(maker.source, Changes):
+            _check_of_kernel(maker)
+        known = not maker.prefix and maker.source.name in own
+        stream = own[maker.source.name].stream(maker) if known else _Own(maker, analyst).stream(maker)
         feeds[maker.name] = Feed(maker.name, maker.source, maker.prefix, maker.schema, stream, maker.columns)
     return Lowered(
         feeds,
         {name: one.lowered(feeds) for name, one in walked.items()},
         {name: one.lowered(feeds) for name, one in shown.items()},
     )
+
+
+def _check_of_kernel(maker: FeedMaker) -> None:
+    """A view's changes never reach Spark: what is made of them is the kernel's alone."""
+    if maker.prefix or not maker.is_plain:
+        said = maker.prefix[-1].label if maker.prefix else next(iter(maker.columns.values()), maker.schema.ddl())
+        raise DefinitionError(
+            f"«{said}» needs Spark, and a view over the view «{maker.source.name}» is computed without it",
+            hint="compute it in the view below, from the events",
+        )
 
 
 @dataclass
@@ -237,7 +251,7 @@ class _Output:
 
 
 def _window(window: Window, texts: tuple[str, ...]) -> Window:
-    if isinstance(window, (Custom, CustomMerging)) and texts != window.columns:
+    if isinstance(window, (Custom, CustomMerging, Named)) and texts != window.columns:
         return replace(window, columns=texts)
     return window
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import time as clock_time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from penstock.engine.analyst import Analyst
+from penstock.engine.cascade import Cascade, levels
 from penstock.engine.catalyst import lower
 from penstock.engine.epoch import Epoch, kept_files, refused, shown
 from penstock.engine.feeds import Feed, Lowered
@@ -24,6 +25,7 @@ from penstock.engine.records import late_reason, refusals
 from penstock.engine.reduction import Reduction
 from penstock.engine.session import active_session
 from penstock.errors import DefinitionError
+from penstock.kernel.cascade import change_rows, standing
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Open
 from penstock.kernel.plan import Plan
@@ -33,6 +35,7 @@ from penstock.kernel.stack import Members, Stack, stacks
 from penstock.kernel.step import Change, State
 from penstock.lake.master import Master
 from penstock.lake.writer import Keeping
+from penstock.model.changes import Changes, above, below, carried, check_below
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
@@ -127,6 +130,9 @@ class Engine:
         self._open: dict[Stack, Open | None] = {}  # None where there are too many
         self.beside: dict[str, Beside] = {}  # generations in the making, by their hidden name
         self._aside: list[tuple[Beside, Aside]] = []  # of the commit that is being made
+        self._beginning: set[str] = set()  # views over views that have not taken a step yet
+        last = store.last()
+        self._commits = 0 if last is None else last.number
         self._expired: dict[str, Instant] = {}  # up to where the finished windows of a view are gone
 
     # views come and go, between two commits
@@ -135,14 +141,26 @@ class Engine:
         """Takes up views, with the state that the store has of them. Statements that made them are remembered."""
         for name in views:
             self._check_settled(name)
+        check_below(views, {name: kept.plan.written for name, kept in self.views.items()})
         lowered = self._lower({**{name: kept.plan.written for name, kept in self._fed().items()}, **views})
         plans = {name: Plan(lowered.views[name], view) for name, view in views.items()}
         self.store.prepare(plans, statements)
         closed, times = self.store.closed(), self.store.view_times()
         plans = {name: replace(plan, closed=closed.get(name, BEGINNING)) for name, plan in plans.items()}
         for name, plan in plans.items():
+            self._track_below(plan)
             self.views[name] = Kept(plan, ViewTime(self._trackers_of(plan), times.get(name, BEGINNING)))
+            if name not in times and below(plan.written.input):
+                self._beginning.add(name)
         self._relower(lowered)
+
+    def _track_below(self, plan: Plan) -> None:
+        """The changes of the views below it have a time of their own, which follows theirs."""
+        for source in plan.written.input.sources:
+            if isinstance(source, Changes) and source.watermark is not None and source.name not in self.trackers:
+                saved = self.store.trackers().get(source.name)
+                made = Tracker(source.watermark) if saved is None else Tracker.restore(source.watermark, saved)
+                self.trackers[source.name] = made
 
     def _trackers_of(self, plan: Plan) -> dict[str, Tracker]:
         return {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
@@ -159,12 +177,14 @@ class Engine:
     def drop(self, name: str) -> None:
         """Gives up a view with its state."""
         self._check_settled(name)
+        self._check_unread(name)
         self.store.drop(name)
         self.rest(name)
 
     def rest(self, name: str) -> None:
         """Lets a view be: it takes no events, and its state stays in the store."""
         self._check_settled(name)
+        self._check_unread(name)
         self.views.pop(name, None)
         self._expired.pop(name, None)
         self._relower(self._lower_again())
@@ -174,6 +194,12 @@ class Engine:
     def begin_beside(self, hidden: str, name: str, view: View, now: Instant, put: Callable[[Aside], None]) -> Plan:
         """From the next commit on puts aside what a generation of the view is stepped with; its plan."""
         self._check_settled(name)
+        self._check_unread(name)
+        if below(view.input):
+            raise DefinitionError(
+                f"«{name}» is a view over views: it has no events in the master to be computed from",
+                hint="drop it and create it again: it then begins with what the views below it show",
+            )
         old = self.views.get(name)
         if old is not None and old.plan.written == view:
             self.beside[hidden] = Beside(old, put, name)
@@ -187,6 +213,15 @@ class Engine:
         self.beside[hidden] = Beside(Kept(plan, time), put)
         self._relower(lowered)
         return plan
+
+    def _check_unread(self, name: str) -> None:
+        """Refuses to take away a view that others read."""
+        readers = above(name, {other: kept.plan.written for other, kept in self.views.items()})
+        if readers:
+            raise DefinitionError(
+                f"the view «{name}» is read by {', '.join(f'«{reader}»' for reader in readers)}",
+                hint="drop those first",
+            )
 
     def _check_settled(self, name: str) -> None:
         """Refuses to change a view of which a generation is in the making."""
@@ -297,14 +332,14 @@ class Engine:
         for part in parts.values():
             self._late_in_merge(stream, part, commit.changes)
         commit.kind, commit.query, commit.epoch, commit.offsets = "epoch", source.query, source.epoch, source.offsets
-        commit.refused, commit.rows = self._refused(parts), shown(jobs, parts)
+        commit.refused, commit.rows = _both(self._refused(parts), commit.refused), shown(jobs, parts)
         commit.mark = Mark(name, before, self._watermarks(name))
         if keeping is not None:
             commit.number, commit.files = keeping.commit, kept_files(keeping, source, epoch, commit.refused)
         commit.retried = {} if source.retried is None else {name: source.retried}
         commit.counters = {
             f"{name}.{'events' if source.retried is None else 'retried'}": epoch.rows,
-            **{f"{name}.{kind}": frame.height for kind, frame in commit.refused.items()},
+            **_counted(commit.refused),
         }
         commit.new_ids = new_ids
         if new_ids and tracker is not None and tracker.watermark > BEGINNING:
@@ -409,24 +444,21 @@ class Engine:
         before = {name: kept.time.watermark for name, kept in self._fed().items()}
         caught_up = {name: self._caught_up(name) for name in self.streams}
         for name, tracker in self.trackers.items():
-            tracker.advance(
-                observed.get(name, Observation()), now=now, caught_up=caught_up[name], fixed=fixed.get(name)
-            )
+            if name in caught_up:
+                tracker.advance(
+                    observed.get(name, Observation()), now=now, caught_up=caught_up[name], fixed=fixed.get(name)
+                )
         for kept in self._fed().values():
-            kept.time.look(now, caught_up)
+            if kept.time.trackers.keys() <= caught_up.keys():  # others follow the views below them, after their steps
+                kept.time.look(now, caught_up)
         self._aside = [
             (beside, Aside(deltas.get(fed), before[fed], beside.kept.time.watermark, now))
             for hidden, beside in self.beside.items()
             for fed in [beside.of or hidden]
         ]
-        if self._stacks is None:
-            self._stacks = stacks({name: kept.plan for name, kept in self.views.items()}, before)
-        stepped: list[tuple[Stack, Change]] = []
-        for stack in self._stacks:
-            kept = self.views[stack.names[0]]
-            time = Time(before[stack.names[0]], kept.time.watermark, now, kept.time.reached)
-            found = {name: deltas[name] for name in stack.names if name in deltas}
-            stepped.append((stack, stack.step(found, self._state(stack), time)))
+        cascade = Cascade(self._commits + 1, now)
+        stepped = [(stack, self._step(stack, deltas, before, cascade)) for stack in self._ordered(before)]
+        refused = {kind: pl.concat(frames) for kind, frames in cascade.refused.items()}
         return Commit(
             kind="tick",
             now=now,
@@ -434,7 +466,60 @@ class Engine:
             stacked=[(stack, change) for stack, change in stepped if len(stack.names) > 1],
             view_times={name: kept.time.watermark for name, kept in self.views.items()},
             trackers={name: tracker.snapshot() for name, tracker in self.trackers.items()},
+            refused=refused,
+            counters=_counted(refused),
         )
+
+    def _ordered(self, before: Mapping[str, Instant]) -> list[Stack]:
+        """Who takes steps together, each after those that it reads."""
+        if self._stacks is None:
+            found = stacks({name: kept.plan for name, kept in self.views.items()}, before)
+            level = levels({name: kept.plan.written for name, kept in self.views.items()})
+            self._stacks = sorted(found, key=lambda stack: level[stack.names[0]])
+        return self._stacks
+
+    def _step(
+        self, stack: Stack, deltas: Mapping[str, pl.DataFrame], before: Mapping[str, Instant], cascade: Cascade
+    ) -> Change:
+        """One step of views that take it together; those above them see what they show."""
+        name = stack.names[0]
+        kept = self.views[name]
+        found = {name: deltas[name] for name in stack.names if name in deltas}
+        views = below(kept.plan.written.input)
+        if views:
+            self._follow_below(kept, cascade.now)
+            first = self._standing(views, cascade) if name in self._beginning else {}
+            taken = [*cascade.deltas(name, kept.plan, before[name], first), *found.values()]
+            found = {name: combine(kept.plan, taken)} if taken else {}
+        time = Time(before[name], kept.time.watermark, cascade.now, kept.time.reached)
+        change = stack.step(found, self._state(stack), time)
+        if views:
+            cascade.late_in_merge(name, kept.plan, change.late)
+        written = {other: one.plan.written for other, one in self.views.items()}
+        read = [one for one in stack.names if above(one, written)]
+        panes = stack.parted(change.panes) if read else {}
+        for one in read:
+            if one in panes:
+                cascade.show(one, self.views[one].plan, panes[one])
+        if name in self._beginning and change.panes.height:
+            change.panes = change.panes.filter(~pl.col("__final"))  # what is over does not fire any more
+        return change
+
+    def _follow_below(self, kept: Kept, now: Instant) -> None:
+        """The time of a view over views follows theirs."""
+        for source in kept.plan.written.input.sources:
+            if isinstance(source, Changes) and source.name in self.trackers:
+                mark = carried(source.of, self.views[source.name].time.watermark)
+                self.trackers[source.name].advance(Observation(), now=now, fixed=mark)
+        kept.time.look(now, {source: source in self.views or self._caught_up(source) for source in kept.time.trackers})
+
+    def _standing(self, views: Iterable[str], cascade: Cascade) -> dict[str, pl.DataFrame]:
+        """What views show so far: a view that begins above them begins with that."""
+        plans = {name: self.views[name].plan for name in views}
+        return {
+            name: change_rows(plan, standing(plan, self.store.state(name)), cascade.number - 1)
+            for name, plan in plans.items()
+        }
 
     # state
 
@@ -455,6 +540,8 @@ class Engine:
         except BaseException:
             self._open.clear()
             raise
+        self._commits += 1
+        self._beginning.clear()
         self._expired |= commit.expire
         for beside, aside in self._aside:
             beside.put(aside)
@@ -476,3 +563,18 @@ class Engine:
                 if before > self._expired.get(name, BEGINNING) + retention // EXPIRE_STEPS:
                     found[name] = before
         return found
+
+
+def _both(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Refused rows of two origins, by kind."""
+    kinds = dict.fromkeys([*first, *second])
+    return {kind: pl.concat([part[kind] for part in (first, second) if kind in part]) for kind in kinds}
+
+
+def _counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
+    """How many rows of which stream were refused, for the counters."""
+    found: dict[str, int] = {}
+    for kind, frame in refused.items():
+        for stream, count in frame.group_by("stream").len().iter_rows():
+            found[f"{stream}.{kind}"] = count
+    return found

@@ -16,6 +16,7 @@ from penstock.engine.needs import needed
 from penstock.engine.session import spark_session
 from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame, panes_of, table_of
+from penstock.model.changes import all_below, origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.time import Instant
 from penstock.model.view import View
@@ -64,7 +65,12 @@ class OnSpark:
             done = engine.tick(commit.now, commit.fixed)
         if done is None:
             return [], []
-        refused = [self._refused(kind, row) for kind, f in done.refused.items() for row in f.iter_rows(named=True)]
+        refused = [
+            self._refused(kind, row)
+            for kind, frame in done.refused.items()
+            for row in frame.iter_rows(named=True)
+            if row["view"] in (None, NAME)
+        ]
         return panes_of(engine.views[NAME].plan, done.changes[NAME].panes), refused
 
     @property
@@ -80,9 +86,9 @@ class OnSpark:
 
     def _started(self, now: Instant) -> Engine:
         if self._engine is None:
-            streams = {source.name: source for source in self.view.input.sources}
+            streams = {source.name: source for source in origins(self.view)}
             self._engine = Engine(streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark)
-            self._engine.keep({NAME: self.view})
+            self._engine.keep({**all_below(self.view), NAME: self.view})
         return self._engine
 
     def table(self) -> list[TableRow]:

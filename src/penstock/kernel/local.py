@@ -22,7 +22,7 @@ from penstock.model.alone import check_alone
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
-from penstock.model.time import BEGINNING
+from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.model.windows import Interval
@@ -41,6 +41,10 @@ class LocalKernel:
         self.state = Memory(self.plan)
         self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
         self.time = ViewTime(self.trackers)
+
+    @property
+    def watermark(self) -> Instant:
+        return self.time.watermark
 
     # commit
 

@@ -156,6 +156,9 @@ class Stored(State, Protocol):
     def open_rows(self, limit: int) -> pl.DataFrame | None:
         """All open windows; None if there are more than so many."""
 
+    def table(self) -> pl.DataFrame:
+        """The value state of all windows, open and final, with `final`."""
+
 
 class Members:
     """The stored windows of a stack, kept view by view: what is asked of the stack is asked of each."""

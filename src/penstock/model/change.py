@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from penstock.model.changes import Changes
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
 from penstock.model.stream import Branch, Select, Transform, Where, WithTime, branches
@@ -93,6 +94,8 @@ def _input(view: View) -> list[str]:
 def _branch(branch: Branch) -> str:
     source = branch.source
     texts = [f"{source.name}({source.schema.ddl()})"]
+    if isinstance(source, Changes):
+        texts.append(f"changes {fingerprint(source.of)}")
     for word, text in (("at", source.event_time), ("id", source.id), ("sign", source.sign)):
         if text is not None:
             texts.append(f"{word} {parse(text).text}")

@@ -72,6 +72,10 @@ class Reference:
         self.final: dict[tuple[KeyId, Interval], TableRow] = {}
         self.numbers: dict[KeyId, int] = {}  # elements of a key so far, for count windows
 
+    @property
+    def watermark(self) -> Instant:
+        return self.intake.time.watermark
+
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         """One epoch or tick: the panes that fire, and the events that were refused."""
         refused: list[Refused] = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import Aggregate
@@ -25,6 +26,9 @@ from penstock.model.triggers import Trigger, each, on_time
 from penstock.model.types import Schema
 from penstock.model.watermarks import Percentile
 from penstock.model.windows import Counted, Global, Window, global_window
+
+if TYPE_CHECKING:
+    from penstock.model.changes import Changes
 
 ACCUMULATIONS = ("discarding", "accumulating", "retracting")
 #: Columns that a view's table has besides its keys and aggregates.
@@ -72,6 +76,7 @@ class View:
     shown: Named | None = None  # None: the aggregates
     condition: str | None = None
     retention: Duration | None = None  # None: for ever
+    name: str | None = field(default=None, compare=False, kw_only=True)  # in the app that keeps it
 
     def __post_init__(self) -> None:
         check(self)
@@ -114,6 +119,16 @@ class View:
     def having(self, condition: str) -> View:
         """*Which* windows are shown: those for which a condition over keys, window and aggregates holds."""
         return replace(self, condition=condition)
+
+    def changes(self, name: str | None = None) -> Changes:
+        """Its panes as a stream that other views are made of: what it showed is taken back before it shows anew.
+
+        Columns are the keys, the window, the values and `final`; a row's time is just before its window's end. `name`
+        is the view's, where no app has named it.
+        """
+        from penstock.model.changes import changes
+
+        return changes(self, name)
 
     @property
     def signed(self) -> bool:

@@ -68,6 +68,16 @@ class Punctuated(Watermark):
         return f"ps.punctuated({', '.join(filter(None, [repr(self.mark), self._idle(None)]))})"
 
 
+@dataclass(frozen=True, repr=False)
+class Carried(Watermark):
+    """What another view's watermark says: that of its changes."""
+
+    idle: Duration | None = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        return "the watermark of the view"
+
+
 def bounded(delay: str | timedelta, *, idle: str | timedelta | None = "1 minute") -> Bounded:
     """Events are at most so late: `bounded("10 seconds")`."""
     return Bounded(not_negative(delay, "the delay of a watermark"), idle=_idle_of(idle))
@@ -219,7 +229,7 @@ class Tracker:
     def _mark(self, partition: _Partition) -> Instant:
         if isinstance(self.definition, Punctuated):
             return BEGINNING if partition.mark is None else partition.mark
-        if partition.newest == BEGINNING:
+        if partition.newest == BEGINNING or isinstance(self.definition, Carried):
             return BEGINNING
         if isinstance(self.definition, Percentile):
             return partition.newest - self._quantile(self.definition.percent)

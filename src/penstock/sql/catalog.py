@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.app import App
 from penstock.errors import unknown
+from penstock.model.changes import above
 from penstock.model.stream import Flow
 from penstock.model.view import View
 from penstock.sinks import Sink, check
@@ -28,6 +29,9 @@ from penstock.sql.queries import Named
 from penstock.sql.sinks import sink_of
 from penstock.sql.streams import stream_of
 from penstock.sql.views import view_of
+
+#: How what Python says is said in SQL.
+_IN_SQL = {"say .retracting(), or fire once: .trigger(ps.on_close())": "let it say EMIT … RETRACTING, or EMIT ON CLOSE"}
 
 
 def flows(app: App) -> dict[str, Flow]:
@@ -73,10 +77,9 @@ def finder(app: App, source: Source) -> Find:
         if name in known:
             return known[name]
         if name in app.views:
-            raise source.error(
-                f"«{name}» is a view; views over views are not there yet", named.name, hint="read its stream instead"
-            )
-        raise source.placed(unknown("stream", name, known), named.name, {})
+            with source.at(named.name, _IN_SQL):
+                return app.views[name].changes(name)
+        raise source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
     return find
 
@@ -181,6 +184,11 @@ def _drop(app: App, statement: sql.Drop) -> None:
                 f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
             )
     if statement.kind == "VIEW":
+        users = above(name, app.views)
+        if users:
+            raise source.error(
+                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+            )
         for sink, _ in _sinks_of(app, name):
             del app.sinks[sink]
     del found[0][name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import DefinitionError
+from penstock.model.changes import Changes
 from penstock.model.expressions import parse
 from penstock.model.stream import Flow, Select, Step, Stream, Union, WithTime, named_expressions
 from penstock.sql import queries as sql
@@ -102,6 +103,8 @@ def at_time(source: Source, flow: Flow, time: Piece) -> Flow:
 def _is_event_time(flow: Flow, text: str) -> bool:
     """Whether an expression is the event time that the events of a flow have anyway."""
     said = parse(text)
+    if isinstance(flow, Changes):
+        return flow.event_time is not None and same("window_end", text)
     if isinstance(flow, Stream):
         return flow.event_time is not None and same(flow.event_time, text)
     if isinstance(flow, Union):
@@ -119,6 +122,8 @@ def _is_event_time(flow: Flow, text: str) -> bool:
 
 def event_time(flow: Flow) -> str | None:
     """The name under which a flow's event time is known in SQL; None if its parts have different ones."""
+    if isinstance(flow, Changes):
+        return None if flow.event_time is None else "window_end"
     if isinstance(flow, Stream):
         return flow.event_time
     if isinstance(flow, WithTime):

@@ -22,7 +22,7 @@ from penstock.model.stream import DEFAULT_AHEAD, DEFAULT_HORIZON, Flow, Select, 
 from penstock.model.time import show_duration
 from penstock.model.triggers import each, on_time
 from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import CountWindow, Global
+from penstock.model.windows import CountWindow, Global, Named
 from penstock.sql.derived import spliced
 from penstock.sql.errors import Piece
 from penstock.sql.flows import event_time
@@ -181,7 +181,7 @@ def _over(text: str, calls: Mapping[str, str]) -> str:
 
 
 def _source(view: View, flow: Flow, names: Mapping[Flow, str]) -> str:
-    if isinstance(view.windows, (Global, CountWindow)):
+    if isinstance(view.windows, (Global, CountWindow, Named)):
         return show_window(view.windows, relation(flow, names))
     if isinstance(flow, WithTime) and flow not in names:
         return show_window(view.windows, relation(flow.input, names), flow.expression)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.model.stream import Flow, Select
-from penstock.model.view import View
-from penstock.model.windows import Window, global_window
+from penstock.model.view import WINDOW_COLUMNS, View
+from penstock.model.windows import Window, global_window, window_of
 from penstock.sql import queries as sql
 from penstock.sql.columns import Columns, columns_of
 from penstock.sql.errors import Piece, Source
@@ -24,6 +24,8 @@ def view_of(statement: CreateView, find: Find) -> View:
         raise source.error("a view names its columns", query.place, hint="write SELECT key, count(*) AS n …")
     windowed = query.source if isinstance(query.source, sql.Windowed) else None
     flow = relation(source, query.source if windowed is None else windowed.input, find)  # type: ignore[arg-type]
+    if windowed is None and _keeps_window(query, flow):
+        windowed = sql.Windowed(window_of(), query.source, None, query.place)  # type: ignore[arg-type]
     if windowed is not None and windowed.time is not None:
         flow = at_time(source, flow, windowed.time)
     flow = filtered(source, flow, query.where)
@@ -36,6 +38,12 @@ def view_of(statement: CreateView, find: Find) -> View:
         words[repr(emit.trigger)] = show_trigger(emit.trigger)
     view = _grouped(source, flow, window, columns, query.place if windowed is None else windowed.place, words)
     return _emitted(source, _shown(source, view, columns, query), emit, words)
+
+
+def _keeps_window(query: sql.Select, flow: Flow) -> bool:
+    """Whether a query groups rows by the window that they name themselves, as a view's changes do."""
+    groups = {group.text.lower() for group in query.group or ()}
+    return flow.schema is not None and groups.issuperset(WINDOW_COLUMNS) and set(WINDOW_COLUMNS) <= {*flow.schema.names}
 
 
 def _grouped(source: Source, flow: Flow, window: Window, columns: Columns, place: Piece, words: dict[str, str]) -> View:

@@ -59,6 +59,8 @@ def show_window(window: where.Window, relation: str = "stream", time: str = "tim
             week = f", {quoted(window.week_start)}" if window.week_start != "monday" else ""
             zone = f", {quoted(window.zone)}" if window.zone != "UTC" or week else ""
             return f"CALENDAR({relation}, {time}, {quoted(window.unit)}{zone}{week})"
+        case where.Named() if window == where.window_of():
+            return relation
         case where.CountWindow():
             every = f", {window.every}" if window.every != window.size else ""
             return f"COUNT_WINDOW({relation}, {window.size}{every})"

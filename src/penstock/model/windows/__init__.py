@@ -14,6 +14,7 @@ from penstock.model.windows.fixed import (
     global_window,
     sliding,
 )
+from penstock.model.windows.named import Named, window_of
 from penstock.model.windows.session import CustomMerging, Session, custom_merging, session
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Global",
     "Interval",
     "Merging",
+    "Named",
     "Session",
     "Sliding",
     "Window",
@@ -43,4 +45,5 @@ __all__ = [
     "sliding",
     "span",
     "touching",
+    "window_of",
 ]
