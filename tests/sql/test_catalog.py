@@ -237,3 +237,48 @@ def test_what_needs_spark_is_refused_where_it_is_asserted() -> None:
     )
     assert "the function soundex is outside the kernel" in said
     assert "--engine spark" in said
+
+
+# Views over views
+
+CASCADE = """
+    CREATE STREAM bids (auction BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 4 SECONDS);
+    CREATE CONTINUOUS VIEW counts AS SELECT auction, window_start, window_end, count(*) AS n
+      FROM TUMBLE(bids, at, INTERVAL 10 SECONDS) GROUP BY auction, window_start, window_end EMIT RETRACTING;
+    CREATE CONTINUOUS VIEW hot AS SELECT window_start, window_end, max(n) AS most FROM counts
+      GROUP BY window_start, window_end;
+    CREATE CONTINUOUS VIEW hourly AS SELECT window_start, window_end, sum(n) AS bids
+      FROM TUMBLE(counts, window_end, INTERVAL 1 HOUR) WHERE final GROUP BY window_start, window_end;
+    CREATE CONTINUOUS VIEW levels AS SELECT n, count(*) AS auctions FROM counts GROUP BY n EMIT RETRACTING;
+"""
+
+
+def test_views_over_views_are_played_and_asserted() -> None:
+    assert not failed(
+        CASCADE
+        + """INSERT INTO bids VALUES (1, '12:00:01'), (1, '12:00:02'), (2, '12:00:03'), (3, '12:59:59');
+        ADVANCE WATERMARK TO '13:00:00';
+        ASSERT hot (most) EQUALS (2), (1);
+        ASSERT hourly (bids) EQUALS (4);
+        ASSERT levels (n, auctions) EQUALS (1, 2), (2, 1)"""
+    )
+
+
+def test_views_over_views_are_shown_as_the_statements_that_make_them() -> None:
+    app, again = App("one"), App("two")
+    for statement in sql.parse(CASCADE):
+        sql.define(app, statement, without_log=True)
+    sql.define(again, sql.parse(CASCADE)[0], without_log=True)
+    for name, view in app.views.items():
+        sql.define(again, sql.parse_one(sql.show(view, name)))
+    assert again.views == app.views
+
+
+def test_a_view_that_others_read_is_not_dropped() -> None:
+    app = App("one")
+    for statement in sql.parse(CASCADE):
+        sql.define(app, statement, without_log=True)
+    with pytest.raises(sql.SqlError, match="«counts» is read by hot, hourly, levels"):
+        sql.define(app, sql.parse_one("DROP VIEW counts"))
+    with pytest.raises(sql.SqlError, match="unknown stream «count»"):
+        sql.define(app, sql.parse_one("CREATE CONTINUOUS VIEW x AS SELECT count(*) AS n FROM count"))

@@ -170,7 +170,7 @@ class Play:
 def _columns(what: str, view: View) -> list[str]:
     if what == "PANES":
         return ["commit", *view.columns[:-1], "kind", "timing", "index", "final"]
-    names = dict.fromkeys(name for source in view.input.sources for name in source.schema.names)
+    names = dict.fromkeys(name for source in view.input.sources for name in source.schema.names if name[:2] != "__")
     return [*names, "reason"]
 
 
