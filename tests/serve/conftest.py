@@ -22,7 +22,7 @@ from penstock.model.time import BEGINNING
 from penstock.serve.server import Server
 from penstock.serve.service import Host
 from penstock.serve.settings import Settings
-from penstock.store import Commit, SqliteStore
+from penstock.store import Commit, open_store
 
 SECOND = 1_000_000
 NOON = 1_714_564_800 * SECOND  # 2024-05-01 12:00:00
@@ -42,9 +42,9 @@ Row = tuple[str | None, int | None, int]  # tag, likes, seconds after noon
 class Filled:
     """A store to which commits are made by hand."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, url: str | None = None) -> None:
         self.directory = directory
-        self.store = SqliteStore.open(directory)
+        self.store = open_store(directory, url=url)
         self.store.lock()
         self.store.prepare({name: Plan(view) for name, view in VIEWS.items()})
         self.store.keep_master({"posts": ("none", STREAM.schema.ddl())}, None)
@@ -79,8 +79,14 @@ class Filled:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Iterator[Filled]:
-    made = Filled(tmp_path / "state")
+def store_url() -> str | None:
+    """Where the store is, if not in the directory."""
+    return None
+
+
+@pytest.fixture
+def filled(tmp_path: Path, store_url: str | None) -> Iterator[Filled]:
+    made = Filled(tmp_path / "state", store_url)
     made.commit(("x", 1, 0), ("x", 2, 1), ("y", 5, 3), (None, None, 4), ("x", 4, 12), ("=cmd()", 1, 25))
     declare(made.directory / FOLDER / "posts", "posts", STREAM.schema, base=1)
     yield made

@@ -23,7 +23,7 @@ from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.model.windows import Counted, Interval
 from penstock.store import Commit as Record
-from penstock.store import SqliteStore
+from penstock.store import open_store
 
 NAME = "v"
 
@@ -31,10 +31,10 @@ NAME = "v"
 class StoreEngine:
     """One view with its state in a store."""
 
-    def __init__(self, view: View, directory: Path, cut: Cut = lambda rows: [rows]) -> None:
-        self.view, self.plan, self.directory, self._cut = view, Plan(view), directory, cut
+    def __init__(self, view: View, directory: Path, cut: Cut = lambda rows: [rows], url: str | None = None) -> None:
+        self.view, self.plan, self.directory, self._cut, self._url = view, Plan(view), directory, cut, url
         self.streams = {source.name: source for source in view.input.sources}
-        self.store = SqliteStore.open(directory)
+        self.store = open_store(directory, url=url)
         self.store.lock()
         self.store.prepare({NAME: self.plan})
         saved = self.store.trackers()
@@ -120,7 +120,7 @@ class StoreEngine:
 
     def restart(self) -> StoreEngine:
         self.store.close()
-        return StoreEngine(self.view, self.directory, self._cut)
+        return StoreEngine(self.view, self.directory, self._cut, self._url)
 
 
 def types(view: View) -> list[str]:

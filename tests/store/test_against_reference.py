@@ -6,6 +6,8 @@ state that is no plain column; sessions that retract – ghosts; triggers in pro
 
 from __future__ import annotations
 
+import itertools
+import os
 import tempfile
 from pathlib import Path
 
@@ -17,27 +19,44 @@ from penstock.model.reference import Reference
 from penstock.testing import replay
 from tests.comparison import differences
 from tests.kernel.test_against_reference import cut_with
+from tests.postgres import Postgres
 from tests.store.engine import StoreEngine
 from tests.strategies import cases, scripts, seconds, views
 
+_NUMBERS = itertools.count(1)
 
-def compare(view: ps.View, data: st.DataObject) -> None:
+
+def compare(view: ps.View, data: st.DataObject, server: Postgres | None = None) -> None:
     script = data.draw(scripts(view))
     note(repr(view))
     note("\n".join(map(repr, script.steps)))
     expected = replay(view, script, Reference(view))
+    url = None if server is None else f"{server.url}?schema=r{os.getpid()}_{next(_NUMBERS)}"
     with tempfile.TemporaryDirectory() as directory:
-        got = replay(view, script, StoreEngine(view, Path(directory), cut_with(data.draw(st.integers(0, 1000)))))
+        cut = cut_with(data.draw(st.integers(0, 1000)))
+        got = replay(view, script, StoreEngine(view, Path(directory), cut, url))
     assert not (found := differences(expected, got)), "\n".join(found)
 
 
-@cases(60)
+@cases(30, deep=40)
 @given(views(), st.data())
 def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
 
 
-@cases(25)
+@cases(12, deep=40)
 @given(views(window=seconds(1, 15).map(ps.session)), st.data())
 def test_sessions_give_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
+
+
+@cases(12, deep=40)
+@given(views(), st.data())
+def test_any_view_gives_the_same_in_postgres(postgres, view, data):
+    compare(view, data, postgres)
+
+
+@cases(8, deep=40)
+@given(views(window=seconds(1, 15).map(ps.session)), st.data())
+def test_sessions_give_the_same_in_postgres(postgres, view, data):
+    compare(view, data, postgres)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_series_equal
 
-from penstock.store.connection import Connection
 from penstock.store.encode import loaded, sql_type, stored
 from penstock.store.present import json_of, shown, shown_type
+from penstock.store.sqlite_connection import SqliteConnection as Connection
 from tests.strategies import cases
 
 UTC = datetime.UTC
@@ -58,7 +58,7 @@ def test_what_is_stored_comes_back_the_same(connection: Connection, series: pl.S
     series = given[shape]
     connection.run(f"CREATE TABLE t (n INTEGER PRIMARY KEY, x {sql_type(series.dtype)})")
     rows = pl.DataFrame([pl.int_range(len(series), eager=True).alias("n"), stored(series).alias("x")])
-    connection.each("INSERT INTO t VALUES (?1, ?2)", rows)
+    connection.put("t", rows, columns=rows.columns)
     connection.commit()
     assert_series_equal(loaded(connection.rows("SELECT x FROM t ORDER BY n")["x"], series.dtype), series)
 

@@ -32,7 +32,7 @@ def query(
 ) -> None:
     """Ask the views a question in SQL, also while the app runs.
 
-    A question to the store's own tables, __refused and the like, is in SQLite's SQL.
+    A question to the store's own tables, __refused and the like, is in the SQL of its database.
     """
     with errors_shown(debug):
         reader = Reader(directory)
@@ -56,14 +56,13 @@ def _with_what_exists(reader: Reader, error: StoreError) -> PenstockError:
         return error
     said = (error.detail or "").splitlines()
     reason = said[0].rsplit("] ")[-1].removeprefix("Failed to prepare query: ").split("\nquery:")[0] if said else ""
-    return StoreError(f"SQLite cannot answer: {reason}", detail=f"there are: {_tables(reader)}")
+    return StoreError(f"the store cannot answer: {reason}", detail=f"there are: {_tables(reader)}")
 
 
 def _tables(reader: Reader) -> str:
     found = []
     for name in [*reader.views(), "__refused", "__commits"]:
-        columns = reader.query("SELECT name FROM pragma_table_info(?1)", [name])["name"].to_list()
-        found.append(f"{name} ({', '.join(columns)})")
+        found.append(f"{name} ({', '.join(reader.columns(name))})")
     return "; ".join(found)
 
 
@@ -78,7 +77,7 @@ def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         table.add_column("definition", overflow="fold")
         times = reader.view_times()
         for name, definition in reader.views().items():
-            sql = f"SELECT count(*), coalesce(sum(final), 0) FROM {quoted(name)}"
+            sql = f"SELECT count(*), coalesce(sum(CASE WHEN final THEN 1 ELSE 0 END), 0) FROM {quoted(name)}"
             rows, final = reader.query(sql).row(0)
             mark = fig.show_mark(times.get(name))
             table.add_row(name, fig.number(rows), fig.number(final), mark, Text(short(definition)))
@@ -115,6 +114,18 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_times(console, found)
         _print_generations(console, directory)
         _print_lags(console, found)
+        _print_tables(console, found)
+
+
+def _print_tables(console: Console, found: fig.Figures) -> None:
+    """Which versions of tables the last commits had, and which could not be read again."""
+    table = Table("table", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("version", justify="right")
+    table.add_column("")
+    for name, (version, stale) in found.tables.items():
+        table.add_row(name, str(version), "" if stale is None else f"cannot be read again: {stale}")
+    if table.row_count:
+        console.print("", table)
 
 
 def _print_generations(console: Console, directory: Path) -> None:

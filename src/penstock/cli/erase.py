@@ -11,7 +11,7 @@ from penstock.cli import figures as fig
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.control.client import Client
 from penstock.lake.erase import erase as append
-from penstock.store import Reader, SqliteStore
+from penstock.store import Reader, open_store
 
 
 def erase(
@@ -29,7 +29,7 @@ def erase(
             client.close()
         else:
             Reader(directory).listing()  # refuses a directory without a store
-            store = SqliteStore.open(directory)
+            store = open_store(directory)
             store.lock()
             try:
                 made = append(store, stream, where, reason, time.time_ns() // 1000)

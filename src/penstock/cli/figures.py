@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from penstock.cli.lag import Lag, read_lags
+from penstock.cli.lag import Lag, read_lags, read_tables
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 
@@ -28,6 +28,7 @@ class Figures:
     committed: Instant | None = None
     rate: float | None = None
     lags: dict[str, Lag] = field(default_factory=dict)  # by stream
+    tables: dict[str, tuple[int, str | None]] = field(default_factory=dict)  # version, and why it is stale
 
     @property
     def behind(self) -> int | None:
@@ -62,6 +63,7 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         committed=None if last is None else last.now,
         rate=rate,
         lags=read_lags(store),
+        tables=read_tables(store),
     )
 
 

@@ -26,7 +26,7 @@ from penstock.control.works import told_of
 from penstock.engine.run import Run
 from penstock.errors import PenstockError
 from penstock.model.view import View
-from penstock.store import SqliteStore
+from penstock.store import SqlStore, open_store
 
 File: TypeAlias = Annotated[
     Path | None,
@@ -87,13 +87,13 @@ def done(
 @contextmanager
 def stopped(
     app: App, directory: Path, console: Console, master: str, debug: bool,
-    definitions: Callable[[SqliteStore], Mapping[str, View]] = lambda _: {},
+    definitions: Callable[[SqlStore], Mapping[str, View]] = lambda _: {},
 ) -> Iterator[Run]:  # fmt: skip
     """A run of an app that is stopped. It reads nothing new and delivers nothing: panes wait in the outbox.
 
     `definitions` are those that some views still have in the store.
     """
-    store = SqliteStore.open(directory)
+    store = open_store(directory)
     store.lock()
     try:
         found = restore(app, store.catalog())

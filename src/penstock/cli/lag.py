@@ -45,6 +45,17 @@ def read_lags(store: Reader) -> dict[str, Lag]:
     return {stream: _lag(notes) for stream, notes in sorted(noted.items())}
 
 
+def read_tables(store: Reader) -> dict[str, tuple[int, str | None]]:
+    """The version of each table that the last commits had, and why it could not be read again, where it could not."""
+    sql = f"SELECT timings FROM __commits WHERE kind = 'epoch' ORDER BY number DESC LIMIT {_COMMITS}"
+    found: dict[str, tuple[int, str | None]] = {}
+    for (timings,) in store.query(sql).iter_rows():
+        note = json.loads(timings)
+        for table, version in note.get("tables", {}).items():
+            found.setdefault(table, (version, note.get("stale", {}).get(table)))
+    return dict(sorted(found.items()))
+
+
 def _lag(notes: list[tuple[Instant, dict[str, int]]]) -> Lag:
     """From the notes of a stream, the newest first."""
     last = notes[0][1]

@@ -20,7 +20,7 @@ from penstock.control.client import Client
 from penstock.lake.compact import Compaction, Done
 from penstock.lake.master import Master
 from penstock.lake.verify import to_verify, verify
-from penstock.store import Reader, SqliteStore
+from penstock.store import Reader, open_store
 from penstock.store.file import File, Listing
 
 master = typer.Typer(
@@ -102,7 +102,7 @@ def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 def _compacted(directory: Path, console: Console) -> Done:
     Reader(directory).listing()  # refuses a directory without a store
-    store = SqliteStore.open(directory)
+    store = open_store(directory)
     store.lock()
     try:
         with _bar(console, "compacting", None, MofNCompleteColumn()) as bar:

@@ -20,7 +20,7 @@ from penstock.control.works import told_of
 from penstock.errors import PenstockError, unknown
 from penstock.model.view import View
 from penstock.sql.show import show as as_sql
-from penstock.store import SqliteStore
+from penstock.store import SqlStore
 
 
 def replace(
@@ -86,7 +86,7 @@ def _by_the_app(client: Client, name: str, view: View, dry_run: bool) -> None:
     _show_difference(reply.columns, reply.rows, reply.message)
 
 
-def _stored(store: SqliteStore, view: str) -> View:
+def _stored(store: SqlStore, view: str) -> View:
     """The definition that a view has in the store."""
     known = store.views()
     if view not in known:

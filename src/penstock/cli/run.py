@@ -85,6 +85,14 @@ def run(
         str | None,
         typer.Option("--checkpoints", help="Where Spark's checkpoints go, if not into --dir.", metavar="URL"),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            help="A store in PostgreSQL: postgresql://user@host/database. Else PENSTOCK_STORE, or a file in --dir.",
+            metavar="URL",
+        ),
+    ] = None,
     standby: Annotated[
         bool, typer.Option("--standby", help="Wait until the app that runs in --dir ends or hangs, and take over.")
     ] = False,
@@ -116,7 +124,7 @@ def run(
             raise PenstockError(f"the app «{loaded.name}» has no views", hint='add one: app.view("by_item", …)')
         running = start(
             loaded, directory, console, master=master, debug=debug, kafka=kafka, conf=settings(conf or []),
-            executor_python=executor_python, checkpoints=checkpoints,
+            executor_python=executor_python, checkpoints=checkpoints, store=store,
             target="2 seconds" if target is None else timedelta(seconds=target) or None,
             standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
         )  # fmt: skip

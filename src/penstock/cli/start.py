@@ -31,14 +31,15 @@ def start(
     master: str,
     debug: bool,
     standby: bool | Standby = False,
+    store: str | None = None,
     **options: Any,
 ) -> Live:
     """The app, ready to read. Java starts in here, and inherits where its errors go. `options` are those of `Run`."""
     try:
-        store = taken(directory, Keep(), standby)
+        locked = taken(directory, Keep(), standby, store, app.name)
     except KeyboardInterrupt:
         raise PenstockError("stopped before it could take over") from None
-    options |= {"master": master, "store": store, "code": _folders()}
+    options |= {"master": master, "store": locked, "code": _folders()}
     with quietly(directory, console, debug):
         return Live(app, directory, **options)
 

@@ -16,21 +16,24 @@ from penstock.serve.askers import Question
 from penstock.serve.errors import Answered
 from penstock.sql import parse_one, question
 from penstock.sql.statements import Question as Select
+from penstock.store.database import Asked
 
 Value: TypeAlias = str | int | float | bool | None
 Parameters: TypeAlias = Mapping[str, Value] | Sequence[Value]
 _PLACE: Final = "p__"
 
 
-def asked(sql: str, parameters: Parameters, tables: Mapping[str, Sequence[str]], most: int) -> Question:
-    """The question that the store is asked. Whatever is no SELECT over views is refused."""
+def asked(
+    sql: str, parameters: Parameters, tables: Mapping[str, Sequence[str]], most: int, database: Asked | None = None
+) -> Question:
+    """The question that the store is asked, as its database wants it. Whatever is no SELECT over views is refused."""
     try:
         if not isinstance(parameters, Mapping):
             sql, parameters = _named(sql), {f"{_PLACE}{place}": value for place, value in enumerate(parameters)}
         statement = parse_one(sql)
         if isinstance(statement, Select):
             _bind(statement.tree, parameters)
-        text, bound = question(statement if isinstance(statement, Select) else sql, tables)
+        text, bound = question(statement if isinstance(statement, Select) else sql, tables, **(database or {}))
     except Answered:
         raise
     except PenstockError as error:

@@ -13,7 +13,7 @@ import sqlite3
 import struct
 import sys
 import time
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import msgpack
 
@@ -73,7 +73,8 @@ class Asker:
             raise Failed("large", "it takes too much memory") from None
 
     def _one(self, connection: sqlite3.Connection, text: str, parameters: list[Any], most: int) -> Any:
-        cursor = connection.execute(text, parameters)
+        # SQLite takes NaN for null; the store shows it as text.
+        cursor = connection.execute(text, ["NaN" if value != value else value for value in parameters])
         try:
             names = [column[0] for column in cursor.description or ()]
             rows: list[Any] = []
@@ -142,7 +143,13 @@ def _allowed(action: int, *about: object) -> int:
     return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
 
-def serve(asker: Asker, asked: BinaryIO, answers: BinaryIO) -> None:
+class Answering(Protocol):
+    """Whoever answers questions from one store."""
+
+    def answer(self, questions: list[list[Any]], seconds: float) -> list[Any]: ...
+
+
+def serve(asker: Answering, asked: BinaryIO, answers: BinaryIO) -> None:
     """Answers until the other side is gone."""
     while len(head := asked.read(_LENGTH.size)) == _LENGTH.size:
         questions, seconds = msgpack.unpackb(asked.read(_LENGTH.unpack(head)[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -13,14 +14,17 @@ from typing import Any, Final
 
 import msgpack
 
-from penstock.serve import asker
+from penstock.serve import asker, asker_postgres
 from penstock.serve.errors import Answered
-from penstock.store.reader import FILE
+from penstock.store.address import VARIABLE
+from penstock.store.database import Database, PostgresSchema, SqliteFile, database_of
 from penstock.store.tables import APPLICATION
 
 _LENGTH: Final = struct.Struct(">I")
 #: Seconds after its time is over until a process that does not stop by itself is killed.
 _GRACE: Final = 1.0
+#: So many seconds it may take to start.
+_START: Final = 60.0
 #: What the server asks itself may take so long, and have so many rows.
 _OWN_SECONDS, _OWN_ROWS = 20.0, 200_000
 
@@ -47,9 +51,10 @@ class Askers:
     """Asks a store. At most `waiting` questions wait for a process that is free."""
 
     def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int) -> None:
-        self._arguments = [str((directory / FILE).absolute()), str(APPLICATION), str(largest)]
-        self._own = _Pool(self._arguments, 1, 10_000)
-        self._users = _Pool(self._arguments, processes, waiting)
+        self.database = database_of(directory)
+        command = _command(self.database, largest)
+        self._own = _Pool(command, 1, 10_000)
+        self._users = _Pool(command, processes, waiting)
 
     async def own(self, *questions: Question) -> list[Found]:
         """Asks for the server itself: users' questions never stand in its way."""
@@ -64,11 +69,32 @@ class Askers:
         await self._users.close()
 
 
+@dataclass(frozen=True)
+class _Command:
+    """What starts a process that asks. An address with its password is told where nobody else can read it.
+
+    One that `greets` says when it is ready: its start takes a while, which is not the time of a question.
+    """
+
+    file: str
+    arguments: list[str]
+    secrets: dict[str, str]
+    greets: bool = False
+
+
+def _command(database: Database, largest: int) -> _Command:
+    if isinstance(database, PostgresSchema):
+        address = database.address
+        return _Command(asker_postgres.__file__, [address.own, str(largest)], {VARIABLE: address.url}, greets=True)
+    assert isinstance(database, SqliteFile)
+    return _Command(asker.__file__, [str(database.path.absolute()), str(APPLICATION), str(largest)], {})
+
+
 class _Pool:
     """Some processes, each with one question at a time."""
 
-    def __init__(self, arguments: list[str], size: int, waiting: int) -> None:
-        self._arguments, self._size, self._most = arguments, size, waiting
+    def __init__(self, command: _Command, size: int, waiting: int) -> None:
+        self._command, self._size, self._most = command, size, waiting
         self._idle: list[asyncio.subprocess.Process] = []
         self._free = asyncio.Semaphore(size)
         self._waiting = 0
@@ -116,10 +142,18 @@ class _Pool:
             if process.returncode is None:
                 return process
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", asker.__file__, *self._arguments,
+            sys.executable, "-I", self._command.file, *self._command.arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+            env={**os.environ, **self._command.secrets},
         )  # fmt: skip
         self._all = {known for known in self._all if known.returncode is None} | {process}
+        if self._command.greets:
+            try:
+                assert process.stdout is not None
+                await asyncio.wait_for(process.stdout.readexactly(1), _START)
+            except (TimeoutError, asyncio.IncompleteReadError):
+                await self._kill(process)
+                raise Answered(503, "the process that asks the store does not start", retry=1) from None
         return process
 
     async def _kill(self, process: asyncio.subprocess.Process) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -52,7 +51,7 @@ class Lookup:
         turn = "DESC" if self.order == "newest" else "ASC"
         columns = ", ".join(quoted(name) for name in view.columns)
         text = (
-            f"SELECT {columns}, __e, __s, __k FROM ({view.select}){where} "
+            f"SELECT {columns}, __e, __s, __k FROM ({view.select}) r{where} "
             f"ORDER BY __e {turn}, __s {turn}, __k {turn} LIMIT {self.limit + 1}"
         )
         return Question(text, parameters, self.limit + 1)
@@ -106,7 +105,7 @@ def value(text: str, kind: str, name: str) -> object:
     """A value of a column as the store shows it.
 
     >>> value("2024-05-01T14:00:00+02:00", "timestamp", "at"), value("true", "boolean", "b")
-    ('2024-05-01 12:00:00', 1)
+    ('2024-05-01 12:00:00', True)
     """
     try:
         if "\x00" in text:
@@ -124,10 +123,9 @@ def _parsed(text: str, kind: str) -> object:
             raise ValueError
         return found
     if kind in ("float", "double"):
-        number = float(text)
-        return "NaN" if math.isnan(number) else number
+        return float(text)
     if kind == "boolean":
-        return {"true": 1, "false": 0, "1": 1, "0": 0}.get(text.lower()) if text.lower() in _TRUTHS else _refuse()
+        return text.lower() in ("true", "1") if text.lower() in _TRUTHS else _refuse()
     if kind == "timestamp":
         return store_text(instant(text))
     if kind == "date":

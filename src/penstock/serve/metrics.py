@@ -110,8 +110,10 @@ def _last_epochs(notes: list[dict[str, Any]]) -> Iterable[Metric]:
     parts = GaugeMetricFamily(
         "penstock_epoch_seconds", "What the last epoch of a stream spent on its parts.", labels=["stream", "part"]
     )
-    rows, behind = {}, {}
+    rows, behind, versions, stale = {}, {}, {}, {}
     for note in notes:
+        versions.update(note.get("tables", {}))
+        stale.update({table: int(table in note.get("stale", {})) for table in note.get("tables", {})})
         stream = str(note.get("stream", ""))
         rows[stream] = note.get("rows", 0)
         if "behind" in note:
@@ -122,6 +124,9 @@ def _last_epochs(notes: list[dict[str, Any]]) -> Iterable[Metric]:
     yield parts
     yield _gauge("penstock_epoch_events", "Events of a stream's last epoch.", "stream", rows)
     yield _gauge("penstock_stream_behind_events", "Events that a stream's log holds beyond.", "stream", behind)
+    if versions:
+        yield _gauge("penstock_table_version", "The version of a table that the last epoch had.", "table", versions)
+        yield _gauge("penstock_table_stale", "Whether a table could not be read again.", "table", stale)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -69,7 +69,7 @@ class Hub:
         questions = [Question(_STATE, [view.name])]
         if snapshot is not None:
             columns = ", ".join(f'"{name}"' for name in view.columns)
-            questions.append(Question(f"SELECT {columns} FROM ({view.select})", (), snapshot))
+            questions.append(Question(f"SELECT {columns} FROM ({view.select}) r", (), snapshot))
         state, *table = await self._askers.own(*questions)
         newest, trimmed, commit, _ = state.rows[0]
         position = newest if last is None else last

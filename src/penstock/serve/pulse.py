@@ -1,7 +1,8 @@
 """Tells when a store may have changed: whoever waits is woken, from any process that writes.
 
-A commit goes into the log beside the store. Its file is looked at every few milliseconds while someone waits, which
-costs next to nothing, takes no lock and asks nothing of the app.
+A commit goes into the log beside the store; for one in PostgreSQL the writer touches the note of where it is. These
+files are looked at every few milliseconds while someone waits, which costs next to nothing, takes no lock and asks
+nothing of the app.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from penstock.store.reader import FILE
+from penstock.store.database import FILE, NOTE
 
 #: Seconds between two looks; two commits within `_CLOSE` may look the same; and now and then all are woken anyway.
 _LOOK: Final = 0.005
@@ -25,7 +26,7 @@ class Pulse:
     """One for all that wait in an event loop."""
 
     def __init__(self, directory: Path) -> None:
-        self._paths = (f"{directory / FILE}-wal", str(directory / FILE))
+        self._paths = (f"{directory / FILE}-wal", str(directory / FILE), str(directory / NOTE))
         self._changed = asyncio.Event()
         self._waiting = 0
         self._task: asyncio.Task[None] | None = None

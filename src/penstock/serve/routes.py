@@ -203,7 +203,8 @@ async def query(request: Request, after: After = None, timeout: Timeout = "2s", 
     seconds = seconds_of(service, timeout)
     most = min(body.limit or service.settings.limits.rows, service.settings.limits.rows)
     known = await service.catalog.known()
-    question = await asyncio.to_thread(asked, body.sql, body.parameters, known.tables, most)
+    database = service.askers.database.asked
+    question = await asyncio.to_thread(asked, body.sql, body.parameters, known.tables, most, database)
     if after is not None:
         await service.fresh.wait(after, seconds)
     found, last = await service.ask(question, LAST)

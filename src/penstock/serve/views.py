@@ -40,7 +40,7 @@ class Described:
 
     @property
     def has_windows(self) -> bool:
-        return 'NULL AS "window_start"' not in self.select
+        return not re.search(r'NULL(::text)? AS "window_start"', self.select)
 
     def body(self) -> dict[str, Any]:
         """What is told of it."""
@@ -96,21 +96,22 @@ def not_there(what: str, name: str, known: Any) -> Answered:
 
 _VIEWS: Final = """SELECT c.id, v.name, v.definition, c.columns, s.sql, v.watermark, c.rested IS NOT NULL
     FROM __views v JOIN __catalog c ON c.kind = 'view' AND c.name = v.name
-    JOIN sqlite_schema s ON s.type = 'view' AND s.name = v.name ORDER BY v.name"""
+    JOIN {schema} s ON s.type = 'view' AND s.name = v.name ORDER BY v.name"""
 _COUNTERS: Final = "SELECT name, value FROM __counters"
 _STREAMS: Final = "SELECT stream, schema, keep FROM __kept"
-_TRACKERS: Final = "SELECT stream, json_extract(snapshot, '$.watermark') FROM __trackers"
+_TRACKERS: Final = "SELECT stream, snapshot FROM __trackers"
 _SINKS: Final = """SELECT sink, position, (SELECT value FROM __meta WHERE name = 'panes') FROM __sinks
     UNION SELECT name, 0, (SELECT value FROM __meta WHERE name = 'panes') FROM __catalog
     WHERE kind = 'sink' AND name NOT IN (SELECT sink FROM __sinks)"""
 
 
 async def _look(askers: Askers) -> Known:
-    texts = (_VIEWS, _COUNTERS, _STREAMS, _TRACKERS, _SINKS)
+    schema = askers.database.dialect.schema
+    texts = (_VIEWS.format(schema=schema), _COUNTERS, _STREAMS, _TRACKERS, _SINKS)
     views, counters, streams, trackers, sinks = await askers.own(*(Question(text) for text in texts))
     return Known(
         {view.name: view for row in views.rows if (view := _described(row)) is not None},
-        _streams(counters.rows, streams.rows, dict(trackers.rows)),
+        _streams(counters.rows, streams.rows, {name: json.loads(told)["watermark"] for name, told in trackers.rows}),
         {name: {"name": name, "position": at, "newest": newest} for name, at, newest in sorted(sinks.rows)},
     )
 

@@ -10,10 +10,10 @@ import json
 from typing import Final
 
 from penstock.kernel.plan import Plan
-from penstock.model.windows import Counted
 from penstock.store.connection import Connection
 from penstock.store.entry import Part
-from penstock.store.tables import ids_table
+from penstock.store.people import columns
+from penstock.store.tables import ids_table, set_meta
 
 #: An id is never given twice.
 CATALOG: Final = """CREATE TABLE IF NOT EXISTS __catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
@@ -27,7 +27,7 @@ def note(connection: Connection, kind: Part, name: str, statement: str | None) -
     """Remembers what a statement made; without one it is the app's own."""
     connection.run(
         f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST}) "
-        "ON CONFLICT DO UPDATE SET statement = excluded.statement",
+        "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
         [kind, name, statement],
     )
 
@@ -36,7 +36,7 @@ def note_columns(connection: Connection, name: str, plan: Plan) -> None:
     """Remembers the columns of a view; who made it stays as it is."""
     connection.run(
         f"INSERT INTO __catalog (kind, name, columns, since) VALUES ('view', ?1, ?2, {_LAST}) "
-        "ON CONFLICT DO UPDATE SET columns = excluded.columns",
+        "ON CONFLICT (kind, name) DO UPDATE SET columns = excluded.columns",
         [name, json.dumps(list(columns(plan).items()))],
     )
 
@@ -46,7 +46,7 @@ def note_rest(connection: Connection, view: str, rests: bool) -> None:
     now = _LAST if rests else "NULL"
     connection.run(f"UPDATE __catalog SET rested = {now} WHERE kind = 'view' AND name = ?1", [view])
     if not rests:
-        connection.run(f"INSERT OR REPLACE INTO __meta VALUES ('woken:' || ?1, {_LAST})", [view])
+        set_meta(connection, f"woken:{view}", connection.rows(f"SELECT {_LAST}").item())
 
 
 def forget(connection: Connection, kind: Part, name: str) -> None:
@@ -60,11 +60,4 @@ def forget_stream(connection: Connection, stream: str) -> None:
     connection.run("DELETE FROM __trackers WHERE stream = ?1", [stream])
     # A stream's name has no dot; what follows it in a counter's has none either.
     connection.run("DELETE FROM __counters WHERE substr(name, 1, length(?1) + 1) = ?1 || '.'", [stream])
-    connection.run("INSERT OR REPLACE INTO __meta VALUES ('forgotten:' || ?1, 1)", [stream])
-
-
-def columns(plan: Plan) -> dict[str, str]:
-    """The columns of a view's table with their types, in Spark's words."""
-    bound = "bigint" if isinstance(plan.view.windows, Counted) else "timestamp"
-    window = {"window_start": bound, "window_end": bound}
-    return {**plan.key_names, **window, **plan.view.value_types, "final": "boolean"}
+    set_meta(connection, f"forgotten:{stream}", 1)

@@ -1,184 +1,108 @@
-"""A connection to SQLite through ADBC: frames in, frames out, and errors that say what to do.
+"""A connection to the store's database: frames in, frames out. SQLite and PostgreSQL have one each.
 
-Two things about ADBC decide how this is written. A cursor that stays open keeps its transaction open, so none outlives
-a call. And the type of a column is guessed from the first batch of rows, so all rows are one batch.
+Statements are the same for both. Parameters stand as ?1, ?2 …; of a frame, one for each column in order.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final, cast
-from urllib.parse import quote
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 
-import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import polars as pl
 
 from penstock.store.base import StoreError
+from penstock.store.dialect import Dialect
 
 
 class Busy(StoreError):
     """Another connection writes, or has written since this one read."""
 
 
+class Away(Busy):
+    """The database cannot be reached, or the connection to it was lost. What was committed is there."""
+
+
 class Full(StoreError):
     """There is no room for what was to be written; what was committed is there."""
 
 
-_ONE_BATCH: Final = {"adbc.sqlite.query.batch_rows": 1 << 30}
-_WRITING: Final = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -262144",  # 256 MB
-    "PRAGMA wal_autocheckpoint = 16384",  # pages, 64 MB: a large commit is not copied twice at once
-)
+class Connection(ABC):
+    """One connection. A writing one is always in a transaction, which begins with its first statement.
 
+    `lasts`: whether it may be kept for the next question.
+    """
 
-class Connection:
-    """One connection. A writing one is always in a transaction, which begins with its first statement."""
+    dialect: Dialect
+    lasts: bool = True
 
-    def __init__(self, path: Path, *, writes: bool = False, immutable: bool = False) -> None:
-        self.path, self.writes, self.immutable = path, writes, immutable
-        self._mode = "rwc" if writes else "ro&immutable=1" if immutable else "ro"
-        self._connect()
-        self._place = self._found()
-
-    def _connect(self) -> None:
-        with self._explained():
-            # The driver's own commit does nothing on a connection opened in autocommit mode, so we call ADBC's.
-            self._adbc = adbc.connect(f"file:{quote(str(self.path.absolute()))}?mode={self._mode}", autocommit=True)
-            try:
-                self._set_up()
-            except BaseException:
-                self._adbc.close()
-                raise
-
-    def _set_up(self) -> None:
-        self.run("PRAGMA busy_timeout = 10000")
-        for pragma in _WRITING if self.writes else ("PRAGMA query_only = 1", "PRAGMA cache_size = -65536"):
-            self.run(pragma)
-        if self.writes:
-            self._adbc.adbc_connection.set_autocommit(False)
-
+    @abstractmethod
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
         """The rows that a statement gives."""
-        return self._fetch(sql, tuple(parameters))
 
+    @abstractmethod
     def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows that a statement gives for each row of the frame, bound to its parameters in order.
+        """The rows that a statement gives for each row of the frame; without rows, a frame without columns."""
 
-        No rows ask for nothing, and give a frame without columns: ADBC crashes on an empty batch.
-        """
-        return self._fetch(sql, frame.rechunk().to_arrow()) if frame.height else pl.DataFrame()
-
-    def _fetch(self, sql: str, parameters: Any) -> pl.DataFrame:
-        with self._explained(), self._adbc.cursor() as cursor:
-            cursor.adbc_statement.set_options(**_ONE_BATCH)
-            cursor.execute(sql, parameters)
-            return cast(pl.DataFrame, pl.from_arrow(cursor.fetch_arrow_table()))
-
-    def refresh(self) -> None:
-        """Notices that a table is another one: ADBC counts a statement's columns before SQLite has looked."""
-        with self._explained(), self._adbc.cursor() as cursor:
-            cursor.adbc_statement.set_sql_query("SELECT 1 FROM sqlite_schema LIMIT 1")
-            cursor.adbc_statement.execute_update()
-
+    @abstractmethod
     def run(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Runs a statement for what it does."""
-        with self._explained(), self._adbc.cursor() as cursor:
-            cursor.execute(sql, tuple(parameters))
 
     def script(self, statements: Iterable[str]) -> None:
         """Runs statements one after the other."""
         for statement in statements:
             self.run(statement)
 
-    def each(self, sql: str, frame: pl.DataFrame) -> None:
-        """Runs a statement for each row of the frame, bound to its parameters in order."""
-        if frame.height:
-            with self._explained(), self._adbc.cursor() as cursor:
-                cursor.executemany(sql, frame.rechunk().to_arrow())
+    @abstractmethod
+    def put(
+        self, table: str, frame: pl.DataFrame, *, columns: Sequence[str], values: Sequence[str] = (), conflict: str = ""
+    ) -> None:
+        """Inserts a row for each row of the frame: its columns as they are, or `values` made of them.
 
+        `conflict` says what becomes of rows that are there already.
+        """
+
+    @abstractmethod
+    def remove(self, table: str, where: str, frame: pl.DataFrame) -> None:
+        """Deletes the rows for which the condition holds with some row of the frame."""
+
+    @abstractmethod
+    def change(self, table: str, to: str, where: str, frame: pl.DataFrame) -> None:
+        """Updates the rows for which the condition holds with a row of the frame."""
+
+    @abstractmethod
+    def answer(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
+        """The answer to a question, in the form that all stores have: times as text, booleans as 0 and 1."""
+
+    @abstractmethod
+    def moment(self) -> AbstractContextManager[None]:
+        """All questions inside see the same commit."""
+
+    @abstractmethod
     def commit(self) -> None:
-        with self._explained():
-            self._adbc.adbc_connection.commit()
+        """Ends the transaction: what it did is there."""
 
+    @abstractmethod
     def rollback(self) -> None:
-        """Takes back what was not committed. Where SQLite has done so by itself, ADBC cannot: we connect anew."""
-        try:
-            self._adbc.adbc_connection.rollback()
-        except adbc_driver_manager.Error:
-            self._adbc.close()
-            self.check_place()
-            self._mode = "rw"  # a file that is gone is not made anew
-            self._connect()
+        """Takes back what was not committed."""
 
-    def check_place(self) -> None:
-        """Refuses to go on with a file that was moved, deleted or replaced: what is written there nobody would find."""
-        if self._found() != self._place:
-            raise StoreError(
-                f"the store «{self.path}» is gone: it was moved, deleted or replaced while the app ran",
-                hint="put back what was there and start the app again; what was committed is in it",
-            )
-
-    def _found(self) -> tuple[int, int] | None:
-        """Which file is there."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
+    @abstractmethod
     def close(self) -> None:
-        self._adbc.close()
+        """Nothing is asked any more."""
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except adbc_driver_manager.Error as error:
-            raise explained(error, self.path) from error
+    def check_place(self) -> None:  # noqa: B027
+        """Refuses to go on where the database is another one than before, if it can be told."""
 
+    # what there is
 
-_LOCKED: Final = ("database is locked", "database table is locked")
-_FULL: Final = ("disk is full",)
-#: What SQLite says → what is wrong, and what to do.
-_EXPLAINED: Final = (
-    (_FULL, "there is no room for the store «{path}»", "free some space, or allow it more"),
-    (("readonly database",), "the store «{path}» cannot be written", "give the process write access to its directory"),
-    (
-        ("unable to open", "not authorized", "Permission denied"),
-        "cannot open the store «{path}»",
-        "check that the directory exists and that the process may read and write it",
-    ),
-    (
-        _LOCKED,
-        "the store «{path}» is locked by another program",
-        "end the transaction that holds it, for example an open write in the sqlite3 shell",
-    ),
-    (
-        ("not a database", "malformed", "database disk image", "unsupported file format"),
-        "the store «{path}» is damaged, or no SQLite file",
-        "restore it from a backup, or remove the directory and rewind the streams",
-    ),
-    (
-        ("UNIQUE constraint failed: __view_", "CHECK constraint failed: final"),
-        "a window that is final in the store «{path}» was to change",
-        "closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
-    ),
-    (("disk I/O error",), "the disk of the store «{path}» fails", "look at the system's log; restore from a backup"),
-)
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """The names of all tables."""
 
+    @abstractmethod
+    def columns_of(self, table: str) -> list[str]:
+        """The columns of a table or view, in order."""
 
-def explained(error: Exception, path: Path) -> StoreError:
-    """The error in our words, with SQLite's own as the detail."""
-    said = str(error)
-    for signs, message, hint in _EXPLAINED:
-        if any(sign in said for sign in signs):
-            kind = Busy if signs is _LOCKED else Full if signs is _FULL else StoreError
-            return kind(message.format(path=path), detail=said, hint=hint)
-    return StoreError(f"the store «{os.fspath(path)}» refused a statement", detail=said)
+    @abstractmethod
+    def indexes_of(self, table: str) -> list[tuple[list[str], list[str]]]:
+        """The indexes of a table that a user has asked for: their columns, and the statements that make them."""

@@ -15,6 +15,8 @@ from penstock.store.scalars import is_whole, is_wide, loaded_scalar, nulls, stor
 
 def sql_type(kind: pl.DataType) -> str:
     """The SQL type that a column of state has in the store."""
+    if kind == pl.Boolean:
+        return "BOOLEAN"
     if is_whole(kind):
         return "INTEGER"
     return "TEXT" if kind == pl.String or is_wide(kind) else "BLOB"

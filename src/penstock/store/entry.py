@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Part: TypeAlias = Literal["stream", "view", "sink"]
+Part: TypeAlias = Literal["stream", "view", "sink", "table"]
 
 
 @dataclass(frozen=True)

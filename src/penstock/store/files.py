@@ -17,8 +17,8 @@ import polars as pl
 from penstock.model.time import Instant
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
+from penstock.store.dialect import marks, quoted
 from penstock.store.file import File, Kept, Listing, Mark, Tombstone
-from penstock.store.tables import marks, quoted
 
 MASTER_TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
@@ -86,7 +86,7 @@ def write_retried(connection: Connection, stream: str, places: pl.DataFrame, num
         pl.col("offset").cast(pl.Int64),
         pl.lit(number, pl.Int64).alias("by"),
     )
-    connection.each("INSERT INTO __retried VALUES (?1, ?2, ?3, ?4, ?5)", rows)
+    connection.put("__retried", rows, columns=rows.columns)
 
 
 # what is kept, and where
@@ -95,7 +95,7 @@ def write_retried(connection: Connection, stream: str, places: pl.DataFrame, num
 def prepare_master(connection: Connection) -> None:
     """The tables, and a name for the files that this store writes: no other store has it."""
     connection.script(MASTER_TABLES)
-    connection.run("INSERT OR IGNORE INTO __master VALUES ('home', ?1)", [secrets.token_hex(6)])
+    connection.run("INSERT INTO __master VALUES ('home', ?1) ON CONFLICT DO NOTHING", [secrets.token_hex(6)])
 
 
 def renew_home(connection: Connection) -> None:
@@ -113,7 +113,8 @@ def settle(connection: Connection, location: str | None) -> None:
             f"the master lies in {there}, and not in {here}",
             hint="say master_at as before; to move it, move its files and then the store's row __master.location",
         )
-    connection.run("INSERT OR REPLACE INTO __master VALUES ('location', ?1)", [location])
+    sql = "INSERT INTO __master VALUES ('location', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    connection.run(sql, [location])
 
 
 def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> None:
@@ -126,7 +127,11 @@ def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> No
         elif since is None:
             has = connection.rows("SELECT 1 FROM __counters WHERE name = ?1 || '.events'", [stream]).height
             since = connection.rows(f"SELECT {_LAST}").item() if has else 0
-        connection.run("INSERT OR REPLACE INTO __kept VALUES (?1, ?2, ?3, ?4)", [stream, keep, since, schema])
+        connection.run(
+            "INSERT INTO __kept VALUES (?1, ?2, ?3, ?4) "
+            "ON CONFLICT (stream) DO UPDATE SET keep = excluded.keep, since = excluded.since, schema = excluded.schema",
+            [stream, keep, since, schema],
+        )
 
 
 def forget_files(connection: Connection, stream: str) -> None:
@@ -151,7 +156,8 @@ def expire(connection: Connection, stream: str, old: Collection[str], now: Insta
     _check_listed(connection, old)
     for path in old:
         connection.run(
-            "UPDATE __kept SET since = max(since, (SELECT last FROM __files WHERE path = ?2)) WHERE stream = ?1",
+            "UPDATE __kept SET since = (SELECT last FROM __files WHERE path = ?2) WHERE stream = ?1 "
+            "AND since < (SELECT last FROM __files WHERE path = ?2)",
             [stream, path],
         )
     _remove(connection, old, now)
@@ -212,7 +218,7 @@ def tombstones(connection: Connection, stream: str | None = None) -> list[Tombst
 
 def listing(connection: Connection) -> Listing:
     """All of it at one moment; the caller sees to it that this is one transaction."""
-    if not connection.rows("SELECT 1 FROM sqlite_schema WHERE name = '__files'").height:
+    if "__files" not in connection.tables():
         return Listing(0, None, None, [], [], {})  # a store of before
     said = dict(connection.rows("SELECT name, value FROM __master").iter_rows())
     rows = connection.rows("SELECT stream, keep, since, schema FROM __kept").iter_rows()

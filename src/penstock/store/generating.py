@@ -49,8 +49,8 @@ class Generating(ABC):
     def begin_generation(self, hidden: str, plan: Plan) -> None:
         """Makes hidden tables for a generation; by their name `state` and `load` know them."""
         with self._transaction() as connection:
-            layout = Layout(hidden, plan)
-            connection.script([*drop_view(hidden), *layout.create_hidden()])
+            layout = Layout(hidden, plan, connection.dialect)
+            connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
             self._states[hidden] = SqlState(layout, connection, self._mutex)
 
     def load(self, hidden: str, change: Change) -> None:
@@ -62,7 +62,7 @@ class Generating(ABC):
         """Removes a generation that is swapped in or given up."""
         self._states.pop(hidden, None)
         with self._transaction() as connection:
-            connection.script(drop_view(hidden))
+            connection.script(drop_view(hidden, connection.dialect))
 
     def compare_generation(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
         """How a generation in the making differs from the current one, with so many rows of it."""
@@ -86,7 +86,7 @@ class Generating(ABC):
             else:
                 before = None if old is None else old.layout
                 panes = generations.swap_tables(connection, before, new.layout, view, watermark, scope)
-                layout = Layout(view, new.plan)
+                layout = Layout(view, new.plan, connection.dialect)
                 state = SqlState(layout, connection, self._mutex)
                 generations.note_definition(connection, before, layout, origin.statement)
             record.changes = {view: generations.with_panes(layout.plan, panes)}

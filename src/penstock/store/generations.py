@@ -23,9 +23,10 @@ from penstock.model.time import Instant
 from penstock.model.windows import Counted
 from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
+from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
 from penstock.store.state import put
-from penstock.store.tables import Layout, create_ids, drop_view, quoted, select
+from penstock.store.tables import Layout, create_ids, drop_view, set_meta
 
 #: What stands between a view's name and the number of a generation in the making.
 MARK: Final = "~"
@@ -57,10 +58,10 @@ class Scope:
         rules = [] if self.oldest is None else [f"{row}.__end >= {self.oldest}"]
         if self.spans is not None:
             met = (f"({row}.__start < {end} AND {row}.__end > {start})" for start, end in self.spans)
-            rules.append(f"({' OR '.join(met) or '0'})")
+            rules.append(f"({' OR '.join(met) or '1 = 0'})")
             if self.spans:  # so that SQLite begins where the first of them does
                 rules.insert(0, f"{row}.__end > {min(start for start, _ in self.spans)}")
-        return " AND ".join(rules) or "1"  # TRUE could be a column of the view
+        return " AND ".join(rules) or "1 = 1"  # TRUE could be a column of the view
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,9 @@ def hidden_name(view: str, number: int) -> str:
 def clear(connection: Connection) -> None:
     """Removes what a process that died has left of generations in the making."""
     connection.run(GENERATIONS)
-    views = "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) = '__view_'"
-    sql = f"{views} AND instr(name, ?1) > 0"
-    for (table,) in connection.rows(sql, [MARK]).rows():
-        connection.script(drop_view(table.removeprefix("__view_")))
+    for table in connection.tables():
+        if table.startswith("__view_") and MARK in table:
+            connection.script(drop_view(table.removeprefix("__view_"), connection.dialect))
 
 
 def next_number(connection: Connection, view: str) -> int:
@@ -160,15 +160,16 @@ def unknown(connection: Connection, definitions: Mapping[str, str]) -> list[str]
 def _find(connection: Connection, old: Layout, new: Layout, columns: Iterable[str], scope: Scope) -> None:
     """Notes the places at which two generations differ in these columns, in a table of this connection."""
     on = _ON if old.in_place and new.in_place else f"{_ON} AND o.final = n.final"
-    differ = " OR ".join(f"o.{quoted(name)} IS NOT n.{quoted(name)}" for name in ("final", *columns))
+    differ = " OR ".join(f"o.{quoted(name)} IS DISTINCT FROM n.{quoted(name)}" for name in ("final", *columns))
     places = "{row}.__end AS __end, {row}.__start AS __start, {row}.__key AS __key, {row}.final AS final"
+    both = f"{new.table} n LEFT JOIN {old.table} o ON {on}"
     connection.script(
         [
-            "DROP TABLE IF EXISTS temp.__differences",
+            "DROP TABLE IF EXISTS __differences",
             "CREATE TEMP TABLE __differences (__end INTEGER, __start INTEGER, __key BLOB, final INTEGER, kind INTEGER)",
-            f"INSERT INTO temp.__differences SELECT {places.format(row='n')}, o.__key IS NOT NULL FROM {new.table} n "
-            f"LEFT JOIN {old.table} o ON {on} WHERE {scope.sql('n')} AND (o.__key IS NULL OR {differ})",
-            f"INSERT INTO temp.__differences SELECT {places.format(row='o')}, 2 FROM {old.table} o "
+            f"INSERT INTO __differences SELECT {places.format(row='n')}, CASE WHEN o.__key IS NULL THEN 0 ELSE 1 END "
+            f"FROM {both} WHERE {scope.sql('n')} AND (o.__key IS NULL OR {differ})",
+            f"INSERT INTO __differences SELECT {places.format(row='o')}, 2 FROM {old.table} o "
             f"WHERE {scope.sql('o')} AND NOT EXISTS (SELECT 1 FROM {new.table} n WHERE {on})",
         ]
     )
@@ -183,7 +184,7 @@ def _rows(connection: Connection, layout: Layout, kinds: str) -> pl.DataFrame:
         schema = {**plan.value_schema, "__index": pl.Int64()} if final else plan.state_schema
         columns = ", ".join(f"r.{quoted(layout.stored[name])}" for name in schema)
         rows = connection.rows(
-            f"SELECT {columns} FROM temp.__differences d CROSS JOIN {layout.table} r ON {on} "
+            f"SELECT {columns} FROM __differences d {layout.dialect.ordered_join} {layout.table} r ON {on} "
             f"WHERE d.kind IN ({kinds}) AND r.final = {final}"
         )
         if rows.height:
@@ -216,7 +217,7 @@ def _laid(connection: Connection, layout: Layout) -> pl.DataFrame:
     """The ghosts of windows that are no more are taken back with them."""
     plan = layout.plan
     owned = (
-        f"EXISTS (SELECT 1 FROM temp.__differences d WHERE d.kind = 2 AND d.__key = {layout.ghosts}.__key "
+        f"EXISTS (SELECT 1 FROM __differences d WHERE d.kind = 2 AND d.__key = {layout.ghosts}.__key "
         f"AND d.__start = {quoted(f':{OWNER_START}')} AND d.__end = {quoted(f':{OWNER_END}')})"
     )
     columns = select(list(layout.stored_ghosts.values()))
@@ -239,8 +240,8 @@ def _write(connection: Connection, layout: Layout, settled: Settled, where: str)
     order = ", ".join(_PLACE if layout.in_place else ("final", *_PLACE))
     connection.script(
         [
-            f"DELETE FROM {layout.table} WHERE ({order}) IN (SELECT {order} FROM temp.__differences WHERE {where})",
-            "DROP TABLE temp.__differences",
+            f"DELETE FROM {layout.table} WHERE ({order}) IN (SELECT {order} FROM __differences WHERE {where})",
+            "DROP TABLE __differences",
         ]
     )
     put(connection, layout, settled.live.drop("final"), final=False)
@@ -274,9 +275,9 @@ def swap_tables(
         connection.run(f"UPDATE {new.table} SET {', '.join(unshown)} WHERE {quoted(':__index')} > 0")
         if plan.merging:
             connection.run(f"DELETE FROM {new.ghosts}")
-    made = _own_indexes(connection, name)
-    connection.script([f"DROP VIEW IF EXISTS {quoted(name)}", *drop_view(name)])
-    final = Layout(name, plan)
+    made = [columns for columns, _ in connection.indexes_of(f"__view_{name}")]
+    connection.script(drop_view(name, connection.dialect))
+    final = Layout(name, plan, connection.dialect)
     moved = [(new.table, final.table)]
     indexes = [new.due_index]
     if plan.merging:
@@ -290,8 +291,8 @@ def swap_tables(
             *(f"ALTER TABLE {before} RENAME TO {after}" for before, after in moved),
             *final.create_indexes(),
             *([f"CREATE INDEX {final.ghost_index} ON {final.ghosts} (__key)"] if plan.merging else []),
-            final.create_view(),
-            *(final.create_index(columns) for columns in made if set(columns) <= final.public.keys()),
+            *final.create_view(),
+            *(line for by in made if set(by) <= final.public.keys() for line in final.create_index(by)),
         ]
     )
     return panes
@@ -311,26 +312,19 @@ def _correct(connection: Connection, old: Layout, new: Layout, scope: Scope, wat
     return settled.panes
 
 
-def _own_indexes(connection: Connection, name: str) -> list[list[str]]:
-    """The columns of indexes that a user has asked for."""
-    sql = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND substr(name, 1, 5) = '__by_'"
-    names = connection.rows(sql, [f"__view_{name}"])["name"].to_list()
-    columns = "SELECT name FROM pragma_index_info(?1) ORDER BY seqno"
-    return [connection.rows(columns, [index])["name"].to_list() for index in names]
-
-
 def note_definition(connection: Connection, old: Layout | None, layout: Layout, statement: str | None) -> None:
     """The definition of a view is this one from here on. With other columns it is another view to subscribers."""
     view = layout.plan.written
     if old is not None and not same_face(old.plan, layout.plan):
         forget(connection, "view", layout.name)
     connection.run(
-        "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL) ON CONFLICT DO UPDATE SET fingerprint = ?2, "
-        "definition = ?3, firing = ?4, columns = ?5, closed = NULL",
+        "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL) ON CONFLICT (name) DO UPDATE SET closed = NULL, "
+        "fingerprint = excluded.fingerprint, definition = excluded.definition, firing = excluded.firing, "
+        "columns = excluded.columns",
         [layout.name, view.fingerprint(), repr(view), layout.firing, layout.signature],
     )
     connection.run("DELETE FROM __meta WHERE name = 'closed:' || ?1", [layout.name])
-    connection.run("INSERT OR REPLACE INTO __meta VALUES (?1, ?2)", [f"lateness:{layout.name}", view.lateness])
+    set_meta(connection, f"lateness:{layout.name}", view.lateness)
     note_columns(connection, layout.name, layout.plan)
     note(connection, "view", layout.name, statement)
     for source in view.input.sources:
@@ -353,18 +347,18 @@ def compare(connection: Connection, old: Layout, new: Layout, scope: Scope, limi
     if not columns or len(columns) < len(new.plan.values):
         # A column that is new makes every row that both have another one.
         connection.run(
-            f"INSERT INTO temp.__differences SELECT n.__end, n.__start, n.__key, n.final, 1 FROM {new.table} n "
-            f"WHERE {scope.sql('n')} AND NOT EXISTS (SELECT 1 FROM temp.__differences d WHERE d.__end = n.__end AND "
+            f"INSERT INTO __differences SELECT n.__end, n.__start, n.__key, n.final, 1 FROM {new.table} n "
+            f"WHERE {scope.sql('n')} AND NOT EXISTS (SELECT 1 FROM __differences d WHERE d.__end = n.__end AND "
             "d.__start = n.__start AND d.__key = n.__key)"
         )
-    counts = dict(connection.rows("SELECT kind, count(*) FROM temp.__differences GROUP BY kind").iter_rows())
+    counts = dict(connection.rows("SELECT kind, count(*) FROM __differences GROUP BY kind").iter_rows())
     keys = [f"coalesce(n.{quoted(k)}, o.{quoted(k)}) AS {quoted(k)}" for k in new.plan.keys]
     bounds = [_shown_bound(new, name) for name in ("window_start", "window_end")]
     told = [f"o.{quoted(c)} AS {quoted(f'{c} before')}" for c in old.plan.values]
     told += [f"n.{quoted(c)} AS {quoted(f'{c} after')}" for c in new.plan.values]
     on = "{row}.__end = d.__end AND {row}.__start = d.__start AND {row}.__key = d.__key"
     rows = connection.rows(
-        f"SELECT {', '.join([*keys, *bounds, *told])} FROM temp.__differences d "
+        f"SELECT {', '.join([*keys, *bounds, *told])} FROM __differences d "
         f"LEFT JOIN {old.table} o ON {on.format(row='o')} LEFT JOIN {new.table} n ON {on.format(row='n')} "
         f"ORDER BY d.__end, d.__start, d.__key LIMIT {limit}"
     )

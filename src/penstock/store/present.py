@@ -24,7 +24,9 @@ EXACT_DIGITS = 15
 
 def shown_type(kind: pl.DataType) -> str:
     """The SQL type of a presented column."""
-    if kind in INTEGERS or kind == pl.Boolean:
+    if kind == pl.Boolean:
+        return "BOOLEAN"
+    if kind in INTEGERS:
         return "INTEGER"
     if kind == pl.Binary:
         return "BLOB"

@@ -8,86 +8,87 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from penstock.model.time import Instant
 from penstock.store.base import PANES, Progress, StoreError, Summary
-from penstock.store.connection import Connection
+from penstock.store.connection import Away, Connection
+from penstock.store.database import FILE, Database, database_of
+from penstock.store.dialect import select
 from penstock.store.entry import Entry
 from penstock.store.file import File, Listing
 from penstock.store.files import listed, listing
-from penstock.store.tables import APPLICATION, FORMAT, quoted, select
 
-FILE = "store.db"
+__all__ = ["FILE", "Reader", "typed"]
+
+_Answer = TypeVar("_Answer")
 _QUESTION = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*.*?\*/|\()*(select|with|values|explain)\b", re.IGNORECASE | re.DOTALL)
 
 
 class Reader:
     """What is committed in a store. Safe for several threads: each question has a connection of its own."""
 
-    def __init__(self, directory: Path | str) -> None:
+    def __init__(self, directory: Path | str, database: Database | None = None) -> None:
         self.directory = Path(directory)
-        self.path = self.directory / FILE
+        self.database = database or database_of(self.directory)
         self._idle: list[Connection] = []
         self._pool = Lock()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self, fresh: bool = False) -> Iterator[Connection]:
         with self._pool:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            connection = self._connect()
+            if fresh:  # those that were open may all be lost
+                idle, self._idle = self._idle, []
+            else:
+                idle = [self._idle.pop()] if self._idle else []
+        if fresh:
+            for old in idle:
+                old.close()
+        connection = idle[0] if idle and not fresh else self.database.connect()
         try:
             yield connection
         except BaseException:
             connection.close()
             raise
-        if connection.immutable:
-            connection.close()  # it would not notice a writer that starts
+        if not connection.lasts:
+            connection.close()
             return
         with self._pool:
             self._idle.append(connection)
 
-    def _connect(self) -> Connection:
-        if not self.path.exists():
-            raise StoreError(f"there is no store in «{self.directory}»", hint="run the app first, or check the path")
+    def _asked(self, ask: Callable[[Connection], _Answer]) -> _Answer:
+        """An answer. A connection that was lost while nobody asked is replaced by another one, once."""
         try:
-            return _checked(Connection(self.path))
-        except StoreError:
-            # To follow a writer's log takes write access beside it; a store without a log has no writer.
-            if Path(f"{self.path}-wal").exists():
-                raise
-            return _checked(Connection(self.path, immutable=True))
+            with self._reading() as connection:
+                return ask(connection)
+        except Away:
+            with self._reading(fresh=True) as connection:
+                return ask(connection)
 
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
-        with self._reading() as connection:
-            return connection.rows(sql, parameters)
+        return self._asked(lambda connection: connection.rows(sql, parameters))
 
     # questions
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
-        """The answer to a question in SQLite's SQL: SELECT, WITH, VALUES or EXPLAIN.
+        """The answer to a question in the store's SQL: SELECT, WITH, VALUES or EXPLAIN.
 
-        A column of numbers in which some are the text 'NaN' comes back as floats.
+        It has the same form whatever the store is: times are text in UTC, booleans 0 and 1, NaN is among floats.
         """
         if not _QUESTION.match(sql):
             raise StoreError(
                 f"not a question: «{sql.strip()[:60]}»", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
-        with self._reading() as connection:
-            return _answer(connection, sql, parameters)
+        return self._asked(lambda connection: connection.answer(sql, parameters))
 
     @contextmanager
     def moment(self) -> Iterator[Callable[[str, Sequence[object]], pl.DataFrame]]:
         """Asks several questions, which all see the same commit."""
-        with self._reading() as connection:
-            connection.run("BEGIN")
-            try:
-                yield lambda sql, parameters: _answer(connection, sql, parameters)
-            finally:
-                connection.run("ROLLBACK")
+        self.last()  # finds a connection that is not lost
+        with self._reading() as connection, connection.moment():
+            yield connection.answer
 
     def views(self) -> dict[str, str]:
         """The definition of each view, as text."""
@@ -95,7 +96,7 @@ class Reader:
 
     def catalog(self) -> list[Entry]:
         """What the app is made of, in the order in which it was made; nothing in stores of before."""
-        if not self._rows("SELECT 1 FROM sqlite_schema WHERE name = '__catalog'").height:
+        if "__catalog" not in self._asked(lambda connection: connection.tables()):
             return []
         rows = self._rows(
             "SELECT id, kind, name, statement, columns, since, rested FROM __catalog ORDER BY id"
@@ -150,17 +151,20 @@ class Reader:
 
     def listing(self) -> Listing:
         """The files of the master and what is known of them, at one moment."""
-        with self._reading() as connection:
-            connection.run("BEGIN")
-            try:
+
+        def ask(connection: Connection) -> Listing:
+            with connection.moment():
                 return listing(connection)
-            finally:
-                connection.run("ROLLBACK")
+
+        return self._asked(ask)
 
     def removed_files(self, before: Instant) -> list[File]:
         """The files that were taken off the list before an instant."""
-        with self._reading() as connection:
-            return listed(connection, removed_before=before)
+        return self._asked(lambda connection: listed(connection, removed_before=before))
+
+    def columns(self, table: str) -> list[str]:
+        """The columns of a view, or of a table of the store's own."""
+        return self._asked(lambda connection: connection.columns_of(table))
 
     def position(self, sink: str) -> int:
         """The id of the last pane that a sink has; 0 before the first."""
@@ -184,48 +188,3 @@ def typed(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         pl.lit(None, kind).alias(name) if frame[name].null_count() == frame.height else pl.col(name).cast(kind)
         for name, kind in schema.items()
     )
-
-
-def _checked(connection: Connection) -> Connection:
-    try:
-        check_format(connection)
-    except StoreError:
-        connection.close()
-        raise
-    return connection
-
-
-def check_format(connection: Connection) -> None:
-    """Refuses a file that is no store, or one that a newer version wrote."""
-    (application,) = connection.rows("PRAGMA application_id").row(0)
-    (version,) = connection.rows("PRAGMA user_version").row(0)
-    if application != APPLICATION:
-        raise StoreError(f"«{connection.path}» is not a store of Penstock", hint="choose another directory")
-    if version > FORMAT:
-        raise StoreError(
-            f"the store «{connection.path}» has format {version}, and this version of Penstock knows {FORMAT}",
-            hint="use the newer version that wrote it",
-        )
-
-
-def _answer(connection: Connection, sql: str, parameters: Sequence[object]) -> pl.DataFrame:
-    connection.refresh()
-    found = connection.rows(sql, parameters)
-    mixed = [name for name, kind in found.schema.items() if kind == pl.String and (found[name] == "NaN").any()]
-    return _with_nan(connection, sql, parameters, found, mixed) if mixed else found
-
-
-def _with_nan(
-    connection: Connection, sql: str, parameters: Sequence[object], found: pl.DataFrame, mixed: list[str]
-) -> pl.DataFrame:
-    """Asks again for columns of numbers with 'NaN' among them, which the driver gives as rounded text."""
-    inner = f"FROM ({sql.strip().rstrip(';')})"
-    numbers = ", ".join(f"max(typeof({quoted(name)}) IN ('real', 'integer'))" for name in mixed)
-    are_numbers = connection.rows(f"SELECT {numbers} {inner}", parameters).row(0)
-    floats = [name for name, yes in zip(mixed, are_numbers, strict=True) if yes]
-    if not floats:
-        return found
-    columns = ", ".join(f"CASE WHEN {quoted(n)} <> 'NaN' THEN {quoted(n)} END AS {quoted(n)}" for n in floats)
-    values = connection.rows(f"SELECT {columns} {inner}", parameters)
-    nan = [pl.when(found[name] == "NaN").then(float("nan")).otherwise(values[name]).alias(name) for name in floats]
-    return found.with_columns(nan)

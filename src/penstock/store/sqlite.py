@@ -6,304 +6,59 @@ process: within this one only `query`, since two copies of SQLite in a process u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
 
-import polars as pl
-
-from penstock.kernel.plan import Plan
-from penstock.model.time import Instant
 from penstock.store import catalog, files, generations
-from penstock.store.audits import AuditRecord, note_audit
-from penstock.store.base import Commit, Keep, Store, StoreError
-from penstock.store.connection import Busy, Connection
-from penstock.store.entry import Part
-from penstock.store.file import File, Tombstone
-from penstock.store.generating import Generating
-from penstock.store.keys import encoded
-from penstock.store.lock import FileLock, Standby, TakenOver
-from penstock.store.reader import Reader, check_format
-from penstock.store.state import SqlState
-from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES, Layout, create_ids, ids_table
-from penstock.store.views import drop, prepare
-from penstock.store.write import closing_bounds, trim, write
-
-KEEP = Keep()
+from penstock.store.base import Keep
+from penstock.store.connection import Busy
+from penstock.store.database import SqliteFile, made
+from penstock.store.lock import Standby
+from penstock.store.sql_store import KEEP, TOKEN, SqlStore
+from penstock.store.sqlite_connection import SqliteConnection, check_format
+from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES
 
 
-class SqliteStore(Reader, Generating, Store):
+class SqliteStore(SqlStore):
     """An app's state in one SQLite file."""
 
     def __init__(self, directory: Path | str, keep: Keep = KEEP) -> None:
-        super().__init__(directory)
-        self.keep = keep
-        self._lock = FileLock(self.directory / "lock")
-        self._writer: Connection | None = None
-        self._mutex = RLock()
-        self._states: dict[str, SqlState] = {}
-        #: Whether the writer before may still live: it was silent, and this process took over.
-        self.took_over = False
+        self._file = SqliteFile(Path(directory))
+        super().__init__(directory, keep, self._file)
 
     @classmethod
     def open(cls, directory: Path | str, keep: Keep = KEEP) -> SqliteStore:
         """The store in a directory, which is made if it is missing. To write, `lock` it."""
-        try:
-            Path(directory).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
-            ) from error
-        return cls(directory, keep)
+        return cls(made(directory), keep)
 
-    def lock(self, standby: Standby | None = None) -> int:
-        """Makes this process the only writer, and gives it a new token. A standby waits until it can."""
-        if self._writer is not None:
-            return self.token
-        if standby is None:
-            self._lock.take()
-            return self._claim()
-        self.took_over = self._lock.wait(standby)
-        while True:
-            try:
-                return self._claim(keep_lock=True)
-            except Busy:
-                standby.tell(
-                    f"the store «{self.path}» is locked: the process before was stopped in the middle of a "
-                    "transaction; waiting until it goes on, or is killed"
-                )
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
 
-    def _claim(self, keep_lock: bool = False) -> int:
+    def _claim(self, standby: Standby | None = None) -> int:
         try:
-            self._writer = Connection(self.path, writes=True)
+            self._writer = SqliteConnection(self._file.path, writes=True)
             with self._transaction(checked=False) as connection:
                 if not connection.rows("SELECT 1 FROM sqlite_schema LIMIT 1").height:
                     connection.script(OWN_TABLES)
                     connection.run(f"PRAGMA application_id = {APPLICATION}")
                     connection.run(f"PRAGMA user_version = {FORMAT}")
-                check_format(connection)
+                check_format(self._writer)
                 connection.run(catalog.CATALOG)  # stores of before have none
                 generations.clear(connection)
                 files.prepare_master(connection)
                 connection.run(f"PRAGMA user_version = {FORMAT}")
                 connection.run("UPDATE __meta SET value = value + 1 WHERE name = 'token'")
-                (self.token,) = connection.rows("SELECT value FROM __meta WHERE name = 'token'").row(0)
+                (self.token,) = connection.rows(TOKEN).row(0)
         except BaseException as error:
             self._close_writer()
-            if not (keep_lock and isinstance(error, Busy)):
+            if not (standby is not None and isinstance(error, Busy)):
                 self.close()
             raise
         return self.token
 
-    def check_owner(self) -> None:
-        """Refuses to go on where another process has taken over. A small read, that any thread may do."""
-        self._check_token(self._rows("SELECT value FROM __meta WHERE name = 'token'").item())
-
-    def close(self) -> None:
-        """Closes the file and gives the lock back."""
-        super().close()
-        self._close_writer()
-        self._lock.release()
-
-    def _close_writer(self) -> None:
-        with self._mutex:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
-
-    # one transaction
-
-    @contextmanager
-    def _transaction(self, checked: bool = True) -> Iterator[Connection]:
-        """Everything inside is written, or nothing. Another writer's token ends it."""
-        with self._mutex:
-            connection = self._writing()
-            connection.check_place()
-            try:
-                if checked:
-                    self._check_token(_token(connection))
-                yield connection
-                connection.commit()
-            except BaseException as error:
-                connection.rollback()
-                if checked and isinstance(error, Busy):  # another one has written since we looked: who has taken over?
-                    current = _token(connection)
-                    connection.rollback()
-                    self._check_token(current)
-                raise
-
-    def _writing(self) -> Connection:
-        if self._writer is None:
-            raise StoreError(f"the store in «{self.directory}» is not locked", hint="call lock() before writing")
-        return self._writer
-
-    def check_place(self) -> None:
-        """Refuses to go on with a file that was moved, deleted or replaced since it was opened."""
-        self._writing().check_place()
-
-    def _check_token(self, current: int) -> None:
-        if current != self.token or self._lock.is_lost:
-            raise TakenOver(
-                f"another process has taken over the store in «{self.directory}»",
-                detail=f"its token is {current}, ours {self.token}",
-                hint="stop this process: the other one goes on from the last commit",
-            )
-
-    # views
-
-    def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
-        """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
-        with self._transaction() as connection:
-            prepare(connection, views, statements or {})
-            self._states |= {name: SqlState(Layout(name, p), connection, self._mutex) for name, p in views.items()}
-            for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
-                if name in views:
-                    self._states[name].closed = closed
-
-    def drop(self, view: str) -> None:
-        """Removes a view with its state."""
-        with self._transaction() as connection:
-            drop(connection, view)
-            self._states.pop(view, None)
-
-    def note(self, kind: Part, name: str, statement: str | None) -> None:
-        """Remembers what a statement of a shell has made; without one it is the app's own."""
-        with self._transaction() as connection:
-            catalog.note(connection, kind, name, statement)
-
-    def drop_note(self, kind: Part, name: str) -> None:
-        """Forgets what a statement was to make."""
-        with self._transaction() as connection:
-            catalog.forget(connection, kind, name)
-
-    def note_audit(self, record: AuditRecord) -> None:
-        """Remembers what an audit has found."""
-        with self._transaction() as connection:
-            note_audit(connection, record)
-
-    def note_rest(self, view: str, rests: bool) -> None:
-        """Remembers that a view takes no events from here on, or that it does again."""
-        with self._transaction() as connection:
-            catalog.note_rest(connection, view, rests)
-
-    def forget_sink(self, sink: str, flow: str | None = None) -> None:
-        """Forgets a sink and how far it was; with the last sink of a flow without state, also its rows."""
-        with self._transaction() as connection:
-            catalog.forget(connection, "sink", sink)
-            connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
-            if flow is not None:
-                connection.run("DELETE FROM __panes WHERE view = ?1", [flow])
-
-    def forget_stream(self, stream: str) -> None:
-        """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
-        with self._transaction() as connection:
-            catalog.forget_stream(connection, stream)
-            files.forget_files(connection, stream)
-
-    def forgotten(self, stream: str) -> None:
-        """All that a forgotten stream had is gone."""
-        with self._transaction() as connection:
-            connection.run("DELETE FROM __meta WHERE name = 'forgotten:' || ?1", [stream])
-
-    def index(self, view: str, *columns: str) -> None:
-        """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
-        with self._transaction() as connection:
-            connection.run(self.state(view).layout.create_index(columns))
-
-    def state(self, view: str) -> SqlState:
-        """A view's open windows, for the kernel."""
-        if view not in self._states:
-            raise StoreError(f"the view «{view}» is not prepared", hint="name it in prepare({…}) first")
-        return self._states[view]
-
-    # commits
-
-    def commit(self, record: Commit) -> int:
-        """Writes a commit, whole or not at all; its number."""
-        with self._transaction() as connection:
-            stacked = (name for stack, _ in record.stacked for name in stack.names)
-            states = {name: self.state(name) for name in {*record.changes, *stacked, *record.expire}}
-            number = write(connection, record, states)
-            trim(connection, record, number, self.keep)
-        for name, bound in closing_bounds(record, states).items():
-            states[name].closed = bound
-        return number
-
-    def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
-        """Which of these ids (column `__id`) are known: `__id`, `__at`."""
-        asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
-        with self._mutex:
-            connection = self._writing()
-            try:
-                for statement in create_ids(stream):  # a stream without a view has none yet
-                    connection.run(statement)
-                found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
-            finally:
-                connection.rollback()
-        if not found.height:
-            return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
-        found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
-        return asked.join(found, on="id").select("__id", "__at")
-
-    def delivered(self, sink: str, position: int) -> None:
-        """A sink has all panes up to this id."""
-        with self._transaction() as connection:
-            connection.run("INSERT OR REPLACE INTO __sinks VALUES (?1, ?2)", [sink, position])
-
-    def trim_outbox(self, through: int) -> int:
-        """Removes the panes up to this id; how many they were."""
-        with self._transaction() as connection:
-            (count,) = connection.rows("SELECT count(*) FROM __panes WHERE id <= ?1", [through]).row(0)
-            connection.run("DELETE FROM __panes WHERE id <= ?1", [through])
-            connection.run("INSERT OR REPLACE INTO __meta VALUES ('trimmed', ?1)", [through])
-        return int(count)
-
-    # the master
-
-    def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
-        """Remembers what the master keeps of each stream from here on, with its schema, and where it lies."""
-        with self._transaction() as connection:
-            files.settle(connection, location)
-            files.note_kept(connection, kept)
-
-    def renew_home(self) -> None:
-        """Writes the master's files into another folder from here on; those that are listed stay where they are."""
-        with self._transaction() as connection:
-            files.renew_home(connection)
-
-    def swap_files(self, old: Collection[str], new: Sequence[File], now: Instant) -> None:
-        """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
-        with self._transaction() as connection:
-            files.swap(connection, old, new, now)
-
-    def expire_files(self, stream: str, old: Collection[str], now: Instant) -> None:
-        """Takes files off the master's list: the stream's history begins after them."""
-        with self._transaction() as connection:
-            files.expire(connection, stream, old, now)
-
-    def note_erased(self, paths: Collection[str], tombstone: int) -> None:
-        """The tombstones up to this id have been applied to these files."""
-        with self._transaction() as connection:
-            files.erased(connection, paths, tombstone)
-
-    def forget_files(self, paths: Collection[str]) -> None:
-        """Files that were taken off the list are gone."""
-        with self._transaction() as connection:
-            files.forget(connection, paths)
-
-    def erase(self, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
-        """Appends a tombstone: rows of a stream so far, for which a condition holds, are gone."""
-        with self._transaction() as connection:
-            return files.write_tombstone(connection, stream, condition, reason, now)
-
-    def erase_refused(self, rows: Collection[int]) -> None:
-        """Forgets the text of refused rows, by their rowid."""
-        with self._transaction() as connection:
-            connection.each(
-                "UPDATE __refused SET row = NULL WHERE rowid = ?1", pl.DataFrame({"id": list(rows)}, {"id": pl.Int64})
-            )
-
-
-def _token(connection: Connection) -> int:
-    return int(connection.rows("SELECT value FROM __meta WHERE name = 'token'").item())
+    def _told(self, busy: Busy) -> str:
+        return (
+            f"the store «{self._file.path}» is locked: the process before was stopped in the middle of a "
+            "transaction; waiting until it goes on, or is killed"
+        )

@@ -14,10 +14,11 @@ from penstock.kernel.step import Change
 from penstock.model.time import BEGINNING
 from penstock.model.time import END as FOREVER
 from penstock.store.connection import Connection
+from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame, stored_frame
 from penstock.store.keys import encoded
 from penstock.store.present import shown
-from penstock.store.tables import Layout, marks, quoted, select
+from penstock.store.tables import Layout
 
 _PLACE = (END, START, "__key")
 _AT = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
@@ -33,9 +34,9 @@ class SqlState:
         self._connection, self._mutex = connection, mutex
         columns = select(list(layout.stored.values()))
         self._open = f"SELECT {columns} FROM {layout.table} WHERE final = 0"
-        # Without statistics SQLite would rather walk all open windows.
-        self._by_key = f"SELECT {columns} FROM {layout.table} INDEXED BY {layout.key_index} WHERE final = 0"
-        self._by_due = f"SELECT {columns} FROM {layout.table} INDEXED BY {layout.due_index} WHERE final = 0"
+        by_key, by_due = layout.dialect.by_index(layout.key_index), layout.dialect.by_index(layout.due_index)
+        self._by_key = f"SELECT {columns} FROM {layout.table}{by_key} WHERE final = 0"
+        self._by_due = f"SELECT {columns} FROM {layout.table}{by_due} WHERE final = 0"
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
         """The stored rows of these windows."""
@@ -118,14 +119,15 @@ class SqlState:
     def apply(self, change: Change) -> None:
         """Replaces what a commit has changed."""
         if not self.layout.in_place:
-            self._connection.each(f"DELETE FROM {self.layout.table} WHERE {_AT}", self._gone(change))
+            self._connection.remove(self.layout.table, _AT, self._gone(change))
         put(self._connection, self.layout, change.live, final=False)
         put(self._connection, self.layout, change.closed, final=True)
         if self.plan.merging:
             self._apply_ghosts(change)
         if change.seen.height:
             counts = change.seen.select(_all_keys(change.seen.select(self.plan.keys), change.seen.height), "__seen")
-            self._connection.each(f"INSERT OR REPLACE INTO {self.layout.seen} VALUES (?1, ?2)", counts)
+            conflict = "ON CONFLICT (__key) DO UPDATE SET __seen = excluded.__seen"
+            self._connection.put(self.layout.seen, counts, columns=counts.columns, conflict=conflict)
 
     def _gone(self, change: Change) -> pl.DataFrame:
         """The places of open windows that are no more. Those that live on are overwritten."""
@@ -138,19 +140,19 @@ class SqlState:
         table, keys = self.layout.ghosts, self.plan.keys
         gone = placed(change.ghosts_taken, keys, "__shown")
         where = f"__key = ?3 AND {quoted(':__end')} = ?1 AND {quoted(':__start')} = ?2 AND {quoted(':__shown')} = ?4"
-        self._connection.each(f"DELETE FROM {table} WHERE {where}", gone)
+        self._connection.remove(table, where, gone)
         if change.ghosts.height:
             columns = self.layout.stored_ghosts
             rows = stored_frame(change.ghosts, columns)
             rows = rows.insert_column(0, _all_keys(change.ghosts.select(keys), change.ghosts.height))
-            self._connection.each(f"INSERT INTO {table} VALUES ({marks(rows.width)})", rows)
+            self._connection.put(table, rows, columns=rows.columns)
 
 
 def put(connection: Connection, layout: Layout, frame: pl.DataFrame, final: bool) -> None:
     """Writes rows of state with what they present. Of final rows' firing state only the number of panes is kept."""
     if frame.height:
         rows, values = _prepared(layout, frame, final)
-        connection.each(_insertion(layout, rows.columns, values, final), rows.sort(_PLACE))
+        _insert(connection, layout, rows.sort(_PLACE), rows.columns, values, final)
 
 
 def apply_stack(connection: Connection, stack: Stack, layouts: Sequence[Layout], change: Change) -> None:
@@ -165,13 +167,13 @@ def apply_stack(connection: Connection, stack: Stack, layouts: Sequence[Layout],
         for (number,), part in parts.items():
             layout = layouts[number]
             own = dict(zip(layouts[0].columns, layout.columns, strict=True))
-            connection.each(_insertion(layout, [own.get(name, name) for name in names], values, final), part)
+            _insert(connection, layout, part, [own.get(name, name) for name in names], values, final)
 
 
 def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.DataFrame, list[str]]:
     """Rows as the table has them, and what is written for each of its columns.
 
-    SQLite takes NaN for null: where there is one, a further column says so.
+    SQLite takes NaN for null: there, a further column says where one is.
     """
     plan = layout.plan
     schema = [*plan.value_schema, "__index"] if final else list(plan.state_schema)
@@ -188,7 +190,7 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
     names = rows.columns
     values = [f"?{number}" for number in range(1, len(names) + 1)]
     for series in shown_rows:
-        if series.dtype.is_float() and series.is_nan().any():
+        if not layout.dialect.finds_nan and series.dtype.is_float() and series.is_nan().any():
             nan = pl.when(series.is_nan()).then(pl.lit("NaN")).alias(f"nan:{series.name}")
             rows = rows.with_columns(nan)
             place = names.index(series.name)
@@ -196,19 +198,25 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
     return rows, values
 
 
-def _insertion(layout: Layout, names: Sequence[str], values: Sequence[str], final: bool) -> str:
-    """The statement that writes such rows; open windows that are there already are overwritten."""
+def _insert(
+    connection: Connection, layout: Layout, rows: pl.DataFrame, names: Sequence[str], values: Sequence[str], final: bool
+) -> None:
+    """Writes such rows; open windows that are there already are overwritten."""
     names = list(names[: len(values)])
-    sql = f"INSERT INTO {layout.table} ({select(names)}) VALUES ({', '.join(values)})"
+    connection.put(layout.table, rows, columns=names, values=values, conflict=_conflict(layout, names, final))
+
+
+def _conflict(layout: Layout, names: Sequence[str], final: bool) -> str:
     if final and not layout.in_place:
-        return sql
+        return ""
     # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
     kept = {"final", *_PLACE, *layout.plan.keys}
     updates = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept]
     if layout.in_place:
-        updates.append("final = excluded.final + 2 * final")  # what is final stays so: the table refuses 2 and 3
+        # What is final stays so: the table refuses 2 and 3.
+        updates.append(f"final = excluded.final + 2 * {layout.table}.final")
         updates += ["__due = NULL"] if final else []
-    return f"{sql} ON CONFLICT DO UPDATE SET {', '.join(updates)}"
+    return f"ON CONFLICT ({layout.order}) DO UPDATE SET {', '.join(updates)}"
 
 
 def _due(plan: Plan) -> pl.Expr:

@@ -17,7 +17,14 @@ from penstock.errors import unknown
 from penstock.kernel.aggregates import Columns
 from penstock.kernel.plan import END, START, Plan
 from penstock.model.windows import Counted, Global
+from penstock.store.base import StoreError
+from penstock.store.connection import Connection
+from penstock.store.dialect import LONGEST, SQLITE, Dialect
+from penstock.store.dialect import marks as marks
+from penstock.store.dialect import quoted as quoted
+from penstock.store.dialect import select as select
 from penstock.store.encode import sql_type
+from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
 FORMAT: Final = 3
@@ -43,13 +50,10 @@ OWN_TABLES: Final = (
 )
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever it holds.
-
-    >>> quoted('a"; DROP TABLE b')
-    '"a""; DROP TABLE b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
+def set_meta(connection: Connection, name: str, value: int) -> None:
+    """Remembers a number under a name."""
+    sql = "INSERT INTO __meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    connection.run(sql, [name, value])
 
 
 def ids_table(stream: str) -> str:
@@ -71,6 +75,7 @@ class Layout:
 
     name: str
     plan: Plan
+    dialect: Dialect = SQLITE
 
     @property
     def table(self) -> str:
@@ -80,6 +85,11 @@ class Layout:
     def in_place(self) -> bool:
         """Whether windows close by the watermark alone, and stay where they are in the table."""
         return not self.plan.merging and not isinstance(self.plan.view.windows, Counted)
+
+    @property
+    def order(self) -> str:
+        """The columns by which rows lie in the table."""
+        return "__end, __start, __key" if self.in_place else "final, __end, __start, __key"
 
     @property
     def ghosts(self) -> str:
@@ -141,27 +151,43 @@ class Layout:
     def public(self) -> dict[str, str]:
         """The columns that people read, each as SQL over the table."""
         found = {name: quoted(name) for name in self.plan.view.columns}
-        return found | {"window_start": _bound(self.plan, START), "window_end": _bound(self.plan, END)}
+        for name, column in (("window_start", START), ("window_end", END)):
+            found[name] = _bound(self.plan, column, self.dialect)
+        return found | {"final": self.dialect.truth("final")}
 
-    def create_index(self, columns: Sequence[str]) -> str:
+    def create_index(self, columns: Sequence[str]) -> list[str]:
         """An index by columns that people read; it is there once, however often it is asked for."""
         for name in columns:
             if name not in self.public:
                 raise unknown(f"column of «{self.name}»", name, self.public)
-        name, by = quoted(f"__by_{self.name}_{'_'.join(columns)}"), ", ".join(self.public[name] for name in columns)
-        return f"CREATE INDEX IF NOT EXISTS {name} ON {self.table} ({by})"
+        by = [self.public[name] for name in columns]
+        return self.dialect.index(f"__by_{self.name}_{'_'.join(columns)}", self.table, by, columns)
 
     def create(self) -> list[str]:
         """All that the view needs."""
-        return [*self.create_hidden(), self.create_view()]
+        return [*self.create_hidden(), *self.create_view()]
 
     def create_hidden(self) -> list[str]:
         """The same without what people read of it."""
+        self._check_names()
         return [*self._create_rows(), *self._create_ghosts(), *self._create_seen()]
+
+    def _check_names(self) -> None:
+        """Refuses names that PostgreSQL would cut off, and so take for others."""
+        if not self.dialect.people:
+            return
+        for name in (f"__ghost_key_{self.name}~9999", *self.columns, *self.stored_ghosts.values()):
+            if len(name.encode()) > LONGEST:
+                what = f"the column «{name}»" if name in self.columns else f"the name «{self.name}»"
+                raise StoreError(
+                    f"{what} is too long for PostgreSQL",
+                    detail=f"what the store makes of it has {len(name.encode())} bytes, and {LONGEST} fit",
+                    hint="choose a shorter one",
+                )
 
     def create_table(self) -> list[str]:
         """The table and what people read of it."""
-        return [*self._create_rows(), self.create_view()]
+        return [*self._create_rows(), *self.create_view()]
 
     def _create_rows(self) -> list[str]:
         """The table with its indexes.
@@ -170,8 +196,7 @@ class Layout:
         are final before them, the open ones come first.
         """
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
-        order = "__end, __start, __key" if self.in_place else "final, __end, __start, __key"
-        checks = f"PRIMARY KEY ({order}), CHECK (final IN (0, 1))"
+        checks = f"PRIMARY KEY ({self.order}), CHECK (final IN (0, 1))"
         return [f"CREATE TABLE {self.table} ({columns}, {checks}) WITHOUT ROWID", *self.create_indexes()]
 
     def create_indexes(self) -> list[str]:
@@ -196,13 +221,14 @@ class Layout:
             return []
         return [f"CREATE TABLE {self.seen} (__key BLOB PRIMARY KEY, __seen INTEGER NOT NULL) WITHOUT ROWID"]
 
-    def create_view(self) -> str:
+    def create_view(self) -> list[str]:
         """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
         rules = [f"{quoted(':__rows')} <> 0"] if self.plan.view.signed else []
-        rules += ["__holds"] if self.plan.view.condition is not None else []
+        rules += [self.dialect.truth("__holds")] if self.plan.view.condition is not None else []
         there = f" WHERE {' AND '.join(rules)}" if rules else ""
-        return f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
+        made = f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
+        return [made, *people_view(self, made, there)] if self.dialect.people else [made]
 
 
 def _is_its_answer(part: Columns) -> bool:
@@ -213,29 +239,14 @@ def _is_its_answer(part: Columns) -> bool:
     return answer is not None and answer.meta.undo_aliases().meta.eq(pl.col(part.name))
 
 
-def drop_view(name: str) -> list[str]:
+def drop_view(name: str, dialect: Dialect) -> list[str]:
     """Removes all that a view has."""
     tables = [f"DROP TABLE IF EXISTS {quoted(f'__{kind}_{name}')}" for kind in ("view", "ghosts", "seen")]
-    return [f"DROP VIEW IF EXISTS {quoted(name)}", *tables]
+    return [*dialect.drop_view(name), *tables]
 
 
-def _bound(plan: Plan, column: str) -> str:
+def _bound(plan: Plan, column: str, dialect: Dialect) -> str:
     """A window's bound as people read it: an element's number, an instant as text, or null for all time."""
     if isinstance(plan.view.windows, Counted):
         return column
-    return "NULL" if isinstance(plan.view.windows, Global) else instant_text(column)
-
-
-def instant_text(column: str) -> str:
-    """SQL for an instant as text, like `present.shown`; years that text cannot hold stay microseconds."""
-    micros = f"(({column} % 1000000 + 1000000) % 1000000)"
-    text = f"strftime('%Y-%m-%d %H:%M:%S', ({column} - {micros}) / 1000000, 'unixepoch')"
-    return f"coalesce({text} || CASE {micros} WHEN 0 THEN '' ELSE printf('.%06d', {micros}) END, {column})"
-
-
-def select(columns: list[str]) -> str:
-    return ", ".join(map(quoted, columns))
-
-
-def marks(count: int) -> str:
-    return ", ".join(f"?{number}" for number in range(1, count + 1))
+    return dialect.no_time if isinstance(plan.view.windows, Global) else dialect.instant(column)

@@ -15,9 +15,10 @@ from penstock.model.windows import Counted
 from penstock.store.base import StoreError
 from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
+from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
 from penstock.store.state import put
-from penstock.store.tables import Layout, create_ids, drop_view, quoted, select
+from penstock.store.tables import Layout, create_ids, drop_view, set_meta
 
 
 def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mapping[str, str]) -> None:
@@ -25,7 +26,7 @@ def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mappi
     rows = connection.rows("SELECT name, fingerprint, definition, firing, columns FROM __views").rows()
     known = {row[0].lower(): row for row in rows}
     for name, plan in views.items():
-        layout = Layout(name, plan)
+        layout = Layout(name, plan, connection.dialect)
         row = known.get(name.lower())
         if row is None:
             _create(connection, layout)
@@ -48,10 +49,11 @@ def _note_lateness(connection: Connection, name: str, plan: Plan) -> None:
     for before, watermark in connection.rows(sql, [f"lateness:{name}", name]).rows():
         if plan.view.lateness > before and watermark is not None and watermark > BEGINNING:
             connection.run(
-                "INSERT INTO __meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = max(value, excluded.value)",
+                "INSERT INTO __meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value "
+                "WHERE excluded.value > __meta.value",
                 [f"closed:{name}", watermark - before],
             )
-    connection.run("INSERT OR REPLACE INTO __meta VALUES (?1, ?2)", [f"lateness:{name}", plan.view.lateness])
+    set_meta(connection, f"lateness:{name}", plan.view.lateness)
 
 
 def drop(connection: Connection, name: str) -> None:
@@ -59,7 +61,7 @@ def drop(connection: Connection, name: str) -> None:
     if not connection.rows("SELECT 1 FROM __views WHERE name = ?1", [name]).height:
         names = ", ".join(connection.rows("SELECT name FROM __views ORDER BY name")["name"].to_list())
         raise StoreError(f"the store has no view «{name}»", detail=f"there are: {names}" if names else "there are none")
-    connection.script(drop_view(name))
+    connection.script(drop_view(name, connection.dialect))
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
     forget(connection, "view", name)
     connection.run("DELETE FROM __generations WHERE view = ?1", [name])
@@ -115,16 +117,15 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     plan, name = layout.plan, layout.name
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [name]).row(0)
     (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
-    had = connection.rows("SELECT name FROM pragma_table_info(?1)", [f"__view_{name}"])["name"].to_list()
+    had = connection.columns_of(f"__view_{name}")
     kept = [n for n in plan.state_schema if n in plan.value_schema or n in ("__new", "__index") or _recorded(n)]
     kept = [n for n in kept if layout.stored[n] in had]
     old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept])
-    indexes = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND substr(name, 1, 5) = '__by_'"
-    made = connection.rows(indexes, [f"__view_{name}"])["sql"].to_list()
+    made = [statement for _, statements in connection.indexes_of(f"__view_{name}") for statement in statements]
     live = connection.rows(f"SELECT {columns} FROM {layout.table} WHERE final = 0")
     connection.script(
         [
-            f"DROP VIEW {quoted(name)}",
+            *layout.dialect.drop_view(name),
             *(f"DROP INDEX IF EXISTS {index}" for index in (layout.due_index, layout.key_index)),
             f"ALTER TABLE {layout.table} RENAME TO {old}",
             *layout.create_table(),

@@ -13,11 +13,12 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as END_OF_TIME
 from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.connection import Connection
+from penstock.store.dialect import marks
 from penstock.store.files import trim_marks, write_files, write_mark, write_retried
 from penstock.store.keys import encoded
 from penstock.store.present import json_of
 from penstock.store.state import SqlState, apply_stack
-from penstock.store.tables import create_ids, ids_table, marks, select
+from penstock.store.tables import create_ids, ids_table, set_meta
 
 _TIMES = {"view": pl.String(), "watermark": pl.Int64(), "closed": pl.Int64()}
 
@@ -55,7 +56,7 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
 def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> None:
     """Forgets the oldest commits, now and then, and the oldest refused rows when there are new ones."""
     if number == 1:
-        connection.run("INSERT OR REPLACE INTO __meta VALUES ('born', ?1)", [record.now])
+        set_meta(connection, "born", record.now)
     if number % TRIM_EVERY == 0:
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
         trim_marks(connection, number - keep.commits)
@@ -100,7 +101,7 @@ def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlSta
     rows = rows.with_columns(
         (ordinal + last).alias("id"), pl.lit(number, pl.Int64).alias("commit"), ordinal.alias("ordinal")
     ).select(*PANES)
-    connection.each(f"INSERT INTO __panes ({select(rows.columns)}) VALUES ({marks(rows.width)})", rows)
+    connection.put("__panes", rows.with_columns(pl.col("final").cast(pl.Int64)), columns=rows.columns)
     connection.run("UPDATE __meta SET value = ?1 WHERE name = 'panes'", [last + rows.height])
     return rows.height
 
@@ -152,7 +153,7 @@ def _refuse(connection: Connection, record: Commit, number: int) -> None:
             pl.lit(kind).alias("kind"),
             *(pl.col(name).cast(of) for name, of in REFUSED.items()),
         )
-        connection.each(f"INSERT INTO __refused ({select(rows.columns)}) VALUES ({marks(rows.width)})", rows)
+        connection.put("__refused", rows, columns=rows.columns)
 
 
 def _remember_ids(connection: Connection, record: Commit) -> None:
@@ -161,7 +162,8 @@ def _remember_ids(connection: Connection, record: Commit) -> None:
             connection.run(statement)
     for stream, ids in record.new_ids.items():
         rows = ids.select(encoded(ids.select("__id")).alias("id"), pl.col("__at").alias("at")).sort("id")
-        connection.each(f"INSERT OR REPLACE INTO {ids_table(stream)} VALUES (?1, ?2)", rows)
+        conflict = "ON CONFLICT (id) DO UPDATE SET at = excluded.at"
+        connection.put(ids_table(stream), rows, columns=rows.columns, conflict=conflict)
     for stream, before in record.forget_ids.items():
         connection.run(f"DELETE FROM {ids_table(stream)} WHERE at < ?1", [before])
 
@@ -172,12 +174,16 @@ def _advance(connection: Connection, record: Commit, states: Mapping[str, SqlSta
     closed = closing_bounds(record, states)
     rows = [(view, time, closed.get(view)) for view, time in record.view_times.items()]
     times = pl.DataFrame(rows, schema=_TIMES, orient="row")
-    connection.each("UPDATE __views SET watermark = ?2, closed = coalesce(?3, closed) WHERE name = ?1", times)
+    connection.change("__views", "watermark = ?2, closed = coalesce(?3, closed)", "name = ?1", times)
     for stream, snapshot in record.trackers.items():
-        connection.run("INSERT OR REPLACE INTO __trackers VALUES (?1, ?2)", [stream, json.dumps(snapshot)])
+        connection.run(
+            "INSERT INTO __trackers VALUES (?1, ?2) ON CONFLICT (stream) DO UPDATE SET snapshot = excluded.snapshot",
+            [stream, json.dumps(snapshot)],
+        )
     for name, count in record.counters.items():
         connection.run(
-            "INSERT INTO __counters VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = value + excluded.value",
+            "INSERT INTO __counters VALUES (?1, ?2) "
+            "ON CONFLICT (name) DO UPDATE SET value = __counters.value + excluded.value",
             [name, count],
         )
 
@@ -195,6 +201,7 @@ def _progress(connection: Connection, record: Commit, number: int) -> None:
             hint="skip epochs that progress() says are committed",
         )
     connection.run(
-        "INSERT OR REPLACE INTO __progress VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO __progress VALUES (?1, ?2, ?3, ?4) ON CONFLICT (query) DO UPDATE SET "
+        '"commit" = excluded."commit", epoch = excluded.epoch, offsets = excluded.offsets',
         [record.query, number, record.epoch, record.offsets],
     )

@@ -32,6 +32,9 @@ def parts(snapshot: Snapshot) -> tuple[Nodes, Edges]:
         for name in view.streams:
             if name in snapshot.streams:
                 edges.append((f"stream {name}", f"view {view.name}", snapshot.streams[name].rate))
+        for name in view.views:
+            if name in snapshot.views:
+                edges.append((f"view {name}", f"view {view.name}", snapshot.views[name].rate))
     for sink in snapshot.sinks.values():
         behind = f"{number(sink.behind)} panes behind" if sink.behind else "has all panes"
         nodes[f"sink {sink.name}"] = ("sink", sink.name, behind)
@@ -42,23 +45,36 @@ def parts(snapshot: Snapshot) -> tuple[Nodes, Edges]:
 
 def height(snapshot: Snapshot, upright: bool) -> int:
     """How many pixels the graph needs."""
-    nodes, _ = parts(snapshot)
+    nodes, edges = parts(snapshot)
     if upright:
         return 30 + 74 * max(1, len(nodes))
-    return max(220, 84 * max(sum(1 for kind, _, _ in nodes.values() if kind == wanted) for wanted in _KINDS))
+    columns = list(_columns(nodes, edges).values())
+    return max(220, 84 * max((columns.count(column) for column in columns), default=1))
+
+
+def _columns(nodes: Nodes, edges: Edges) -> dict[str, int]:
+    """In which column a node stands: kinds from left to right, a view after those that it reads."""
+    below = {id: [start for start, end, _ in edges if end == id and nodes[start][0] == nodes[id][0]] for id in nodes}
+
+    def level(id: str) -> int:
+        return 1 + max(map(level, below[id]), default=-1)
+
+    ranks = {id: (_KINDS.index(node[0]), level(id)) for id, node in nodes.items()}
+    order = sorted(set(ranks.values()))
+    return {id: order.index(rank) for id, rank in ranks.items()}
 
 
 def _places(nodes: Nodes, edges: Edges, upright: bool) -> dict[str, tuple[float, float]]:
-    """Where nodes stand: kinds in columns from left to right, or on a narrow screen down a staircase."""
-    kinds = [kind for kind in _KINDS if any(found == kind for found, _, _ in nodes.values())]
-    along = {kind: column / max(1, len(kinds) - 1) for column, kind in enumerate(kinds)}
+    """Where nodes stand: in columns, or on a narrow screen down a staircase."""
+    columns = _columns(nodes, edges)
+    last = max([1, *columns.values()])
     if upright:
         order = _in_turn(nodes, edges)
-        return {id: (along[nodes[id][0]], 1 - (row + 0.5) / len(order)) for row, id in enumerate(order)}
+        return {id: (columns[id] / last, 1 - (row + 0.5) / len(order)) for row, id in enumerate(order)}
     found: dict[str, tuple[float, float]] = {}
-    for kind in kinds:
-        members = [id for id, node in nodes.items() if node[0] == kind]
-        found |= {id: (along[kind], 1 - (row + 0.5) / len(members)) for row, id in enumerate(members)}
+    for column in set(columns.values()):
+        members = [id for id in nodes if columns[id] == column]
+        found |= {id: (column / last, 1 - (row + 0.5) / len(members)) for row, id in enumerate(members)}
     return found
 
 

@@ -74,10 +74,7 @@ class Door:
     async def _login(self, scope: Scope, receive: Receive) -> Response:
         if scope["method"] in ("GET", "HEAD"):
             return _form("")
-        headers = Headers(scope=scope)
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
-        same = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-        if scope["method"] != "POST" or site not in ("same-origin", "none") or not same:
+        if scope["method"] != "POST" or not _from_here(Headers(scope=scope)):
             return _form("A page of another site must not log in here.", 403)
         given = parse_qs((await _body(receive)).decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not self._may_read(given):
@@ -85,6 +82,18 @@ class Door:
         answer = RedirectResponse("/", 303, _plain_headers())
         answer.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=self._secure, path="/")
         return answer
+
+
+def _from_here(headers: Headers) -> bool:
+    """Whether a form comes from a page of ours. A browser says so itself; an old one, or none, tells the origin.
+
+    Our pages send no referrer, so that a browser hides their origin too: it says «null».
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
 
 async def _body(receive: Receive) -> bytes:

@@ -2,6 +2,8 @@
 
 >>> streams_of("ps.stream('posts', schema='tag string', log=ps.files('in')).group_by('tag').agg(n=ps.count())")
 {'posts': "files('in')"}
+>>> reads("ps.stream('posts', schema='n int').group_by().agg(n=ps.count()).changes('all').group_by()")
+([], ['all'])
 >>> view_of("trending_jsonl", None, ["trend", "trending"]), view_of("out", "CREATE SINK out FROM trend", ["trend"])
 ('trending', 'trend')
 """
@@ -32,6 +34,28 @@ def streams_of(definition: str) -> dict[str, str]:
             logs = [_told(given.value) for given in node.keywords if given.arg == "log"]
             found[node.args[0].value] = logs[0] if logs else ""
     return found
+
+
+def reads(definition: str) -> tuple[list[str], list[str]]:
+    """The streams and the views that a view reads itself, not through another view."""
+    try:
+        tree = ast.parse(definition, mode="eval")
+    except (SyntaxError, ValueError, RecursionError):
+        return list(streams_of(definition)), []
+    streams: list[str] = []
+    views: list[str] = []
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            first = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if node.func.attr in ("changes", "stream") and isinstance(first, str):
+                (views if node.func.attr == "changes" else streams).append(first)
+                return  # what lies below it is its own
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(tree)
+    return list(dict.fromkeys(streams)), list(dict.fromkeys(views))
 
 
 def _told(log: ast.expr) -> str:

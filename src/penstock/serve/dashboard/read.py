@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from penstock.model.time import BEGINNING, END, Instant, instant
 from penstock.serve.askers import Askers, Found, Question
-from penstock.serve.dashboard.parts import streams_of, view_of
+from penstock.serve.dashboard.parts import reads, streams_of, view_of
 from penstock.serve.dashboard.snapshot import (
     CommitNow,
     MarkNow,
@@ -36,7 +36,7 @@ _NEAR: Final = 20_000
 #: Late rows are counted by commit in so many refused rows.
 _COUNTED: Final = 50_000
 
-_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+_TABLES: Final = "SELECT name FROM {schema} s WHERE type = 'table'"
 _META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
 #: Late rows are counted as far back as ?1; of older commits nothing is said.
 _COMMITS: Final = f"""SELECT c.number, c.kind, c.epoch, c.now, c.panes, c.timings, CASE WHEN c.number >
@@ -92,7 +92,7 @@ class SnapshotReader:
         """A snapshot, with the rows of the views that somebody looks at."""
         known = await self._catalog.known(fresh=True)
         looked = [known.views[name] for name in watched if name in known.views]
-        (tables,) = await self._askers.own(Question(_TABLES))
+        (tables,) = await self._askers.own(Question(_TABLES.format(schema=self._askers.database.dialect.schema)))
         self._tables = {name for (name,) in tables.rows}
         own = await self._own()
         return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
@@ -157,12 +157,12 @@ class SnapshotReader:
         return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate)
 
     def _view(self, view: Described, logs: dict[str, str]) -> ViewNow:
-        streams = streams_of(view.definition)
-        logs |= streams
+        logs |= streams_of(view.definition)
+        streams, views = reads(view.definition)
         mark = view.watermark if view.watermark is not None and BEGINNING < view.watermark < END else None
         return ViewNow(
-            view.name, view.definition, view.columns, list(view.keys), view.has_windows, list(streams), mark,
-            view.rests, self._rates.of(f"view {view.name}"),
+            view.name, view.definition, view.columns, list(view.keys), view.has_windows, streams, mark,
+            view.rests, self._rates.of(f"view {view.name}"), views,
         )  # fmt: skip
 
     def _sink(
@@ -180,7 +180,7 @@ def _rows_of(view: Described) -> Question:
     if view.has_windows or not numbers:
         return Lookup(limit=ROWS).question(view)
     columns = ", ".join(quoted(name) for name in view.columns)
-    text = f"SELECT {columns} FROM ({view.select}) ORDER BY {quoted(numbers[0])} DESC, __k LIMIT {ROWS + 1}"
+    text = f"SELECT {columns} FROM ({view.select}) r ORDER BY {quoted(numbers[0])} DESC, __k LIMIT {ROWS + 1}"
     return Question(text, (), ROWS + 1)
 
 

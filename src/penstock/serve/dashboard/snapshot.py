@@ -27,7 +27,7 @@ class StreamNow:
 
 @dataclass(frozen=True)
 class ViewNow:
-    """A view: the streams that feed it, and how many panes a second it fires."""
+    """A view: the streams and views that feed it, and how many panes a second it fires."""
 
     name: str
     definition: str
@@ -38,6 +38,7 @@ class ViewNow:
     watermark: Instant | None
     rests: bool
     rate: float
+    views: Sequence[str] = ()  # that it reads
 
     @property
     def in_time(self) -> bool:

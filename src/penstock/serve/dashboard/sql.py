@@ -69,7 +69,8 @@ class Sql:
         began = time.monotonic()
         try:
             known = await self._place.service.catalog.known(fresh=True)
-            question = await asyncio.to_thread(asked, text, {}, known.tables, _ROWS)
+            database = self._place.service.askers.database.asked
+            question = await asyncio.to_thread(asked, text, {}, known.tables, _ROWS, database)
             (found,) = await self._place.service.ask(question)
         except PenstockError as error:
             told = [error.message, error.detail, f"hint: {error.hint}" if error.hint else None]

@@ -1,0 +1,98 @@
+"""Where a store in PostgreSQL is: a URL as PostgreSQL's own tools take it, and the name of a schema.
+
+>>> address = Address.read("postgresql://ann:secret@db.example:5432/events?sslmode=require", "shop")
+>>> address.shown
+'postgresql://ann@db.example:5432/events?sslmode=require&schema=shop'
+>>> address.own, address.people
+('__shop', 'shop')
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from penstock.store.base import StoreError
+
+#: Names the store of an app that does not say where it is.
+VARIABLE: Final = "PENSTOCK_STORE"
+_SCHEMES: Final = ("postgresql", "postgres")
+#: So many bytes the name of a schema may have: roles and locks are named after it.
+_LONGEST: Final = 50
+#: The URLs that this process was given, with their passwords, by the same without.
+_GIVEN: dict[str, str] = {}
+
+
+def is_url(text: str) -> bool:
+    """Whether a text tells of a store in PostgreSQL."""
+    return text.partition("://")[0] in _SCHEMES and "://" in text
+
+
+@dataclass(frozen=True)
+class Address:
+    """A schema of a database. `url` may hold a password, and is shown to nobody."""
+
+    url: str = field(repr=False)
+    schema: str
+
+    @classmethod
+    def read(cls, text: str, app: str | None = None) -> Address:
+        """The address that a URL says; its schema is named after the app unless it says `schema=…`."""
+        parts = urlsplit(text)
+        if not is_url(text):
+            raise StoreError(
+                f"«{parts.scheme or text[:40]}» is no kind of store", hint="say postgresql://user@host/database"
+            )
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        named = [value for name, value in options if name == "schema"]
+        rest = urlencode([(name, value) for name, value in options if name != "schema"], quote_via=quote)
+        schema = named[-1] if named else app
+        if schema is None:
+            raise StoreError("the URL of the store names no schema", hint="add ?schema=NAME")
+        if not schema or schema.startswith(("pg_", "__")) or len(schema.encode()) > _LONGEST or "\0" in schema:
+            raise StoreError(
+                f"«{schema}» cannot be the schema of a store",
+                hint=f"say another one, ?schema=NAME: up to {_LONGEST} letters, neither «pg_» nor «__» in front",
+            )
+        address = cls(urlunsplit(parts._replace(scheme="postgresql", query=rest)), schema)
+        if parts.password is not None:
+            _GIVEN[address.shown] = address.url
+        return address
+
+    @classmethod
+    def remembered(cls, text: str) -> Address:
+        """The same for a URL without a password, with the one that this process knows for it."""
+        said = os.environ.get(VARIABLE, "")
+        address = cls.read(text)
+        if is_url(said):
+            cls.read(said, address.schema)
+        return cls(_GIVEN.get(address.shown, address.url), address.schema)
+
+    @property
+    def shown(self) -> str:
+        """The URL without a password."""
+        parts = urlsplit(self.url)
+        place = parts.netloc
+        if parts.password is not None:
+            user, _, host = place.rpartition("@")
+            place = f"{user.partition(':')[0]}@{host}"
+        options = [(n, v) for n, v in parse_qsl(parts.query, keep_blank_values=True) if n != "password"]
+        query = urlencode([*options, ("schema", self.schema)], quote_via=quote)
+        return urlunsplit(parts._replace(netloc=place, query=query))
+
+    @property
+    def people(self) -> str:
+        """The schema of what people read."""
+        return self.schema
+
+    @property
+    def own(self) -> str:
+        """The schema of the store's own tables."""
+        return f"__{self.schema}"
+
+    @property
+    def role(self) -> str:
+        """The role that may read what people read."""
+        return f"{self.schema}_reader"
