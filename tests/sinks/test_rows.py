@@ -49,7 +49,7 @@ def canonical(rows: list[dict]) -> list[str]:
     return [repr(sorted(row.items())) for row in rows]
 
 
-@cases(40)
+@cases(25, deep=32)
 @given(views(), st.data())
 def test_panes_and_table_decode_to_what_the_model_has(view, data):
     script = data.draw(scripts(view))

@@ -4,6 +4,7 @@
 - `append`: each window once, with its final value;
 - `update`: the newest value of each window, to be put in the place of the one before;
 - `complete`: the whole table of the view, each time something fired;
+- `upsert`: the newest value of each window in the place of the one before, and none for one that was taken back;
 - `realtime`: no panes, but rows of a flow without state as they come, from Kafka to Kafka.
 
 >>> import penstock as ps
@@ -20,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
 import polars as pl
 
@@ -32,12 +33,17 @@ from penstock.model.view import View
 from penstock.model.windows import Counted, Merging
 from penstock.sinks.rows import PANE_COLUMNS, Row
 
-Mode: TypeAlias = Literal["panes", "append", "update", "complete", "realtime"]
+Mode: TypeAlias = Literal["panes", "append", "update", "complete", "realtime", "upsert"]
 MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete", "realtime")
 
 
 class SinkError(PenstockError):
-    """A sink cannot take what it should, or holds something else than what this app has brought there."""
+    """A sink cannot take what it should, or holds something else than what this app has brought there.
+
+    `retry_after` is how many seconds whoever receives wants to be left alone.
+    """
+
+    retry_after: float | None = None
 
 
 class Outbox(Protocol):
@@ -92,6 +98,11 @@ class OpenSink(ABC):
     #: The last pane that is known to be there, whatever the store says; 0 where the sink cannot tell.
     position: int = 0
 
+    @property
+    def refused(self) -> int:
+        """How many panes it has set aside, since whoever receives does not take them."""
+        return 0
+
     @abstractmethod
     def take(self, batch: Batch) -> None: ...
 
@@ -106,9 +117,14 @@ class Sink(ABC):
 
     mode: Mode = field(default="panes", kw_only=True)
 
+    #: The modes that it has.
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    #: Whether what it takes at once ends with a commit, where one fits.
+    whole_commits: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise unknown("mode of a sink", str(self.mode), MODES)
+        if self.mode not in self.modes:
+            raise unknown("mode of a sink", str(self.mode), self.modes)
 
     @property
     @abstractmethod
@@ -118,6 +134,10 @@ class Sink(ABC):
     @abstractmethod
     def open(self, target: Target) -> OpenSink:
         """Makes ready to take rows; refuses a place that holds something else."""
+
+    def check_view(self, view: View) -> None:
+        """Refuses a view that this sink in particular cannot have."""
+        return
 
     def show(self, constructor: str, *said: str) -> str:
         """The constructor with what was said, and the mode where it is not the default."""
@@ -154,6 +174,9 @@ def check(sink: Sink, view: View) -> None:
         _check_append(sink, view)
     if sink.mode == "update":
         _check_update(sink, view)
+    if sink.mode == "upsert":
+        _check_upsert(sink, view)
+    sink.check_view(view)
 
 
 def check_rows(sink: Sink) -> None:
@@ -219,4 +242,18 @@ def _check_update(sink: Sink, view: View) -> None:
         raise DefinitionError(
             f"{sink!r} cannot show that all rows of a window were taken back: that is a retraction only",
             hint="use .accumulating(), mode='panes', or mode='complete'",
+        )
+
+
+def _check_upsert(sink: Sink, view: View) -> None:
+    """A window's newest pane must hold all of it, and one that vanishes must be taken back."""
+    if view.accumulation == "discarding":
+        raise DefinitionError(
+            f"{sink!r} would replace a window's value by a part of it: the panes are discarding",
+            hint="use .accumulating() or .retracting(), or mode='panes'",
+        )
+    if isinstance(view.windows, Merging) and view.accumulation != "retracting":
+        raise DefinitionError(
+            f"{sink!r} cannot follow {view.windows!r}: a window that grows is another one, and the old one would stay",
+            hint="use .retracting(), or mode='panes'",
         )

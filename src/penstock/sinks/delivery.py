@@ -23,6 +23,8 @@ from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
 
 #: How many panes are read at once; and by how many a saved position may lag behind panes of other views.
 CHUNK: Final = 10_000
+#: For how many seconds a receiver can ask to be left alone.
+_LONGEST: Final = 3600.0
 _log = logging.getLogger("penstock.sinks")
 
 
@@ -106,6 +108,11 @@ class Delivery:
     def failures(self) -> dict[str, Failure]:
         """The sinks that do not get on, and why. Those that have recovered are not there."""
         return dict(self._failures)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many panes sinks have set aside, by sink, where there are any."""
+        return {name: way.open.refused for name, way in list(self._ways.items()) if way.open.refused}
 
     @property
     def positions(self) -> dict[str, int]:
@@ -195,6 +202,7 @@ class Delivery:
             count = 1 if before is None else before.count + 1
             first, longest = self._retry
             pause = min(longest, first * 2 ** min(count - 1, 30))
+            pause = max(pause, min(getattr(error, "retry_after", None) or 0.0, _LONGEST))
             way.due = self._clock() + pause
             if not way.closing.is_set():
                 self._failures[name] = Failure(error, count)
@@ -234,7 +242,13 @@ class Delivery:
                 room -= mine.height
             found.append(mine)
             last = int(panes["id"][-1] if room else mine["id"][-1])
-        return pl.concat(found) if found else pl.DataFrame(schema={"id": pl.Int64}), last
+        if not found:
+            return pl.DataFrame(schema={"id": pl.Int64}), last
+        taken = pl.concat(found)
+        if way.sink.whole_commits and room == 0 and not whole:
+            taken = _whole_commits(taken)
+            last = int(taken["id"][-1])
+        return taken, last
 
     def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
         if way.sink.mode != "complete" or isinstance(way.decoder, RowDecoder):
@@ -256,3 +270,9 @@ class Delivery:
         if through - self._trimmed >= max(1, self._keep // 10):
             self._trim_outbox(through)
             self._trimmed = through
+
+
+def _whole_commits(panes: pl.DataFrame) -> pl.DataFrame:
+    """Panes without those of the last commit, of which more may follow; all, if there is only that one."""
+    before = panes.filter(pl.col("commit") < panes["commit"][-1])
+    return before if before.height else panes

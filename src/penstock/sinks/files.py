@@ -13,7 +13,7 @@ import json
 import math
 from abc import abstractmethod
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -136,10 +136,11 @@ class Parquet(Files):
     format: ClassVar[str] = "parquet"
 
     def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
-        pl.DataFrame([_column(name, kind, rows) for name, kind in schema.items()]).write_parquet(file)
+        pl.DataFrame([column(name, kind, rows) for name, kind in schema.items()]).write_parquet(file)
 
 
-def _column(name: str, kind: pl.DataType, rows: list[Row]) -> pl.Series:
+def column(name: str, kind: pl.DataType, rows: Sequence[Row]) -> pl.Series:
+    """One column of rows, with its type."""
     values = [_physical(row[name]) for row in rows]
     return pl.Series(name, values, dtype=_physical_type(kind)).cast(kind)
 

@@ -128,6 +128,8 @@ def shaped(panes: pl.DataFrame, mode: str) -> pl.DataFrame:
     insert = pl.col("kind") == "insert"
     if mode == "append":
         return panes.filter(insert & pl.col("final"))
+    if mode == "upsert":
+        return panes.unique(["key", "start", "end"], keep="last", maintain_order=True)
     if mode == "update":
         return panes.filter(insert).unique(["key", "start", "end"], keep="last", maintain_order=True)
     return panes
