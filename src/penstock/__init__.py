@@ -36,7 +36,11 @@ from penstock.model.aggregates import (
     var_pop,
     variance,
 )
+from penstock.model.patterns import pattern
+from penstock.model.processor import Processor, Timer
+from penstock.model.state import list_of, map_of, value
 from penstock.model.stream import Stream, stream
+from penstock.model.table import Table, table
 from penstock.model.triggers import (
     after_completeness,
     after_count,
@@ -70,14 +74,28 @@ if TYPE_CHECKING:
     from penstock.app import App
     from penstock.client import connect
     from penstock.logs import files, generator, http, kafka, socket
-    from penstock.sinks import to_console, to_function, to_jsonl, to_kafka, to_parquet
+    from penstock.logs.database import database
+    from penstock.sinks import (
+        to_console,
+        to_function,
+        to_http,
+        to_jdbc,
+        to_jsonl,
+        to_kafka,
+        to_parquet,
+        to_postgres,
+    )
 
 #: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
 _LATER = {
     "App": "penstock.app",
     "connect": "penstock.client",
+    "database": "penstock.logs.database",
     **dict.fromkeys(("files", "generator", "http", "kafka", "socket"), "penstock.logs"),
-    **dict.fromkeys(("to_console", "to_function", "to_jsonl", "to_kafka", "to_parquet"), "penstock.sinks"),
+    **dict.fromkeys(
+        ("to_console", "to_function", "to_http", "to_jdbc", "to_jsonl", "to_kafka", "to_parquet", "to_postgres"),
+        "penstock.sinks",
+    ),
 }
 
 
@@ -91,7 +109,10 @@ __all__ = [
     "App",
     "DefinitionError",
     "PenstockError",
+    "Processor",
     "Stream",
+    "Table",
+    "Timer",
     "View",
     "after_completeness",
     "after_count",
@@ -111,6 +132,7 @@ __all__ = [
     "cumulating",
     "custom",
     "custom_merging",
+    "database",
     "each",
     "every",
     "files",
@@ -123,6 +145,8 @@ __all__ = [
     "in_turn",
     "kafka",
     "last",
+    "list_of",
+    "map_of",
     "max",
     "max_by",
     "min",
@@ -131,6 +155,7 @@ __all__ = [
     "never",
     "on_close",
     "on_time",
+    "pattern",
     "percentile",
     "punctuated",
     "quantile",
@@ -143,12 +168,17 @@ __all__ = [
     "stddev_pop",
     "stream",
     "sum",
+    "table",
     "to_console",
     "to_function",
+    "to_http",
+    "to_jdbc",
     "to_jsonl",
     "to_kafka",
     "to_parquet",
+    "to_postgres",
     "top",
+    "value",
     "var_pop",
     "variance",
     "window_of",

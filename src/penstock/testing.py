@@ -25,8 +25,14 @@ from penstock.errors import DefinitionError, unknown
 from penstock.model.chain import chained
 from penstock.model.changes import origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.join import StreamJoin
+from penstock.model.join_played import JoinPlayed, join_played
+from penstock.model.played import Played, played
+from penstock.model.process import Processed, process_of
+from penstock.model.processor import Processor
 from penstock.model.reference import Reference
-from penstock.model.stream import Stream
+from penstock.model.stream import Flow, Stream
+from penstock.model.table import Table, check_rows
 from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
 from penstock.model.view import View
 from penstock.model.windows import Counted
@@ -41,7 +47,7 @@ Given: TypeAlias = Mapping[str, object] | Sequence[object]
 class Step:
     """One line of a script."""
 
-    kind: Literal["add", "watermark", "clock", "restart", "backlog", "caught up"]
+    kind: Literal["add", "watermark", "clock", "restart", "backlog", "caught up", "table"]
     stream: str | None = None
     rows: tuple[tuple[int, Mapping[str, object]], ...] = ()  # partition, row
     to: Instant = 0
@@ -49,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True)
 class TestStream:
-    """A script of events and of time, for one stream or several. Every line but the last three is a commit."""
+    """A script of events and of time, for one stream or several. Every line but the last four is a commit."""
 
     __test__ = False
 
@@ -101,6 +107,12 @@ class TestStream:
         """From here on the log is read to its end."""
         return self._then(Step("caught up"))
 
+    def table(self, table: Table, *rows: Given) -> TestStream:
+        """From here on a table has these rows, and no others."""
+        values = tuple((0, _row(table, row, 0)[1]) for row in rows)
+        check_rows(table, [tuple(row.values()) for _, row in values])
+        return self._then(Step("table", table.name, values))
+
     @property
     def now(self) -> Instant:
         """The clock after the last step."""
@@ -110,7 +122,11 @@ class TestStream:
         """The script as commits; None stands for a restart."""
         now, caught_up, resumed = self.start, True, False
         offsets: dict[tuple[str, int], int] = {}
+        tables: dict[str, tuple[tuple[object, ...], ...]] = {}
         for step in self.steps:
+            if step.kind == "table":
+                tables[str(step.stream)] = tuple(tuple(row.values()) for _, row in step.rows)
+                continue
             if step.kind in ("backlog", "caught up"):
                 caught_up = step.kind == "caught up"
                 continue
@@ -118,8 +134,8 @@ class TestStream:
                 resumed = True
                 yield None
                 continue
-            commit = Commit(now, caught_up=caught_up, resumed=resumed)
-            resumed = False
+            commit = Commit(now, caught_up=caught_up, resumed=resumed, tables=tables)
+            resumed, tables = False, {}
             if step.kind == "add":
                 assert step.stream is not None
                 events = []
@@ -230,7 +246,11 @@ class Result:
         schemas = {source.name: source.schema for source in self.view.input.sources}
         return [
             {
-                **{c: _shown(r.event.row.get(c), t) for c, t in schemas[r.event.stream] if r.event.partition >= 0},
+                **{
+                    c: _shown(r.event.row.get(c), t)
+                    for c, t in schemas[r.event.stream]
+                    if r.event.partition >= 0 and not c.startswith("__")
+                },
                 **(r.event.row if r.event.partition < 0 else {}),  # made by DataFrame code, with columns of its own
                 "reason": r.reason,
             }
@@ -250,6 +270,33 @@ def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "
             f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)"
         )
     return replay(view, script, start(view, engine))
+
+
+def process(
+    processor: type[Processor] | Processed,
+    script: TestStream,
+    *,
+    by: str | Sequence[str] = (),
+    of: Flow | None = None,
+    allow_late: str | timedelta = "0 seconds",
+) -> Played:
+    """Runs a processor over a script, without Spark: its class, with its keys, or what `app.process` gave.
+
+    `of` is the flow that it reads; without it, the one stream of the script.
+    """
+    if isinstance(processor, Processed):
+        return played(processor.process, script.commits())
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    flow = of if of is not None else script._stream(None)
+    return played(process_of(flow, processor, keys, duration(allow_late)), script.commits())
+
+
+def join(joined: Stream, script: TestStream) -> JoinPlayed:
+    """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
+    found = getattr(joined.log, "join", None)
+    if not isinstance(found, StreamJoin):
+        raise DefinitionError(f"«{joined.name}» is no join of streams", hint="give what app.join(…) returned")
+    return join_played(found, script.commits())
 
 
 def start(view: View, engine: str) -> Engine:
@@ -341,7 +388,7 @@ def _shown(value: Any, kind: str) -> object:
     return value
 
 
-def _row(stream: Stream, given: Given, partition: int) -> tuple[int, Mapping[str, object]]:
+def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Mapping[str, object]]:
     names = stream.schema.names
     if isinstance(given, Mapping):
         row = {str(name): value for name, value in given.items()}

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.store import Reader, SqliteStore, Standby, StoreError, TakenOver
 from penstock.store.lock import FileLock, InUse
+from penstock.store.sqlite_connection import SqliteConnection
 from tests.cluster.support import ROOT, until
 
 HOLDS = """
@@ -161,12 +162,12 @@ def test_of_two_standbys_one_takes_over_and_the_other_waits_for_it(holder: Holde
 def test_a_process_stopped_in_the_middle_of_a_transaction_is_waited_for(
     tmp_path: Path, holder: Holder, waiting: Callable[..., Waiting], monkeypatch: pytest.MonkeyPatch
 ):
-    run = SqliteStore._claim.__globals__["Connection"].run
+    run = SqliteConnection.run
 
     def hasty(self: object, sql: str, *given: object) -> None:
         run(self, "PRAGMA busy_timeout = 100" if sql.startswith("PRAGMA busy_timeout") else sql, *given)
 
-    monkeypatch.setattr("penstock.store.connection.Connection.run", hasty)
+    monkeypatch.setattr("penstock.store.sqlite_connection.SqliteConnection.run", hasty)
     assert holder.ask("begin") == "done"
     holder.pause()
     standby = waiting(2.0)

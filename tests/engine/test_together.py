@@ -125,7 +125,7 @@ def several(draw: st.DrawFn) -> dict[str, ps.View]:
     return found
 
 
-@cases(60)
+@cases(30, deep=40)
 @given(several(), st.data())
 def test_each_view_gives_what_it_gives_alone(found, data):
     script = data.draw(scripts(found["v0"], longest=6))

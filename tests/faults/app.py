@@ -24,7 +24,7 @@ from penstock.engine.session import spark_session
 from penstock.logs import Log
 from penstock.savepoints.checkpoints import Checkpoints
 from penstock.sinks.directory import Directory
-from penstock.store import sqlite
+from penstock.store import sql_store, sqlite
 
 SCHEMA = "id bigint, k string, v bigint, at timestamp"
 SAVEPOINT, ADDED = "while a savepoint is taken", "while a view is added"
@@ -104,11 +104,11 @@ def arm(step: str, passes: int) -> None:
 
     around(core.Engine, "epoch", "before the reduction", "after the epoch")
     around(sqlite.SqliteStore, "commit", "before the transaction", "after the transaction")
-    around(sqlite, "write", None, written)
+    around(sql_store, "write", None, written)
     around(Directory, "write", "before a sink has its panes", None)
     around(sqlite.SqliteStore, "delivered", "before a delivery is known", "after a delivery is known")
     around(Checkpoints, "cut", SAVEPOINT, None)
-    around(sqlite, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
+    around(sql_store, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
 
 
 def armed(line: str) -> str:

@@ -7,10 +7,13 @@ when it starts again; without the archive, or with one that does not fit, it sta
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from penstock.engine.session import ensure_java
@@ -18,14 +21,11 @@ from penstock.engine.session import ensure_java
 _FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 
 
-def fast_java(train: Callable[[dict[str, str]], None]) -> dict[str, str]:
+def fast_java(train: Callable[[dict[str, str]], None] = lambda environment: _run_an_app(environment)) -> dict[str, str]:
     """The environment in which Java starts fast. `train` runs an app in an environment, the first time only."""
     ensure_java()
-    java = os.environ.get("JAVA_HOME", "java").replace("/", "_")
-    folder = Path(tempfile.gettempdir()) / f"penstock-tests-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    archive = folder / f"spark-{version('pyspark')}-{java}.jsa"
-    with (folder / "lock").open("w") as lock:  # several test processes at once make it once
+    archive = archive_of_classes()
+    with (archive.parent / "lock").open("w") as lock:  # several test processes at once make it once
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
             new = archive.with_suffix(".new")
@@ -35,5 +35,59 @@ def fast_java(train: Callable[[dict[str, str]], None]) -> dict[str, str]:
     return _with(f"-XX:SharedArchiveFile={archive}" if archive.exists() else "")
 
 
+def archive_of_classes() -> Path:
+    """Where the archive lies, for this Java and the jars of this Spark: those of another place do not fit."""
+    found = find_spec("pyspark")
+    place = f"{os.environ.get('JAVA_HOME', 'java')} {'' if found is None else found.origin}"
+    folder = Path(tempfile.gettempdir()) / f"penstock-tests-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"spark-{hashlib.sha256(place.encode()).hexdigest()[:12]}.jsa"
+
+
+def make_ready() -> None:
+    """Makes the archive while the first tests run, where there is none yet."""
+    if not archive_of_classes().exists():
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.java"], cwd=Path(__file__).parents[2],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+
+def _run_an_app(environment: dict[str, str]) -> None:
+    code = """
+import json, pathlib, sys, tempfile
+import penstock as ps
+with tempfile.TemporaryDirectory() as work:
+    root = pathlib.Path(work)
+    (root / "in").mkdir()
+    (root / "in" / "a.json").write_text(json.dumps({"k": "a", "at": "2024-01-01T00:00:00Z"}))
+    app = ps.App("training")
+    stream = app.stream("events", ps.files(root / "in"), schema="k string, at timestamp", event_time="at",
+                        watermark=ps.bounded("1 second"))
+    app.view("by_k", stream.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count()))
+    run = app.run(root / "state", master="local[2]").start()
+    run.catch_up()
+    run.stop()
+    java = run.spark.sparkContext._gateway.proc
+    run.spark.stop()
+    java.stdin.close()
+    java.wait(120)  # it writes the archive when it ends
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+
+
+def quick_java() -> None:
+    """Lets every Java that a test starts begin quickly, with the archive once there is one.
+
+    They are many and small, on few cores: compiling their code to the last is work that never pays.
+    """
+    option = f"{_FAST} -XX:SharedArchiveFile={archive_of_classes()}"
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{option}" pyspark-shell')
+
+
 def _with(option: str) -> dict[str, str]:
     return {**os.environ, "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{_FAST} {option}" pyspark-shell'}
+
+
+if __name__ == "__main__":
+    fast_java()

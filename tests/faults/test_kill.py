@@ -55,8 +55,9 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_counts_twice(scena
         goal = scenario.commits() + chance.randrange(3)
         moment = time.monotonic() + chance.random()  # where no commit is waited for, and after the last one
         while process.runs and (scenario.commits() < goal or time.monotonic() < moment):
-            if chance.random() < 0.005:
+            if chance.random() < 0.02:
                 break
+            time.sleep(0.005)
         process.kill()
     late = scenario.finish()
     assert late["sessions"] > late["counts"], "there were late events"

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.errors import RunError
-from penstock.store import StoreError, connection
+from penstock.store import StoreError
+from penstock.store import sqlite_connection as connection
 from tests.faults.support import Rig, until
 
 pytestmark = pytest.mark.xdist_group("kafka")

@@ -156,11 +156,17 @@ def test_other_offsets_than_the_stores_give_no_savepoint(written):
         create(app.directory, "a")
 
 
-def test_spark_state_is_refused(written):
-    app: Written = written(1)
-    (app.checkpoint / "state").mkdir()
-    with pytest.raises(SavepointError, match="state of Spark's own"):
-        create(app.directory, "a")
+def test_state_of_sparks_own_comes_along_up_to_what_the_last_epoch_left(written):
+    app: Written = written(3)
+    for version in range(1, 6):
+        app.put(f"state/0/1/{version}.changelog", "…")
+        app.put(f"state/0/1/{version}_0a-1b.zip", "…")
+    app.put("state/0/_metadata/metadata", "v1")
+    app.put("state/0/1/SSTs/00001-abc.sst", "…")
+    point = create(app.directory, "a")
+    found = {name.split("/state/", 1)[1] for name in point.files if "/state/" in name}
+    versions = {f"0/1/{version}{end}" for version in (1, 2, 3) for end in (".changelog", "_0a-1b.zip")}
+    assert found == {*versions, "0/_metadata/metadata", "0/1/SSTs/00001-abc.sst"}
 
 
 def test_the_manifest_says_what_there_is(written, tmp_path):

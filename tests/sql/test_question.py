@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock import sql
 from penstock.model.time import instant
-from penstock.store.connection import Connection
+from penstock.store.sqlite_connection import SqliteConnection as Connection
 
 VIEWS = {"trending": ("tag", "window_start", "window_end", "posts", "final"), "totals": ("tag", "n")}
 CASES = yaml.safe_load((Path(__file__).parent / "fixtures" / "questions.yaml").read_text(encoding="utf-8"))["cases"]

@@ -28,6 +28,7 @@ from penstock.lake.master import Master
 from penstock.lake.verify import verify
 from penstock.model.aggregates import Paired
 from penstock.model.stream import Stream, branches
+from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant, show_instant
 from penstock.model.view import View
 from penstock.model.windows import Counted, Global
@@ -193,7 +194,9 @@ class Audit:
             late = sum(
                 one("SELECT value FROM __counters WHERE name = ?1", f"{source}.late")[0] or 0 for source in sources
             )
-            rows = ask(f"SELECT {columns} FROM {layout.table}", [])
+            # Another definition has other columns, and nothing to compare with.
+            known = fingerprint == layout.plan.written.fingerprint()
+            rows = ask(f"SELECT {columns} FROM {layout.table}", []) if known else pl.DataFrame()
         return _Moment(
             commit if rested is None else min(commit, rested), now, BEGINNING if watermark is None else watermark,
             definition, fingerprint, since or 0, point or 0, "replay" if replayed else None, woken, late, rows,
@@ -203,6 +206,9 @@ class Audit:
         """Why what the view should hold cannot be told from the master."""
         again = f"compute it anew from the master: penstock batch {name} --whole"
         needed = 0 if moment.point else moment.since
+        joined = tables(view.input)
+        if joined:
+            return f"it is joined with the table «{min(joined)}», of which the commits had several versions"
         for source in view.input.sources:
             since = self._master.since(source)
             if since is None:

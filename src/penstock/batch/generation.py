@@ -35,6 +35,7 @@ from penstock.lake.past import Past
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.store.generations import Difference, Origin, Scope
+from penstock.store.tables import quoted
 
 Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit"]
 #: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
@@ -162,10 +163,19 @@ class Generation:
         self._phase("done", share=1.0)
         return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
 
+    def _expected(self) -> int | None:
+        """How many windows the view has now, if they are those of the same definition."""
+        old = self._run.engine.views.get(self._name)
+        if old is None or old.plan.written != self._view:
+            return None
+        return int(self._run.store.query(f"SELECT count(*) FROM {quoted(self._name)}").item())
+
     def _reading(self, begun: Begun, folder: Path) -> Reading:
         lowered = self._run.engine.lowered_alone(begun.hidden, self._view)
         if self._point is None:
-            return Reading(self._run.spark, begun.hidden, lowered, begun.now, folder)
+            plain = Reading(self._run.spark, begun.hidden, lowered, begun.now, folder)
+            plain.expected = self._expected()
+            return plain
         reading = LiveReading(self._run.spark, begun.hidden, lowered, begun.now, folder)
         reading.plan = replace(reading.plan, closed=begun.plan.closed)
         sources = [source.name for source in self._view.input.sources]

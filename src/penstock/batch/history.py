@@ -32,7 +32,7 @@ TOLD = ("__commit", "__partition", "__offset")
 
 @dataclass(frozen=True)
 class Moment:
-    """Up to when: an EPOCH of a stream, a COMMIT, a TIMESTAMP of the clock, or None for now."""
+    """Up to when: an EPOCH of a stream, a COMMIT, a TIMESTAMP of the clock, or None for now. Or a processor's STATE."""
 
     by: str | None = None
     at: int | str | None = None
@@ -48,7 +48,7 @@ class Table:
 
 
 class Historian:
-    """Answers questions. `view_at` gives a view's rows as they were after a commit."""
+    """Answers questions. `view_at` gives a view's rows as they were after a commit, `state` what a processor keeps."""
 
     def __init__(
         self,
@@ -57,9 +57,10 @@ class Historian:
         streams: Mapping[str, Stream],
         master: Master | None,
         view_at: Callable[[str, int], pl.DataFrame] | None = None,
+        state: Callable[[str], pl.DataFrame] | None = None,
     ) -> None:
         self._spark, self._reader, self._streams, self._master = spark, reader, streams, master
-        self._view_at = view_at
+        self._view_at, self._state = view_at, state
 
     def ask(self, text: str, tables: list[Table], views: list[str]) -> pa.Table:
         """The answer to a SELECT over these tables and over views as they are now."""
@@ -84,6 +85,10 @@ class Historian:
 
     def _frame(self, table: Table) -> DataFrame:
         stream = self._streams.get(table.of)
+        if table.moment.by == "STATE":
+            if self._state is None:
+                raise PenstockError(f"the state behind «{table.of}» needs the app", hint="ask while it runs")
+            return self._spark.createDataFrame(self._state(table.of).to_arrow(compat_level=pl.CompatLevel.oldest()))
         if stream is None:
             commit = self.commit_of(table.moment, None)
             if self._view_at is None:

@@ -43,11 +43,11 @@ from penstock.model.windows import Counted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: The driver takes so many rows of the past at once; of more there are several parts.
-PART_ROWS: Final = 4_000_000
+#: The driver takes so many deltas at once; of more there are several parts, by one exchange.
+PART_ROWS: Final = 8_000_000
 _MOST_PARTS: Final = 256
 #: Small files are read by one task until it has about so many rows.
-_TASK: Final = 500_000
+_TASK: Final = 1_000_000
 #: A file of more rows than this is read by several tasks.
 _LARGE: Final = 1_000_000
 #: Aggregates that do not ask where a row stood.
@@ -63,6 +63,8 @@ class Reading:
         self._spark, self._name, self._lowered, self._now, self._folder = spark, name, lowered, now, folder
         self.plan = Plan(lowered.views[name])
         self.rows = 0
+        #: About how many windows there will be, where that is known.
+        self.expected: int | None = None
         self._parts = 1
         self._spooled: dict[int, list[Path]] = {}
         self._counter = itertools.count()
@@ -76,6 +78,8 @@ class Reading:
         """Reduces all of it. `told` hears of tasks that are done, of how many."""
         known = [past.rows for several in pasts.values() for past in several]
         rows = sum(count for count in known if count is not None) if None not in known else 10 * PART_ROWS
+        if self.expected is not None:
+            rows = min(rows, self.expected * self._tasks(rows))  # each task may see all of them
         self._parts = min(-(-rows // PART_ROWS), _MOST_PARTS) or 1 if self.plan.keys else 1
         with _watched(self._spark, told):
             for stream, several in pasts.items():
@@ -104,9 +108,13 @@ class Reading:
         else:
             assert isinstance(past, MasterPast)
             count = len(pieces.pieces)
-            wished = max(self._spark.sparkContext.defaultParallelism, sum(file.rows for file in past.files) // _TASK)
+            wished = self._tasks(sum(file.rows for file in past.files))
             rows = self._spark.range(0, count, 1, max(min(count, wished), 1))
         Reduction(feeds, jobs, columns, _told_apart, take).run(rows)
+
+    def _tasks(self, rows: int) -> int:
+        """How many tasks read so many rows of the master."""
+        return max(self._spark.sparkContext.defaultParallelism, rows // _TASK)
 
     def _reads(self, feed: Feed) -> bool:
         return feed.name in self.plan.sources

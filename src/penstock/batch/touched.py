@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from penstock.lake.master import Master, MasterPast
 from penstock.lake.past import Past
 from penstock.model.stream import Transform, WithTime, branches
+from penstock.model.table import TableJoin
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.model.windows import Cumulating, Fixed, Sliding
@@ -31,7 +32,7 @@ MOST: Final = 8
 
 def is_incremental(view: View) -> bool:
     """Whether only touched windows need be computed again."""
-    moved = (WithTime, Transform)
+    moved = (WithTime, Transform, TableJoin)
     steps = (step for branch in branches(view.input) for step in branch.steps)
     return isinstance(view.windows, (Fixed, Sliding, Cumulating)) and not any(isinstance(s, moved) for s in steps)
 

@@ -17,7 +17,7 @@ def copied(app: App) -> App:
 def take(app: App, other: App) -> None:
     """Makes an app what another one is."""
     app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
-    app.flows = dict(other.flows)
+    app.flows, app.tables = dict(other.flows), dict(other.tables)
     app.batches, app.audits, app.from_now = dict(other.batches), dict(other.audits), set(other.from_now)
 
 
@@ -32,6 +32,10 @@ def carry_out(run: Run, old: App, new: App, statement: str) -> None:
     for name in old.flows.keys() - new.flows.keys():
         run.store.forget_stream(name)
         run.store.forgotten(name)
+    for name in old.tables.keys() - new.tables.keys():
+        run.store.drop_note("table", name)
+    for name in new.tables.keys() - old.tables.keys():
+        run.store.note("table", name, statement)
     for name, stream in new.streams.items():
         if name not in old.streams:
             run.add_stream(name, stream, statement)

@@ -28,10 +28,10 @@ from penstock.model.time import Duration
 from penstock.model.view import View
 from penstock.sql import SqlError, Statement, answer, define, parse_one
 from penstock.sql import statements as sql
-from penstock.store import Keep, SqliteStore
+from penstock.store import Keep, SqlStore
 from penstock.store.entry import Part
 
-_PARTS: dict[str, Part] = {"STREAM": "stream", "VIEW": "view", "SINK": "sink"}
+_PARTS: dict[str, Part] = {"STREAM": "stream", "VIEW": "view", "SINK": "sink", "TABLE": "table"}
 #: What is done outside the lock that keeps statements apart.
 Later = Callable[[], Reply]
 _AGAIN = "the app's own code defines it, and brings it back at the next start"
@@ -43,16 +43,17 @@ class Live:
     def __init__(self, app: App, directory: Path | str, **options: Any) -> None:
         self.app, self.directory = app, Path(directory)
         # A standby first waits: what the app is made of may change until it takes over.
-        store = options.pop("store", None) or taken(
-            self.directory, options.get("keep", Keep()), options.pop("standby", False)
-        )
+        store = options.pop("store", None)
+        if not isinstance(store, SqlStore):
+            standby = options.pop("standby", False)
+            store = taken(self.directory, options.get("keep", Keep()), standby, store, app.name)
         try:
             self._begin(app, store, options)
         except BaseException:
             store.close()
             raise
 
-    def _begin(self, app: App, store: SqliteStore, options: dict[str, Any]) -> None:
+    def _begin(self, app: App, store: SqlStore, options: dict[str, Any]) -> None:
         self._remembered = restore(app, store.catalog())
         self.warnings = self._remembered.warnings
         self._resting = self._remembered.resting
@@ -68,7 +69,7 @@ class Live:
             self.run.store.note(kind, name, None)
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> SqlStore:
         return self.run.store
 
     def start(self) -> Live:
@@ -169,7 +170,7 @@ class Live:
         run, master = self.run, self.run.engine.master
         views = {name: kept.plan.written for name, kept in run.engine.views.items()}
         at = None if master is None else Audit(run.spark, self.store, self.app.streams, views, master).at
-        return Historian(run.spark, self.store, self.app.streams, master, at)
+        return Historian(run.spark, self.store, self.app.streams, master, at, run.processor_state)
 
     def _answer(self, statement: Statement) -> Reply:
         found = answer(self.app, statement)
@@ -202,7 +203,8 @@ class Live:
             )
         if isinstance(statement, sql.CreateView):
             return Reply(message=f"view «{name}» takes events from the next epoch on; earlier ones are not in it")
-        what = "sink" if isinstance(statement, sql.CreateSink) else "stream"
+        kinds = {sql.CreateSink: "sink", sql.CreateTable: "table"}
+        what = kinds.get(type(statement), "stream")
         return Reply(message=f"{what} «{name}» created")
 
     # generations
@@ -364,7 +366,7 @@ class Live:
         return Reply(message=f"{kind} «{name}» forgotten")
 
 
-def _to_fill(app: App, store: SqliteStore, master_at: str | Path | None) -> list[str]:
+def _to_fill(app: App, store: SqlStore, master_at: str | Path | None) -> list[str]:
     """The views that are new to a store which holds the history that they are made of."""
     master, known = Master(store, None if master_at is None else str(master_at)), store.views()
     new = {name: view for name, view in app.views.items() if name not in known and name not in app.from_now}

@@ -11,15 +11,12 @@ from penstock.store import Reader, StoreError
 
 def tables(reader: Reader) -> dict[str, tuple[str, ...]]:
     """The views that can be asked, with their columns."""
-    return {
-        name: tuple(reader.query("SELECT name FROM pragma_table_info(?1)", [name])["name"].to_list())
-        for name in reader.views()
-    }
+    return {name: tuple(reader.columns(name)) for name in reader.views()}
 
 
 def ask(reader: Reader, asked: Question | str) -> pl.DataFrame:
     """The answer. Names are looked up and literals bound: nothing of the text reaches the store."""
-    text, parameters = question(asked, tables(reader))
+    text, parameters = question(asked, tables(reader), **reader.database.asked)
     try:
         return reader.query(text, parameters)
     except StoreError as error:

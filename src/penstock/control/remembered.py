@@ -38,6 +38,7 @@ class Remembered:
 def named(app: App) -> set[Named]:
     """All that an app has, by kind and name."""
     found: set[Named] = {("stream", name) for name in (*app.streams, *app.flows)}
+    found |= {("table", name) for name in app.tables}
     return found | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
 
 

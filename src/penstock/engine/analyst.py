@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.errors import essence
+from penstock.engine.table_frame import AT, joined, table_frame
 from penstock.errors import DefinitionError
 from penstock.model.naming import function_name
 from penstock.model.stream import Select, Step, Transform, Where, WithTime
+from penstock.model.table import TableJoin
 from penstock.model.types import Schema, type_name
 
 if TYPE_CHECKING:
@@ -63,26 +65,40 @@ def spelled(steps: Sequence[Step]) -> Spelled:
         elif isinstance(step, WithTime):
             found.append(("with_time", step.expression))
         elif isinstance(step, Transform):
-            found.append(("transform", step.function, step.schema))
+            found.append(("transform", step.function, step.schema, step.sides))
+        elif isinstance(step, TableJoin):
+            found.append(("join", step.table, step.on, step.how, step.prefix))
     return tuple(found)
 
 
-def applied(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
-    """The steps before and up to DataFrame code, as Spark does them."""
+def applied(frame: DataFrame, steps: Sequence[Step], time: str | None = None) -> DataFrame:
+    """The steps before and up to DataFrame code, as Spark does them. `time` is the rows' event time."""
     from pyspark.sql import functions as f
 
+    timed = any(isinstance(step, TableJoin) and step.table.valid_from is not None for step in steps)
+    at = f.lit(None).cast("timestamp") if time is None else f.expr(time)
+    frame = frame.withColumn(AT, at) if timed else frame
     for step in steps:
         if isinstance(step, Where):
             frame = frame.filter(f.expr(step.condition))
         elif isinstance(step, Select):
-            frame = frame.select(*(f.expr(text).alias(name) for name, text in step.columns))
+            hidden = [AT] if timed else []
+            frame = frame.select(*(f.expr(text).alias(name) for name, text in step.columns), *hidden)
+        elif isinstance(step, WithTime):
+            time = step.expression
+            frame = frame.withColumn(AT, f.expr(time)) if timed else frame
         elif isinstance(step, Transform):
-            frame = _transformed(frame, step)
-    return frame
+            frame = _transformed(frame.drop(AT), step)
+            frame = frame.withColumn(AT, at if time is None else f.expr(time)) if timed else frame
+        elif isinstance(step, TableJoin):
+            frame = joined(frame, step)
+    return frame.drop(AT) if timed else frame
 
 
 def _transformed(frame: DataFrame, step: Transform) -> DataFrame:
-    made = step.function(frame)
+    versions = step.versions or (None,) * len(step.sides)
+    sides = [table_frame(frame.sparkSession, *one) for one in zip(step.sides, versions, strict=True)]
+    made = step.function(frame, *sides)
     if not hasattr(made, "mapInArrow"):
         raise DefinitionError(
             f"the function {function_name(step.function)} gave {type(made).__name__}, not a DataFrame",

@@ -21,6 +21,7 @@ from penstock.model.changes import Changes
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
 from penstock.model.stream import Flow, Select, Step, Stream, Union, Where, WithTime, branches
+from penstock.model.table import Snapshot, TableJoin, with_snapshots
 from penstock.model.triggers import each
 from penstock.model.types import Schema
 from penstock.model.view import View
@@ -32,9 +33,16 @@ _TEXTS = ("x", "by", "value", "texts", "where")
 
 
 def lower(
-    streams: Mapping[str, Stream], views: Mapping[str, View], flows: Mapping[str, Flow], analyst: Analyst
+    streams: Mapping[str, Stream],
+    views: Mapping[str, View],
+    flows: Mapping[str, Flow],
+    analyst: Analyst,
+    snapshots: Mapping[str, Snapshot] | None = None,
 ) -> Lowered:
-    """All of an app's views and flows, over feeds that have the columns of all of them."""
+    """All of an app's views and flows, over feeds that have the columns of all of them, and versions of tables."""
+    versions = snapshots or {}
+    views = {name: _at(view, versions) for name, view in views.items()}
+    flows = {name: with_snapshots(flow, versions) for name, flow in flows.items()}
     makers = FeedMakers(analyst)
     own = {name: _Own(makers.of(stream), analyst) for name, stream in streams.items()}
     walked = {name: _View(view, makers) for name, view in views.items()}
@@ -51,6 +59,11 @@ def lower(
         {name: one.lowered(feeds) for name, one in walked.items()},
         {name: one.lowered(feeds) for name, one in shown.items()},
     )
+
+
+def _at(view: View, snapshots: Mapping[str, Snapshot]) -> View:
+    flow = with_snapshots(view.input, snapshots)
+    return view if flow is view.input else replace(view, input=flow)
 
 
 def _check_of_kernel(maker: FeedMaker) -> None:
@@ -74,6 +87,7 @@ class _Way:
     guards: list[str] = field(default_factory=list)
     steps: list[tuple[str, object]] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
+    beyond: str | None = None  # the table that the kernel has joined: what Spark computes must come before
 
     def __post_init__(self) -> None:
         self.written = dict.fromkeys(self.schema.names)
@@ -82,6 +96,11 @@ class _Way:
         """What the kernel reads for an expression: itself, or Catalyst's column."""
         if bind(text, self.schema).outside is None:
             return text
+        if self.beyond is not None:
+            raise DefinitionError(
+                f"«{text}» needs Spark, and stands after the join with the table «{self.beyond}», which the tasks do",
+                hint="say broadcast=False for the table: Spark then joins it; or compute it before the join",
+            )
         kind = self.type_of(text)
         sql = _guarded(self.over_feed(text), [*self.guards, *(self.over_feed(guard) for guard in guards)])
         name = self.maker.column(sql, canonical(parse(sql).tree), kind, text)
@@ -113,18 +132,22 @@ class _Way:
         for step in steps:
             if isinstance(step, Where):
                 self.steps.append(("where", self.text(step.condition)))
-                self.guards.append(self.over_feed(step.condition))
+                self.guards += [self.over_feed(step.condition)] if self.beyond is None else []
             elif isinstance(step, WithTime):
                 self.steps.append(("with_time", self.text(step.expression)))
             elif isinstance(step, Select):
                 self._select(step)
+            elif isinstance(step, TableJoin):
+                self.steps.append(("join", replace(step, on=tuple(self.text(text) for text in step.on))))
+                self.schema, self.beyond = step.schema, step.table.name
 
     def _select(self, step: Select) -> None:
         types = {name: self.type_of(text) for name, text in step.columns}
         kept = [(name, self.text(text)) for name, text in step.columns if is_of_kernel(types[name])]
-        written = {name: parse(self.over_feed(text)).tree for name, text in step.columns}
         self.steps.append(("select", kept))
-        self.schema, self.written = Schema(tuple(types.items())), dict(written)
+        if self.beyond is None:
+            self.written = {name: parse(self.over_feed(text)).tree for name, text in step.columns}
+        self.schema = Schema(tuple(types.items()))
 
     def flow(self, stream: Stream, last: Sequence[tuple[str, str]] | None = None) -> Flow:
         """The branch over the feed. Catalyst's columns that it uses pass through its select steps."""
@@ -134,6 +157,8 @@ class _Way:
                 flow = Where(flow, str(what))
             elif kind == "with_time":
                 flow = WithTime(flow, str(what))
+            elif isinstance(what, TableJoin):
+                flow = replace(what, input=flow)
             else:
                 assert isinstance(what, list)
                 passing = [] if what is last else [(name, name) for name in self.used]
@@ -196,7 +221,7 @@ class _Walked:
         return text
 
     def is_plain(self) -> bool:
-        return all(way.maker.is_plain and not way.used for way in self.ways)
+        return all(way.maker.is_plain and not way.used and way.beyond is None for way in self.ways)
 
     def flow(self, feeds: Mapping[str, Feed]) -> Flow:
         """All branches over their feeds; those of a union end with the same columns."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.engine.core import Engine
+from penstock.engine.derived import check_unread
 from penstock.engine.errors import RunError
 from penstock.engine.pace import Pace
 from penstock.engine.realtime import Lanes, is_lane
@@ -17,7 +18,7 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.sinks import Delivery, Sink
-from penstock.store import SqliteStore
+from penstock.store import SqlStore
 from penstock.store.checkpoints import Place
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Changing(ABC):
     """The part of a run that changes what runs. One caller at a time; epochs and ticks are kept apart by the mutex."""
 
     engine: Engine
-    store: SqliteStore
+    store: SqlStore
     delivery: Delivery
     lanes: Lanes
     _spark: SparkSession
@@ -127,6 +128,7 @@ class Changing(ABC):
 
     def drop_stream(self, name: str) -> None:
         """Stops reading a stream that nothing reads, and forgets how far it was."""
+        check_unread(self.engine.streams, name)
         with self._mutex:
             self._restarting.add(name)  # from here on none of its epochs begins
         with self._planning:

@@ -17,6 +17,7 @@ import polars as pl
 from penstock.engine.analyst import Analyst
 from penstock.engine.cascade import Cascade, levels
 from penstock.engine.catalyst import lower
+from penstock.engine.derived import Inputs, check_inputs
 from penstock.engine.epoch import Epoch, kept_files, refused, shown
 from penstock.engine.feeds import Feed, Lowered
 from penstock.engine.ids import left_out
@@ -24,6 +25,7 @@ from penstock.engine.job import Job, RowsOut
 from penstock.engine.records import late_reason, refusals
 from penstock.engine.reduction import Reduction
 from penstock.engine.session import active_session
+from penstock.engine.tables import Tables
 from penstock.errors import DefinitionError
 from penstock.kernel.cascade import change_rows, standing
 from penstock.kernel.fire import Time
@@ -109,7 +111,9 @@ class Engine:
         flows: Mapping[str, Flow] | None = None,
         session: Callable[[], SparkSession] | None = None,
         master: Master | None = None,
+        tables: Tables | None = None,
     ) -> None:
+        self.tables = tables or Tables(session or active_session, None, lambda: now, None)
         self.streams, self.store, self.flows = dict(streams), store, dict(flows or {})
         self._analyst = Analyst(session or active_session)
         self._caught_up, self.master = caught_up, master
@@ -121,8 +125,13 @@ class Engine:
         }
         for tracker in self.trackers.values():
             tracker.resume(now)
+        check_inputs(self.streams)
+        self.inputs = Inputs()  # the time of what streams read that are made from others
+        for stream in self.streams.values():
+            self.inputs.add(stream, self.trackers, store)
         if master is not None:
             master.keep(self.streams)
+            master.read_through = self.inputs.read_through
         self.views: dict[str, Kept] = {}
         self.lowered = Lowered({}, {}, {})
         self._sharing: dict[str, Sharing] = {}  # by feed
@@ -171,8 +180,8 @@ class Engine:
 
     @property
     def times(self) -> list[ViewTime]:
-        """The time of each view, and of each generation of another definition."""
-        return [kept.time for kept in self._fed().values()]
+        """The time of each view, of each generation of another definition, and of what derived streams read."""
+        return [*(kept.time for kept in self._fed().values()), *self.inputs.times.values()]
 
     def drop(self, name: str) -> None:
         """Gives up a view with its state."""
@@ -230,7 +239,8 @@ class Engine:
 
     def lowered_alone(self, name: str, view: View) -> Lowered:
         """A view as the kernel takes it, and the feeds that it reads, as though there were no other."""
-        return lower(self.streams, {name: view}, {}, self._analyst)
+        self.tables.need([view.input, *(kept.plan.written.input for kept in self._fed().values())])
+        return lower(self.streams, {name: view}, {}, self._analyst, self.tables.snapshots)
 
     def end_beside(self, hidden: str) -> None:
         """Puts nothing aside any more for a generation that is given up."""
@@ -254,6 +264,7 @@ class Engine:
         """Takes up a stream that is new to the store."""
         self.streams[name] = stream
         try:
+            check_inputs(self.streams)
             lowered = self._lower_again()
         except BaseException:
             del self.streams[name]
@@ -263,6 +274,7 @@ class Engine:
         if stream.watermark is not None:
             self.trackers[name] = Tracker(stream.watermark)
             self.trackers[name].resume(now)
+        self.inputs.add(stream, self.trackers, self.store)
         self._relower(lowered)
 
     def drop_stream(self, name: str) -> None:
@@ -270,6 +282,7 @@ class Engine:
         self.store.forget_stream(name)
         self.streams.pop(name, None)
         self.trackers.pop(name, None)
+        self.inputs.drop(name)
         self._relower(self._lower_again())
 
     def add_flow(self, name: str, flow: Flow) -> None:
@@ -294,7 +307,8 @@ class Engine:
         return self._lower({name: kept.plan.written for name, kept in self._fed().items()})
 
     def _lower(self, views: Mapping[str, View]) -> Lowered:
-        return lower(self.streams, views, self.flows, self._analyst)
+        self.tables.need([*(view.input for view in views.values()), *self.flows.values()])
+        return lower(self.streams, views, self.flows, self._analyst, self.tables.snapshots)
 
     def _relower(self, lowered: Lowered) -> None:
         """Views read their feeds as these are now: another view may have brought or taken along columns."""
@@ -315,6 +329,7 @@ class Engine:
     def epoch(self, name: str, columns: tuple[str, ...], rows: DataFrame, source: Source, now: Instant) -> Commit:
         """One epoch of a stream, committed."""
         started = clock_time.perf_counter()
+        self.turn_tables()
         stream, tracker = self.streams[name], self.trackers.get(name)
         feeds = self.lowered.of(name)
         keeping = None if self.master is None else self.master.keeping(stream)
@@ -346,9 +361,25 @@ class Engine:
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}
         merged = clock_time.perf_counter()
         taken = {"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced}
-        commit.timings = json.dumps({**taken, **source.notes})
+        commit.timings = json.dumps({**taken, **source.notes, **self.tables.notes(self._flows_of(name))})
         self._commit(commit)
         return commit
+
+    def turn_tables(self) -> None:
+        """From here on views read the versions of tables that were read last."""
+        if self.tables.turn():
+            self._relower(self._lower_again())
+
+    def take_tables(self, given: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
+        """Tables have these rows from here on, as a script says."""
+        if given:
+            self.tables.put(given)
+            self._relower(self._lower_again())
+
+    def _flows_of(self, stream: str) -> list[Flow]:
+        """What views and sinks read of a stream."""
+        flows = [*(kept.plan.written.input for kept in self._fed().values()), *self.flows.values()]
+        return [flow for flow in flows if any(source.name == stream for source in flow.sources)]
 
     def _refused(self, parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
         """The rows that an epoch refused; what a generation in the making refused is nobody's loss."""
@@ -362,6 +393,9 @@ class Engine:
         """The watermarks of the views that read a stream, as a commit's mark keeps them."""
         found: dict[str, Instant] = {}
         own: dict[str, tuple[str, Instant]] = {}
+        for name, (key, mark) in self.inputs.marks(stream).items():
+            own[name] = key, mark
+            found[key] = max(found.get(key, BEGINNING), mark)
         for name, kept in self.views.items():
             sources = sorted(source.name for source in kept.plan.written.input.sources)
             if stream in sources:
@@ -427,10 +461,13 @@ class Engine:
         """Time passes: periodic triggers fire, windows of idle streams close. Nothing is written if nothing changed."""
         times = {name: kept.time.watermark for name, kept in self.views.items()}
         commit = self._stepped({}, {}, now, fixed or {})
+        passed = self.inputs.passed(now)
         changes = [*commit.changes.values(), *(change for _, change in commit.stacked)]
-        if times == commit.view_times and not any(change.taken.height for change in changes):
+        if times == commit.view_times and not passed and not any(change.taken.height for change in changes):
             return None
+        commit.timings = json.dumps({"times": passed}) if passed else "{}"
         self._commit(commit)
+        self.inputs.told(passed)
         return commit
 
     def _stepped(
@@ -451,6 +488,7 @@ class Engine:
         for kept in self._fed().values():
             if kept.time.trackers.keys() <= caught_up.keys():  # others follow the views below them, after their steps
                 kept.time.look(now, caught_up)
+        self.inputs.look(now, caught_up)
         self._aside = [
             (beside, Aside(deltas.get(fed), before[fed], beside.kept.time.watermark, now))
             for hidden, beside in self.beside.items()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from penstock.engine.core import Engine, Source
+from penstock.engine.derived import derived
 from penstock.engine.errors import RunError
 from penstock.errors import unknown
 from penstock.lake.dead import dead_letters
@@ -46,6 +47,11 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
         raise RunError(
             f"the dead letters of «{name}» are not kept: the stream says keep = none",
             hint="those in the store's table __refused can be inserted again by hand",
+        )
+    if derived(stream) is not None:
+        raise RunError(
+            f"the dead letters of «{name}» are what its processor failed on, and no rows of it",
+            hint="correct the processor, and put the events into the streams that it reads",
         )
     letters = dead_letters(engine.master, name, where)
     rows = dead = 0

@@ -13,7 +13,7 @@ class RunError(PenstockError):
 
 def failed(stream: str, error: BaseException) -> BaseException:
     """What a failed epoch tells its user: our own errors as they are, also from a task; Spark's in one line."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     if not isinstance(error, (PySparkException, Py4JError)):

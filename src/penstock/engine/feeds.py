@@ -17,6 +17,7 @@ from penstock.kernel.expressions import is_of_kernel
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
 from penstock.model.stream import Branch, Step, Stream, Transform, WithTime
+from penstock.model.table import TableJoin
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated, bounded
@@ -96,9 +97,14 @@ class FeedMaker:
 
 
 def cut(branch: Branch) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The steps that Spark does, up to the last DataFrame code, and those that are left to the kernel."""
-    last = max((n for n, step in enumerate(branch.steps) if isinstance(step, Transform)), default=-1)
+    """The steps that Spark does, up to its last, and those that are left to the kernel."""
+    last = max((n for n, step in enumerate(branch.steps) if _by_spark(step)), default=-1)
     return branch.steps[: last + 1], branch.steps[last + 1 :]
+
+
+def _by_spark(step: Step) -> bool:
+    """Whether a step is Spark's: DataFrame code, and a join with a table that not every task has."""
+    return isinstance(step, Transform) or (isinstance(step, TableJoin) and step.by_spark)
 
 
 class FeedMakers:

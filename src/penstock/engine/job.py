@@ -20,6 +20,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.share import Sharing
 from penstock.lake.writer import Keeping
 from penstock.logs import MALFORMED, REASON
+from penstock.logs.base import LATE
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 
@@ -113,8 +114,9 @@ class Decoding:
         task = Task(self.job, task_number())
         for frame in task.frames(batches):
             rows = task.placed(frame)
-            lacking = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON) if name not in rows.columns]
-            rows = rows.with_columns(lacking).select(*self.columns, MALFORMED, REASON, *PLACE)
+            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean()}
+            lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
+            rows = rows.with_columns(lacking).select(*self.columns, *said, *PLACE)
             table = rows.to_arrow()
             yield from table.cast(pa.schema([(f.name, _for_spark(f.type)) for f in table.schema])).to_batches()
 

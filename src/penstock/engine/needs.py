@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.engine.feeds import Feed, Lowered
 from penstock.model.expressions import bind, parse
 from penstock.model.stream import Branch, Select, Step, Stream, Transform, Where, WithTime, branches
+from penstock.model.table import TableJoin
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
 
@@ -22,7 +23,7 @@ def _before_code(feed: Feed, stream: Stream) -> set[str]:
     """What Spark reads up to DataFrame code, which may look at all it gets."""
     texts: list[str] = []
     for step in feed.prefix:
-        if isinstance(step, Transform):
+        if isinstance(step, Transform | TableJoin):
             return set(stream.schema.names)
         texts += _texts(step)
         if isinstance(step, Select):
@@ -37,6 +38,9 @@ def _by_kernel(feed: Feed, lowered: Lowered) -> set[str]:
         texts.append(feed.stream.watermark.mark)
     for view in [*lowered.views.values(), *(output.view for output in lowered.outputs.values())]:
         for branch in branches(view.input):
+            if branch.source.name == feed.name and any(isinstance(step, TableJoin) for step in branch.steps):
+                # All: if the table grows, Spark will join it, without another plan before the epoch's function.
+                return set(feed.source.schema.names)
             if branch.source.name == feed.name:
                 texts += _read(branch, view)
     names = {column for text in texts for column in bind(text, feed.stream.schema).columns}

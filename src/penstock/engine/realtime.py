@@ -23,6 +23,7 @@ from penstock.logs import MALFORMED
 from penstock.logs.kafka import Kafka
 from penstock.logs.kafka_columns import select
 from penstock.model.stream import Flow, Stream, branches
+from penstock.model.table import tables
 from penstock.model.view import View
 from penstock.sinks import Kafka as KafkaSink
 from penstock.sinks import Sink
@@ -50,6 +51,8 @@ def check_lane(flow: Flow, sink: Sink) -> None:
         source = branch.source
         if not isinstance(source.log, Kafka):
             raise _refused(f"«{source.name}» comes from {source.log!r}", "it reads Kafka topics only")
+        if tables(flow):
+            raise _refused(f"it is joined with the table «{min(tables(flow))}»", "leave out the join")
         if source.log.format == "avro":
             raise _refused(f"the values of «{source.name}» are Avro, which Python decodes", "send JSON or CSV")
         if source.id is not None:

@@ -24,6 +24,7 @@ from penstock.engine.task import NUMBER, PLACE, ROW_BITS, made_offset
 from penstock.errors import PenstockError
 from penstock.kernel.share import Sharing
 from penstock.logs import MALFORMED, REASON, Log
+from penstock.logs.base import LATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +80,7 @@ class Reduction:
             return rows
         job = self._jobs[self._feed.name]
         types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
-        schema = f"{types}, `{MALFORMED}` string, `{REASON}` string, `__partition` int, `__offset` bigint"
+        schema = f"{types}, `{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, __partition int, __offset bigint"
         self._jobs = {**self._jobs, self._feed.name: replace(job, decoded=True)}
         return rows.mapInArrow(Decoding(job, self._columns), schema)
 
@@ -185,7 +186,7 @@ def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
 
 def _code(feed: Feed, accepted: DataFrame) -> DataFrame:
     """What the feed's DataFrame code makes of rows; it sees neither their places nor their numbers."""
-    output = applied(accepted.drop(*PLACE), feed.prefix)
+    output = applied(accepted.drop(*PLACE), feed.prefix, feed.source.event_time)
     return output.select(*(f"`{name}`" for name in feed.schema.names))
 
 

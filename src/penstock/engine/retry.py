@@ -34,6 +34,7 @@ _SIGNS: Final = (
     "java.net.ConnectException",
     "java.net.SocketTimeoutException",
     "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
     "No space left on device",
     *_DISPUTED,
 )  # fmt: skip

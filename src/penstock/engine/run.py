@@ -19,16 +19,21 @@ from penstock.engine.changing import is_replayable, reads_kafka
 from penstock.engine.clock import Steady
 from penstock.engine.core import Engine, Source
 from penstock.engine.dead import Retried, retry
+from penstock.engine.derived import derived, rows_of
 from penstock.engine.errors import RunError
 from penstock.engine.keeper import Keeper
 from penstock.engine.needs import needed
 from penstock.engine.pace import Pace, last_notes
+from penstock.engine.process_log import ProcessLog
+from penstock.engine.process_state import state_of
 from penstock.engine.realtime import Lanes, is_lane
 from penstock.engine.session import spark_session
 from penstock.engine.standby import mended, offsets_of, other_offsets, taken
 from penstock.engine.swapping import Swapping
+from penstock.engine.tables import Tables
 from penstock.engine.undo import taken_back
 from penstock.engine.watching import Watching
+from penstock.errors import unknown
 from penstock.lake.erase import erase
 from penstock.lake.master import Master
 from penstock.logs import Follower, Log
@@ -38,18 +43,21 @@ from penstock.model.time import SECOND, Instant, duration, positive
 from penstock.model.view import View
 from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
-from penstock.store import Keep, SqliteStore, Standby, StoreError
+from penstock.store import Keep, SqlStore, Standby, StoreError
 from penstock.store.checkpoints import Place, remember
 from penstock.store.checkpoints import checkpoints as places
 from penstock.store.file import Tombstone
 
 if TYPE_CHECKING:
+    import polars as pl
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
 _TICKS: Final = "time"
 _OUTBOX: Final = "the outbox"
+#: So many seconds pass between two looks at what tables are due.
+_TABLES: Final = 0.5
 #: So many seconds an epoch waits for its query to be stopped.
 _PATIENT: Final = 10.0
 
@@ -68,7 +76,8 @@ class Run(Watching, Swapping):
 
     On a cluster: `conf` are settings of Spark's, `executor_python` the Python of the executors, `code` folders whose
     modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
-    process that has it ends or hangs; `store` is one that this process has locked already.
+    process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
+    that this process has locked already; without it, the store lies in the app's directory.
     """
 
     def __init__(
@@ -95,7 +104,7 @@ class Run(Watching, Swapping):
         code: Sequence[Path] = (),
         checkpoints: str | Path | None = None,
         standby: bool | Standby = False,
-        store: SqliteStore | None = None,
+        store: SqlStore | str | None = None,
     ) -> None:
         super().__init__(patience)
         self.name, self.directory = name, directory
@@ -111,7 +120,7 @@ class Run(Watching, Swapping):
         self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
-        self.store = store or taken(directory, keep, standby)
+        self.store = store if isinstance(store, SqlStore) else taken(directory, keep, standby, store, name)
         self._checkpoints = places(directory, checkpoints)
         self._begin_time()
         try:
@@ -128,6 +137,7 @@ class Run(Watching, Swapping):
             self.engine = Engine(
                 streams, self.store, self._clock(), self.is_caught_up, flows=flows, session=lambda: self._spark,
                 master=Master(self.store, None if master_at is None else str(master_at)),
+                tables=Tables(lambda: self._spark, directory / "tables", self._clock, self.store.query),
             )  # fmt: skip
             assert self.engine.master is not None
             self.keeper = Keeper(self.engine.master, self._clock)
@@ -154,6 +164,7 @@ class Run(Watching, Swapping):
         self._committed = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
         self._deliverer = threading.Thread(target=self._deliver_on, name="penstock-delivery", daemon=True)
+        self._reader = threading.Thread(target=self._read_tables_on, name="penstock-tables", daemon=True)
 
     def _delivered_as(self, name: str, what: View | Flow) -> View | Rows:
         """A view or a flow as sinks take it: with the types that Spark has told."""
@@ -206,6 +217,17 @@ class Run(Watching, Swapping):
             self._committed.set()
             return found
 
+    # processors
+
+    def processor_state(self, stream: str) -> pl.DataFrame:
+        """What each key of the processor behind a stream has now: its states and timers, as of its last epoch."""
+        if stream not in self.engine.streams:
+            raise unknown("stream", stream, self.engine.streams)
+        log = derived(self.engine.streams[stream])
+        if not isinstance(log, ProcessLog):
+            raise RunError(f"the stream «{stream}» is not what a processor gives", hint="make it with app.process(…)")
+        return state_of(self._spark, self._checkpoint(stream), log.process, self._clock())
+
     # queries
 
     def start(self) -> Run:
@@ -218,7 +240,7 @@ class Run(Watching, Swapping):
         except BaseException:
             self.stop()
             raise
-        for thread in (self._ticker, self._deliverer, self._watcher):
+        for thread in (self._ticker, self._deliverer, self._watcher, self._reader):
             thread.start()
         return self
 
@@ -267,7 +289,7 @@ class Run(Watching, Swapping):
         for query in self._queries.values():  # without the mutex: Spark waits for an epoch that it has just called
             query.stop()
         self._committed.set()
-        for thread in (self._ticker, self._deliverer):
+        for thread in (self._ticker, self._deliverer, self._reader):
             if thread.is_alive() and threading.current_thread() is not thread:
                 thread.join()
         try:
@@ -328,7 +350,8 @@ class Run(Watching, Swapping):
         starting has not looked yet.
         """
         query = self._queries.get(name)
-        if query is None:
+        log = derived(self.engine.streams[name])
+        if query is None or (log is not None and not all(self.is_caught_up(one.name) for one in log.inputs)):
             return False
         status: dict[str, Any] = query.status
         if status["isDataAvailable"]:
@@ -354,10 +377,15 @@ class Run(Watching, Swapping):
                 with taken_back(self.engine):
                     self._know_partitions(name, offsets)
                     done = self._is_done(name, query, number, offsets)
+                    log = derived(self.engine.streams[name])
+                    if done and log is not None:
+                        log.skip(rows)
                     if not done:
                         self._paces[name].look(self._queries.get(name), offsets)
                         source = Source(query, number, offsets, self._paces[name].notes(self._followers[name].taken))
-                        self.engine.epoch(name, columns, rows, source, self._clock())
+                        with rows_of(log, rows) as (rows, due):
+                            self.engine.epoch(name, columns, rows, source, self._clock())
+                        self.engine.inputs.answered(name, offsets, due)
                         self._committed.set()
                 self._followers[name].committed(offsets)
                 self._gets_on(name)
@@ -416,6 +444,13 @@ class Run(Watching, Swapping):
                 if not self._retries.failed(_TICKS, error):
                     self._failure = self._failure or error
                     return
+
+    # tables
+
+    def _read_tables_on(self) -> None:
+        """Reads tables again as their rules say; what cannot be read is told by the commits."""
+        while not self._stopping.wait(_TABLES):
+            self.engine.tables.refresh()
 
     # delivery
 

@@ -43,11 +43,14 @@ class OnSpark:
         self._epochs, self._caught_up, self._now = 0, True, 0
         self._engine: Engine | None = None
         self._events: dict[tuple[str, int, int], Event] = {}
+        self._tables: dict[str, tuple[tuple[object, ...], ...]] = {}
 
     def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
         self._caught_up = commit.caught_up
         self._now = commit.now
         engine = self._started(commit.now)
+        self._tables |= commit.tables
+        engine.take_tables(commit.tables)
         self._events |= {(event.stream, event.partition, event.offset): event for event in commit.events}
         names = {event.stream for event in commit.events}
         if len(names) > 1:
@@ -89,6 +92,7 @@ class OnSpark:
             streams = {source.name: source for source in origins(self.view)}
             self._engine = Engine(streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark)
             self._engine.keep({**all_below(self.view), NAME: self.view})
+            self._engine.take_tables(self._tables)
         return self._engine
 
     def table(self) -> list[TableRow]:
@@ -99,5 +103,5 @@ class OnSpark:
         self.store.close()
         other = OnSpark(self.view, self.spark, self.directory, self.tasks)
         other._epochs, other._events, other._temporary = self._epochs, self._events, self._temporary
-        other._now = self._now
+        other._now, other._tables = self._now, self._tables
         return other

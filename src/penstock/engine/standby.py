@@ -8,14 +8,19 @@ from pathlib import Path
 from penstock.engine.checkpoint import repair
 from penstock.engine.errors import RunError
 from penstock.savepoints import check_whole
-from penstock.store import Keep, Reader, SqliteStore, Standby
+from penstock.store import Keep, Reader, SqlStore, Standby, open_store
 from penstock.store.checkpoints import Place
 
 
-def taken(directory: Path, keep: Keep, standby: bool | Standby = False) -> SqliteStore:
-    """The store of a directory, for this process alone. A standby waits for it; others are refused if it is in use."""
+def taken(
+    directory: Path, keep: Keep, standby: bool | Standby = False, url: str | None = None, app: str | None = None
+) -> SqlStore:
+    """The store of a directory, for this process alone. A standby waits for it; others are refused if it is in use.
+
+    `url` names one in PostgreSQL, whose schema has the name of the app unless it says another one.
+    """
     check_whole(directory)
-    store = SqliteStore.open(directory, keep)
+    store = open_store(directory, keep, url, app)
     store.lock(Standby() if standby is True else standby or None)
     try:
         check_whole(directory)  # whoever had it may have begun to restore a savepoint

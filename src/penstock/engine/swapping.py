@@ -17,7 +17,7 @@ from penstock.engine.core import Aside, Engine
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
 from penstock.model.view import View
-from penstock.store import Commit, SqliteStore
+from penstock.store import Commit, SqlStore
 from penstock.store.checkpoints import Place
 from penstock.store.generations import Origin, Scope
 
@@ -56,7 +56,7 @@ class Swapping(ABC):
 
     directory: Path
     engine: Engine
-    store: SqliteStore
+    store: SqlStore
     _clock: Callable[[], Instant]
     _mutex: threading.RLock
     _committed: threading.Event

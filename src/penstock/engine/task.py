@@ -18,7 +18,9 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.share import Batch
 from penstock.logs import MALFORMED, REASON, Log
+from penstock.logs.base import LATE
 from penstock.model.stream import Select, Where, WithTime
+from penstock.model.table import TableJoin
 from penstock.model.watermarks import Observation, Punctuated
 
 if TYPE_CHECKING:
@@ -181,9 +183,12 @@ class Task:
             told = bad.select(
                 "__partition", "__offset", pl.col(MALFORMED).alias("row"), reason, self._rest(bad).alias("rest")
             )
-            self.refused["dead"].append(refusals(self.job.name, None, told, raw=True))
+            late = bad[LATE].fill_null(False) if LATE in bad.columns else pl.repeat(False, bad.height, eager=True)
+            for kind, some in (("dead", told.filter(~late)), ("late", told.filter(late))):
+                if some.height:
+                    self.refused[kind].append(refusals(self.job.name, None, some, raw=True))
             rows = rows.filter(pl.col(MALFORMED).is_null())
-        return rows.drop(MALFORMED, REASON, strict=False)
+        return rows.drop(MALFORMED, REASON, LATE, strict=False)
 
     def _rest(self, bad: pl.DataFrame) -> pl.Expr:
         """What malformed rows have that is not in their text, as a message has a key: as JSON, where there is any."""
@@ -273,4 +278,6 @@ def read(plan: Plan) -> set[str]:
                 texts.add(step.expression)
             elif isinstance(step, Select):
                 texts |= {text for _, text in step.columns}
+            elif isinstance(step, TableJoin):
+                texts |= set(step.on)
     return texts

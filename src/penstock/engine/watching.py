@@ -7,10 +7,12 @@ from typing import Final
 
 from penstock.engine.changing import Changing, is_replayable
 from penstock.engine.clock import Steady
+from penstock.engine.derived import derived
 from penstock.engine.errors import RunError, essence, failed
 from penstock.engine.retry import Fault, Retries, is_disputed, passes
 from penstock.engine.standby import mended
 from penstock.store import StoreError
+from penstock.store.connection import Busy
 
 _LOOK: Final = 0.2
 
@@ -68,6 +70,7 @@ class Watching(Changing):
         """A log must have answered once: an address that never did may be wrong. And it must be readable again."""
         stream = self.engine.streams.get(name)
         known = name in self._known or isinstance(error, StoreError) or is_disputed(error)
+        known = known or (stream is not None and derived(stream) is not None)  # the store answers for its commits
         return passes(error) and known and stream is not None and is_replayable(stream)
 
     def _judge(self) -> None:
@@ -134,8 +137,13 @@ class Watching(Changing):
             if self._queries[name].isActive:  # whoever needed another plan has started it already
                 self._retries.tried(part(name))
                 return
+            try:
+                self.store.check_place()  # Spark would make a new checkpoint where the directory is gone
+                mended(name, self._checkpoint(name), self.store)
+            except Busy as error:  # a store that cannot be reached yet
+                if not self._retries.failed(part(name), error):
+                    raise
+                return
             self._followers[name].close()
-            self.store.check_place()  # Spark would make a new checkpoint where the directory is gone
-            mended(name, self._checkpoint(name), self.store)
             self._follow(name)
             self._retries.tried(part(name))

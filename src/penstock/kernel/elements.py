@@ -16,10 +16,12 @@ from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.aggregates.paired import PairedColumns
 from penstock.kernel.expressions import Compiled, compile
 from penstock.kernel.plan import POSITION, Plan, nothing
+from penstock.kernel.tables import HIT, find
 from penstock.model.aggregates.paired import apart
 from penstock.model.expressions import bind
 from penstock.model.naming import failing_rows
 from penstock.model.stream import Branch, Select, Where, WithTime
+from penstock.model.table import TableJoin
 from penstock.model.types import Schema
 
 ERROR = pl.col("__error")
@@ -85,6 +87,15 @@ class _Walk:
         assert step.schema is not None
         self.schema = step.schema
 
+    def join(self, step: TableJoin) -> None:
+        keys = [self.compile(text) for text in step.on]
+        self.fail(*(key.error for key in keys))
+        found = find(step, self.frame, [key.value for key in keys])
+        keep = HIT.is_not_null() | ERROR.is_not_null() if self.fallible else HIT.is_not_null()
+        found = found if step.how == "left" else found.filter(keep)
+        self.frame = found.select(*self.hidden, *self.schema.names, *(name for name, _ in step.joined))
+        self.schema = step.schema
+
 
 def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
     """The elements that a branch makes of admitted events (rows of the stream with `__at` and their position)."""
@@ -106,6 +117,8 @@ def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
             walk.with_time(step.expression)
         elif isinstance(step, Select):
             walk.select(step)
+        elif isinstance(step, TableJoin):
+            walk.join(step)
     return _present(plan, walk)
 
 

@@ -6,7 +6,8 @@ The engine on Spark does the same with reduce in Spark's tasks and state in the 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -22,6 +23,7 @@ from penstock.model.alone import check_alone
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
+from penstock.model.table import Snapshot, with_snapshots
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
@@ -41,6 +43,13 @@ class LocalKernel:
         self.state = Memory(self.plan)
         self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
         self.time = ViewTime(self.trackers)
+        self._tables: dict[str, Snapshot] = {}
+
+    def _take_tables(self, tables: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
+        """Other versions of tables are read from here on."""
+        self._tables |= {name: Snapshot(0, rows=rows) for name, rows in tables.items()}
+        if self._tables:
+            self.plan = Plan(replace(self.view, input=with_snapshots(self.view.input, self._tables)), self.view)
 
     @property
     def watermark(self) -> Instant:
@@ -52,6 +61,7 @@ class LocalKernel:
         """One epoch or tick, in the form of the model."""
         if commit.resumed:
             self.time.resume(commit.now)
+        self._take_tables(commit.tables)
         events = {(self.plan.sources[e.stream], e.partition, e.offset): e for e in commit.events}
         refused: list[Refused] = []
         before = self.time.watermark
@@ -136,6 +146,7 @@ class LocalKernel:
         other.ids = {name: _through_bytes(frame) for name, frame in self.ids.items()}
         other.trackers = {n: Tracker.restore(t.definition, t.snapshot()) for n, t in self.trackers.items()}
         other.time = ViewTime(other.trackers, self.time.watermark)
+        other._tables = self._tables
         return other
 
 

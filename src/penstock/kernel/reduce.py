@@ -17,6 +17,7 @@ from penstock.kernel.elements import Elements, dead_schema, elements
 from penstock.kernel.group import group
 from penstock.kernel.plan import END, POSITION, START, Input, Plan, nothing, settle
 from penstock.model.stream import Select
+from penstock.model.table import TableJoin
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import (
     Aligned,
@@ -68,7 +69,7 @@ class Reduced:
 def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
     """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
     ways = [branch for branch in plan.branches if branch.source.name == source]
-    plain = not any(isinstance(step, Select) for branch in ways for step in branch.steps)
+    plain = not any(isinstance(step, Select | TableJoin) for branch in ways for step in branch.steps)
     size = Size(frame.height, plain and is_small(plan.columns, frame))
     found = [_reduce_branch(plan, elements(plan, branch, frame), watermark, size) for branch in ways]
     if len(found) == 1:

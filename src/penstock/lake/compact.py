@@ -112,7 +112,12 @@ class Compaction:
             if kept.keep in ("all", "none") or watermark <= BEGINNING:
                 continue
             before = watermark - duration(kept.keep)
-            old = [file for file in listing.of(stream) if file.newest is not None and file.newest < before]
+            read = self.master.read_through(stream)
+            old = [
+                file
+                for file in listing.of(stream)
+                if file.newest is not None and file.newest < before and (read is None or file.last <= read)
+            ]
             if old:
                 self.store.expire_files(stream, paths(old), now)
                 done.expired += len(old)

@@ -6,7 +6,7 @@ What belongs to it the store lists. Rows have the stream's columns, `__commit` (
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,8 @@ class Master:
         self.store = store
         self.location = location if location is not None else store.listing().location
         self.place = Place(self.location if self.location is not None else str(default_location(store.directory)))
+        #: Up to which commit a stream was read by those that are made from it: what comes after stays.
+        self.read_through: Callable[[str], int | None] = lambda stream: None
 
     # written by epochs
 

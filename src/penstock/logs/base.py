@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MALFORMED = "__malformed"
 #: Why it could not be parsed, in a log that knows more than that it does not fit the schema.
 REASON = "__malformed_because"
+#: Whether a row that is not taken came too late, in a log that tells.
+LATE = "__late"
 
 
 class Folder(Protocol):

@@ -20,6 +20,7 @@ from penstock.model.changes import Changes
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
 from penstock.model.stream import Branch, Select, Transform, Where, WithTime, branches
+from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
 from penstock.model.view import View
 from penstock.model.windows import Custom, CustomMerging, Window
@@ -108,6 +109,9 @@ def _branch(branch: Branch) -> str:
             texts.append(f"at {parse(step.expression).text}")
         elif isinstance(step, Transform):
             texts.append(f"transform {function_identity(step.function)}")
+        elif isinstance(step, TableJoin):
+            texts.append(f"{step.how} join {step.table.name}({step.table.schema.ddl()}) on {', '.join(step.on)}")
+            texts[-1] += f" as {step.prefix} valid {step.table.valid_from} {step.table.valid_to}"
     return " | ".join(texts)
 
 

@@ -28,13 +28,17 @@ class Event:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit's input. `fixed`: watermarks set from outside; `caught_up`: the logs are read to their end."""
+    """One commit's input. `fixed`: watermarks set from outside; `caught_up`: the logs are read to their end.
+
+    `tables` are those that are other from here on, with all their rows.
+    """
 
     now: Instant
     events: tuple[Event, ...] = ()
     fixed: Mapping[str, Instant] = field(default_factory=dict)
     caught_up: bool = True
     resumed: bool = False  # the first commit after a restart
+    tables: Mapping[str, tuple[tuple[object, ...], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

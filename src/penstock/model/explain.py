@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.model.aggregates.paired import Paired, exactness, written
+from penstock.model.changes import Changes
 from penstock.model.expressions import bind, parse
 from penstock.model.stream import Branch, Flow, Piped, Select, Step, Stream, Transform, Union, Where, WithTime, branches
+from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
+from penstock.model.triggers import OnTime
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
@@ -48,6 +51,8 @@ def explain(view: View, others: Mapping[str, View] | None = None) -> str:
 
 
 def _flow(flow: Flow) -> list[str]:
+    if isinstance(flow, Changes):
+        return [f"changes of the view {flow.name} ({flow.schema.ddl()})", *_change_rules(flow)]
     if isinstance(flow, Stream):
         return [_stream(flow), *_stream_rules(flow)]
     if isinstance(flow, Union):
@@ -70,6 +75,12 @@ def _inside(piped: Piped) -> str:
 
 def _stream(stream: Stream) -> str:
     return f"stream {stream.name} ({stream.schema.ddl()})"
+
+
+def _change_rules(changes: Changes) -> list[str]:
+    waits = "" if isinstance(changes.of.firing, OnTime) or not changes.of.lateness else ", when its windows are closed"
+    time = "none" if changes.event_time is None else "just before the end of its window"
+    return [f"    event time    {time}", f"    watermark     that of the view{waits}"]
 
 
 def _stream_rules(stream: Stream) -> list[str]:
@@ -154,6 +165,8 @@ def _on_the_way(branch: Branch) -> Iterator[tuple[str, Schema | None]]:
             yield step.expression, step.input.schema
         elif isinstance(step, Select):
             yield from ((text, step.input.schema) for _, text in step.columns)
+        elif isinstance(step, TableJoin):
+            yield from ((text, step.input.schema) for text in step.on)
 
 
 def _shared(view: View, others: Mapping[str, View]) -> list[str]:

@@ -16,6 +16,7 @@ from penstock.model.expressions import bind, evaluate
 from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
 from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
+from penstock.model.table import Index, TableJoin, tables
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
 from penstock.model.types import Schema
 from penstock.model.view import View
@@ -42,11 +43,15 @@ class Intake:
         self.trackers = {s.name: Tracker(s.watermark) for s in view.input.sources if s.watermark is not None}
         self._ids: dict[str, dict[object, Instant]] = {s.name: {} for s in view.input.sources if s.id is not None}
         self.time = ViewTime(self.trackers)
+        self._tables = {name: Index(table, ()) for name, table in tables(view.input).items()}
 
     def admit(self, commit: Commit, refused: list[Refused]) -> list[Element]:
         """The commit's elements. The trackers move on afterwards, by `advance`."""
         if commit.resumed:
             self.time.resume(commit.now)
+        for name, table in tables(self.view.input).items():
+            if name in commit.tables:
+                self._tables[name] = Index(table, commit.tables[name])
         elements: list[Element] = []
         ways = branches(self.view.input)
         self._observed: dict[str, dict[int, Seen]] = {name: {} for name in self.trackers}
@@ -150,6 +155,11 @@ class Intake:
                 elif isinstance(step, Select):
                     row = {name: evaluate(bind(text, schema), row) for name, text in step.columns}
                     schema = step.schema or schema
+                elif isinstance(step, TableJoin):
+                    found = self._tables[step.table.name].find(step, row, schema, at)
+                    if found is None:
+                        return
+                    row, schema = found, step.schema
             yield self._element(event, row, schema, at, 1 if sign == 1 else -1)
         except RowError as error:
             refused.append(Refused("dead", event, error.message))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from penstock.model.types import Schema, is_integer
 from penstock.model.watermarks import Punctuated, Watermark, bounded
 
 if TYPE_CHECKING:
+    from penstock.model.table import Snapshot, Table
     from penstock.model.view import Grouped
     from penstock.model.windows import Window
 
@@ -71,9 +72,26 @@ class Flow(ABC):
         """Another event time, from any expression. The stream's watermark still follows the stream's own event time."""
         return WithTime(self, expression)
 
-    def transform(self, function: Callable[[Any], Any], *, schema: str | Schema | None = None) -> Flow:
-        """DataFrame code, run by Spark: `transform(lambda df: df.select(…))`. `schema` says what comes out of it."""
-        return Transform(self, function, None if schema is None else Schema.parse(schema))
+    def transform(
+        self, function: Callable[..., Any], *, schema: str | Schema | None = None, tables: Sequence[Table] = ()
+    ) -> Flow:
+        """DataFrame code, run by Spark: `transform(lambda df: df.select(…))`. `schema` says what comes out of it.
+
+        Each of the `tables` comes to the function as one more DataFrame, in the version of the epoch.
+        """
+        return Transform(self, function, None if schema is None else Schema.parse(schema), tuple(tables))
+
+    def join(
+        self, table: Table, on: str | Sequence[str] | None = None, *, how: str = "inner", prefix: str = ""
+    ) -> Flow:
+        """Each event with the row that it finds in a table: `join(users, on="user = id", how="left")`.
+
+        The table's columns come along; names that the events have too begin with `prefix`. How «left», events that
+        find none stay.
+        """
+        from penstock.model.table import joined
+
+        return joined(self, table, on, how, prefix)
 
     def union(self, *others: Flow) -> Flow:
         """The events of several streams as one. Its watermark is the smallest of theirs."""
@@ -295,11 +313,14 @@ class WithTime(Step):
 class Transform(Step):
     """DataFrame code; what comes out of it is known only where `schema` says so."""
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
     schema: Schema | None = None
+    sides: tuple[Table, ...] = ()
+    versions: tuple[Snapshot, ...] = ()  # of the tables, where this step is run
 
     def __repr__(self) -> str:
         said = f", schema={self.schema.ddl()!r}" if self.schema else ""
+        said += f", tables=[{', '.join(side.name for side in self.sides)}]" if self.sides else ""
         return f"{self.input!r}.transform({function_name(self.function)}{said})"
 
 

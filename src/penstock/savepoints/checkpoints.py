@@ -18,8 +18,10 @@ from typing import Any, Final
 from penstock.savepoints.manifest import SavepointError, StreamCut
 from penstock.store import Progress
 
-_PARTS: Final = ("offsets", "commits", "sources")
+_PARTS: Final = ("offsets", "commits", "sources", "state")
 _LOGGED: Final = re.compile(r"(\d+)(\.compact)?")
+#: A file of Spark's state that belongs to a version of it.
+_VERSION: Final = re.compile(r"(\d+)(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)(\.crc)?")
 #: Spark keeps a hundred epochs, and none takes less than some hundredths of a second.
 _EACH: Final = 0.25
 
@@ -34,11 +36,6 @@ class Checkpoints:
     def copy(self) -> None:
         """Copies what is new."""
         for stream in self.queries:
-            if (self.source / stream / "state").exists():
-                raise SavepointError(
-                    f"the query of the stream «{stream}» keeps state of Spark's own, which no savepoint holds",
-                    hint="stop the app and copy its directory",
-                )
             _copy(self.source / stream / "metadata", self.target / stream / "metadata")
             for part in _PARTS:
                 for above, _, files in os.walk(self.source / stream / part):
@@ -92,8 +89,9 @@ def queries(checkpoints: Path) -> dict[str, str]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        return
+    with suppress(FileNotFoundError):  # of the state, one that was still being written may be copied in part
+        if target.stat().st_size == source.stat().st_size:
+            return
     target.parent.mkdir(parents=True, exist_ok=True)
     hidden = target.with_name(f".{target.name}")
     try:
@@ -107,6 +105,10 @@ def _cut(stream: str, folder: Path, cut: StreamCut) -> None:
     """Spark starts from the last two epochs of its logs; the last one comes again if it is not marked as done."""
     for part in ("offsets", "commits"):
         _keep(folder / part, cut.epoch - 1, cut.epoch)
+    for path in (folder / "state").rglob("*"):
+        version = _VERSION.fullmatch(path.name)
+        if version and int(version[1]) > cut.epoch + 1:  # an epoch takes the state of its number, and leaves the next
+            path.unlink()
     if cut.epoch < 0:
         for source in (folder / "sources").glob("*"):
             if _is_file_log(source):

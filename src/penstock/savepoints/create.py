@@ -30,8 +30,7 @@ from penstock.savepoints.shelf import clear_leftovers, hidden_name
 from penstock.store import Reader, StoreError
 from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import checkpoints as checkpoints_of
-from penstock.store.connection import Connection
-from penstock.store.reader import FILE, check_format
+from penstock.store.database import FILE, NOTE, SqliteFile
 from penstock.store.tables import FORMAT
 
 _TRIES: Final = 5
@@ -45,6 +44,11 @@ def create(directory: Path, name: str, *, to: Path | None = None, app: str | Non
         raise SavepointError(
             f"there is a savepoint «{name}» already" if to is None else f"«{place}» exists already",
             hint=f"choose another name, or penstock savepoint drop {name}" if to is None else "choose another path",
+        )
+    if (directory / NOTE).exists():
+        raise SavepointError(
+            f"the store of «{directory}» is in PostgreSQL, and a savepoint holds one of SQLite only",
+            hint="stop the app; back up its schemas (pg_dump) and its directory, which belong together",
         )
     if not (directory / FILE).exists():
         raise StoreError(f"there is no store in «{directory}»", hint="run the app first, or check the path")
@@ -112,7 +116,7 @@ def _checkpoints_of(directory: Path) -> Path:
 
 def _copy_store(source: Path, target: Path) -> None:
     """A copy as of one transaction, while the app writes: it is compact, and has no log beside it."""
-    connection = _reading(source)
+    connection = SqliteFile(source.parent).connect()
     try:
         connection.run("PRAGMA query_only = 0")  # it forbids this too; the file itself is open for reading only
         connection.run("VACUUM INTO ?1", [str(target.absolute())])
@@ -130,25 +134,6 @@ def _link_master(reader: Reader, directory: Path, hidden: Path) -> None:
         place = LakePlace(str(default_location(directory)))
         for file in listing.files:
             place.link(file.path, default_location(hidden) / file.path)
-
-
-def _reading(path: Path) -> Connection:
-    try:
-        return _checked(Connection(path))
-    except StoreError:
-        # Where we cannot write beside it, a store without a log has no writer.
-        if Path(f"{path}-wal").exists():
-            raise
-        return _checked(Connection(path, immutable=True))
-
-
-def _checked(connection: Connection) -> Connection:
-    try:
-        check_format(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _described(reader: Reader, name: str, made: int, app: str | None, streams: dict[str, StreamCut]) -> Savepoint:

@@ -16,15 +16,16 @@ from penstock.savepoints.manifest import Savepoint, SavepointError, copy_file, s
 from penstock.store import Reader, SqliteStore, StoreError
 from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import NOTE
+from penstock.store.database import FILE
+from penstock.store.database import NOTE as STORE_NOTE
 from penstock.store.lock import FileLock
-from penstock.store.reader import FILE
 from penstock.store.tables import FORMAT
 
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
 _COPYING: Final = ".restoring"
 PLACING: Final = ".restored"
 MASTER: Final = default_location(Path()).name
-_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", CHECKPOINTS, MASTER, NOTE)
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, NOTE)
 
 
 def check_whole(directory: Path) -> None:

@@ -17,6 +17,7 @@ from penstock.sql.catalog import compiled, flows
 from penstock.sql.errors import Piece
 from penstock.sql.question import question, refuse_history
 from penstock.sql.show import show
+from penstock.sql.tables import show_table
 from penstock.testing import show as shown
 
 #: What a pane has besides the columns of its view.
@@ -116,7 +117,9 @@ def _list(app: App, what: str) -> Answer:
             ("sink", "of", "into"), tuple((n, _of(app, n), repr(sink)) for n, (_, _, sink) in app.sinks.items())
         )
     if what == "TABLES":
-        return Answer(("table",), ())
+        known = app.tables.values()
+        told = ((t.name, t.schema.ddl(), ", ".join(t.key), t.shown_reload, repr(t.source)) for t in known)
+        return Answer(("table", "columns", "key", "reload", "from"), tuple(told))
     streams: dict[str, Flow] = {**app.streams, **flows(app)}
     rows = [
         (name, flow.schema.ddl() if flow.schema is not None else "", _origin(flow)) for name, flow in streams.items()
@@ -152,6 +155,9 @@ def _find(app: App, statement: sql.Statement, name: Piece) -> View | Flow:
 
 
 def _created(app: App, statement: sql.ShowCreate) -> str:
+    if statement.name.text in app.tables:
+        with statement.source.at(statement.name):
+            return show_table(app.tables[statement.name.text])
     found = _find(app, statement, statement.name)
     names = {flow: name for name, flow in flows(app).items() if flow is not found}
     with statement.source.at(statement.name):
@@ -162,6 +168,9 @@ def _described(app: App, statement: sql.Describe) -> Answer:
     if statement.name.text in app.sinks:
         _, _, sink = app.sinks[statement.name.text]
         return Answer(("sink", "of", "into"), ((statement.name.text, _of(app, statement.name.text), repr(sink)),))
+    if statement.name.text in app.tables:
+        table = app.tables[statement.name.text]
+        return Answer(("column", "type", "is"), tuple((n, k, "key" if n in table.key else "") for n, k in table.schema))
     found = _find(app, statement, statement.name)
     if isinstance(found, View):
         roles = dict.fromkeys((name for name, _ in found.keys), "key")

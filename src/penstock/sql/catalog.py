@@ -13,21 +13,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.app import App
 from penstock.errors import unknown
 from penstock.model.changes import above
 from penstock.model.stream import Flow
+from penstock.model.table import Table, tables
 from penstock.model.view import View
 from penstock.sinks import Sink, check
 from penstock.sql import statements as sql
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flows import Find, flow_of
+from penstock.sql.flows import flow_of, is_event_time
+from penstock.sql.joins import Find
 from penstock.sql.options import Options
 from penstock.sql.queries import Named
 from penstock.sql.sinks import sink_of
 from penstock.sql.streams import stream_of
+from penstock.sql.tables import table_of
 from penstock.sql.views import view_of
 
 #: How what Python says is said in SQL.
@@ -57,10 +62,7 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
         case sql.Drop():
             _drop(app, statement)
         case sql.CreateTable():
-            raise statement.source.error(
-                "tables are not there yet: they come with stream-table joins", statement.whole,
-                hint="read the files as a stream: CREATE STREAM … FROM FILES",
-            )  # fmt: skip
+            _table(app, statement, without_log)
         case _:
             word = statement.whole.text.split()[0].upper()
             raise statement.source.error(
@@ -71,17 +73,37 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
 def finder(app: App, source: Source) -> Find:
     """How queries of an app find a stream by its name."""
 
-    def find(named: Named) -> Flow:
-        name = named.name.text
+    return _Finder(app, source)
+
+
+@dataclass(frozen=True)
+class _Finder:
+    app: App
+    source: Source
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        return self.app.tables
+
+    @property
+    def streams(self) -> set[str]:
+        return {*self.app.streams, *flows(self.app), *self.app.views}
+
+    def is_event_time(self, flow: Flow, text: str) -> bool:
+        return is_event_time(flow, text)
+
+    def __call__(self, named: Named, /) -> Flow:
+        app, name = self.app, named.name.text
         known: dict[str, Flow] = {**app.streams, **flows(app)}
         if name in known:
             return known[name]
         if name in app.views:
-            with source.at(named.name, _IN_SQL):
+            with self.source.at(named.name, _IN_SQL):
                 return app.views[name].changes(name)
-        raise source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
-
-    return find
+        if name in app.tables:
+            hint = f"join a stream with it: FROM stream JOIN {name} ON …"
+            raise self.source.error(f"«{name}» is a table, and no stream", named.name, hint=hint)
+        raise self.source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
 
 def compiled(app: App, statement: sql.CreateView) -> View:
@@ -110,6 +132,19 @@ def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
         hint = "say where it comes from: FROM FILES 'directory'"
         raise statement.source.error(f"the stream «{made.name}» has no log", statement.name, hint=hint)
     app.streams[made.name] = made
+
+
+def _table(app: App, statement: sql.CreateTable, without_source: bool) -> None:
+    _refuse_taken(app, statement, statement.name)
+    made = table_of(statement)
+    if made.source is None and not without_source:
+        hint = "say where it comes from: FROM FILES 'directory'"
+        raise statement.source.error(f"the table «{made.name}» is read from nowhere", statement.name, hint=hint)
+    if made.source is None:
+        app.tables[made.name] = made
+        return
+    with statement.source.at(statement.name):
+        app.take_table(made)
 
 
 def _view(app: App, statement: sql.CreateView) -> None:
@@ -151,7 +186,8 @@ def _sink(app: App, statement: sql.CreateSink) -> None:
 
 
 def _refuse_taken(app: App, statement: sql.Statement, name: Piece) -> None:
-    for kind, known in (("stream", app.streams), ("view", app.views), ("stream", flows(app))):
+    places = (("stream", app.streams), ("view", app.views), ("stream", flows(app)), ("table", app.tables))
+    for kind, known in places:
         if name.text in known:
             replace = kind == "view" and isinstance(statement, sql.CreateView)
             raise statement.source.error(
@@ -162,12 +198,11 @@ def _refuse_taken(app: App, statement: sql.Statement, name: Piece) -> None:
 
 def _drop(app: App, statement: sql.Drop) -> None:
     name, source = statement.name.text, statement.source
-    if statement.kind == "TABLE":
-        raise source.error("tables are not there yet", statement.name)
     places: dict[str, tuple[dict[str, Any], ...]] = {
         "STREAM": (app.streams, flows(app)),
         "VIEW": (app.views,),
         "SINK": (app.sinks,),
+        "TABLE": (app.tables,),
     }
     found = [known for known in places[statement.kind] if name in known]
     if not found:
@@ -177,6 +212,12 @@ def _drop(app: App, statement: sql.Drop) -> None:
             unknown(statement.kind.lower(), name, [n for known in places[statement.kind] for n in known]),
             statement.name, {},
         )  # fmt: skip
+    if statement.kind == "TABLE":
+        users = _joined_with(app, name)
+        if users:
+            raise source.error(
+                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+            )
     if statement.kind == "STREAM":
         users = _readers(app, found[0][name])
         if users:
@@ -192,6 +233,13 @@ def _drop(app: App, statement: sql.Drop) -> None:
         for sink, _ in _sinks_of(app, name):
             del app.sinks[sink]
     del found[0][name]
+
+
+def _joined_with(app: App, table: str) -> list[str]:
+    """The streams, views and sinks that are joined with a table."""
+    made = [name for name, flow in flows(app).items() if table in tables(flow)]
+    sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and table in tables(of)]
+    return [*made, *(name for name, view in app.views.items() if table in tables(view.input)), *sinks]
 
 
 def _readers(app: App, flow: Flow) -> list[str]:

@@ -139,6 +139,7 @@ _WORDS = (
     ("ps.percentile", "PERCENTILE"), ("ps.punctuated", "PUNCTUATED"), ("ps.never()", "NEVER"),
     ("ps.approx_distinct", "approx_count_distinct"), ("ps.quantile", "percentile_approx"),
     ("ps.to_jsonl", "FILES"), ("ps.to_parquet", "FILES"), ("ps.to_console", "CONSOLE"),
+    ("ps.to_postgres", "POSTGRES"), ("ps.to_http", "HTTP"), ("ps.to_kafka", "KAFKA"),
     ("ps.global_window()", "a view without a window"), ("sign=", "sign = "), ("mode='", "mode = '"),
     ("with_time", "the event time"), ("event_time", "the event time"), ("where=", "FILTER "),
 )  # fmt: skip

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.errors import DefinitionError
 from penstock.model.changes import Changes
 from penstock.model.expressions import parse
 from penstock.model.stream import Flow, Select, Step, Stream, Union, WithTime, named_expressions
 from penstock.sql import queries as sql
-from penstock.sql.errors import Piece, Source, SqlError
-
-#: How a query finds the stream of a name.
-Find = Callable[[sql.Named], Flow]
+from penstock.sql.errors import Piece, Source
+from penstock.sql.joins import Find, join_all
 
 
 def flow_of(source: Source, query: sql.Query, find: Find) -> Flow:
@@ -21,9 +19,9 @@ def flow_of(source: Source, query: sql.Query, find: Find) -> Flow:
         parts = [flow_of(source, part, find) for part in query.parts]
         with source.at(query.place):
             return parts[0].union(*parts[1:])
-    _refuse_aggregation(source, query)
-    assert not isinstance(query.source, (sql.Windowed, sql.Join))
-    flow = filtered(source, relation(source, query.source, find), query.where)
+    query, flow, windowed = read_from(source, query, find)
+    _refuse_aggregation(source, query, windowed)
+    flow = filtered(source, flow, query.where)
     if query.items is None:
         return flow
     columns = []
@@ -45,11 +43,21 @@ def _once(source: Source, items: tuple[sql.Item, ...], columns: list[tuple[str, 
     return columns
 
 
-def _refuse_aggregation(source: Source, query: sql.Select) -> None:
+def read_from(source: Source, query: sql.Select, find: Find) -> tuple[sql.Select, Flow, sql.Windowed | None]:
+    """What a query reads: its flow, its window, and the query itself with plain names where it joins tables."""
+    of = query.source.first if isinstance(query.source, sql.Join) else query.source
+    windowed = of if isinstance(of, sql.Windowed) else None
+    flow = relation(source, of.input if isinstance(of, sql.Windowed) else of, find)
     if isinstance(query.source, sql.Join):
-        raise refuse_join(source, query.source)
-    if isinstance(query.source, sql.Windowed):
-        raise source.error("a stream has no windows", query.source.place, hint="a view has: CREATE CONTINUOUS VIEW …")
+        flow, names = join_all(source, query.source, flow, find)
+        parts = {one: names.put_in(source, getattr(query, one)) for one in ("items", "where", "group", "having")}
+        query = replace(query, **parts, having_calls=names.put_in(source, query.having_calls))
+    return query, flow, windowed
+
+
+def _refuse_aggregation(source: Source, query: sql.Select, windowed: sql.Windowed | None) -> None:
+    if windowed is not None:
+        raise source.error("a stream has no windows", windowed.place, hint="a view has: CREATE CONTINUOUS VIEW …")
     if query.grouped is not None:
         raise source.error("a stream has no GROUP BY", query.grouped, hint="a view has: CREATE CONTINUOUS VIEW …")
     if query.having is not None:
@@ -60,10 +68,6 @@ def _refuse_aggregation(source: Source, query: sql.Select) -> None:
                 f"a stream has no aggregates: «{item.expression.text}»", item.expression,
                 hint="a view has: CREATE CONTINUOUS VIEW …",
             )  # fmt: skip
-
-
-def refuse_join(source: Source, join: sql.Join) -> SqlError:
-    return source.error("joins are not there yet", join.place, hint="read one stream; UNION ALL puts several together")
 
 
 def plain_name(source: Source, item: sql.Item) -> str:
@@ -95,12 +99,12 @@ def filtered(source: Source, flow: Flow, condition: Piece | None) -> Flow:
 def at_time(source: Source, flow: Flow, time: Piece) -> Flow:
     """The flow with this event time: as it is, if it has just that one."""
     with source.at(time):
-        if _is_event_time(flow, time.text):
+        if is_event_time(flow, time.text):
             return flow
         return flow.with_time(time.text)
 
 
-def _is_event_time(flow: Flow, text: str) -> bool:
+def is_event_time(flow: Flow, text: str) -> bool:
     """Whether an expression is the event time that the events of a flow have anyway."""
     said = parse(text)
     if isinstance(flow, Changes):
@@ -108,16 +112,16 @@ def _is_event_time(flow: Flow, text: str) -> bool:
     if isinstance(flow, Stream):
         return flow.event_time is not None and same(flow.event_time, text)
     if isinstance(flow, Union):
-        return all(_is_event_time(part, text) for part in flow.several)
+        return all(is_event_time(part, text) for part in flow.several)
     if isinstance(flow, WithTime):
         return same(flow.expression, text)
     if isinstance(flow, Select):
         made = {name.lower(): expression for name, expression in flow.columns}
         renamed = {name for name in said.columns if made.get(name.lower(), name) != name}
         if not renamed:
-            return _is_event_time(flow.input, text)
-        return text.lower() in made and _is_event_time(flow.input, made[text.lower()])
-    return isinstance(flow, Step) and _is_event_time(flow.inputs[0], text)
+            return is_event_time(flow.input, text)
+        return text.lower() in made and is_event_time(flow.input, made[text.lower()])
+    return isinstance(flow, Step) and is_event_time(flow.inputs[0], text)
 
 
 def event_time(flow: Flow) -> str | None:

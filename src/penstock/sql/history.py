@@ -28,6 +28,11 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
     for asked in statement.asked:
         if asked.name.text not in (*streams, *views):
             raise source.placed(unknown("stream or view", asked.name.text, [*streams, *views]), asked.name, {})
+        if asked.by == "STATE" and asked.name.text in views:
+            raise source.error(
+                f"«{asked.name.text}» is a view, and not what a processor gives", asked.name,
+                hint=f"SELECT … FROM {asked.name.text}",
+            )  # fmt: skip
         if asked.by == "EPOCH" and asked.name.text in views:
             raise source.error(
                 f"the view «{asked.name.text}» has commits, and only streams have epochs", asked.name,

@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 from penstock.app import App
 from penstock.errors import unknown
+from penstock.model.stream import Stream
+from penstock.model.table import Table
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.sql import statements as sql
@@ -95,9 +97,20 @@ class Play:
         return name.text
 
     def _insert(self, statement: sql.Insert) -> None:
+        if statement.stream.text in self.app.tables:
+            self._insert_rows(statement, self.app.tables[statement.stream.text])
+            return
         name = self._source(statement, statement.stream)
         added = self._script().add(to=name).steps[-1]
         self._steps = (*self._steps, replace(added, rows=tuple(inserted(self.app.streams[name], statement))))
+
+    def _insert_rows(self, statement: sql.Insert, table: Table) -> None:
+        """A table has these rows too from here on."""
+        rows = [row for _, row in inserted(Stream(table.name, table.schema), statement)]
+        known = [step for step in self._steps if step.kind == "table" and step.stream == table.name]
+        rows = [*(row for _, row in known[-1].rows), *rows] if known else rows
+        with statement.source.at(statement.stream):
+            self._then(self._script().table(table, *rows))
 
     def _load(self, statement: sql.Load) -> None:
         path = (self.folder or Path()) / statement.path.text

@@ -70,10 +70,26 @@ class Windowed:
 
 
 @dataclass(frozen=True)
-class Join:
-    """FROM a JOIN b: read, and refused by name."""
+class JoinPart:
+    """JOIN b [FOR SYSTEM_TIME AS OF time] [AS alias] ON condition, or USING (columns)."""
 
-    place: Piece
+    how: str
+    relation: Relation | Windowed
+    alias: Piece | None
+    on: Piece | None
+    using: tuple[Piece, ...]
+    as_of: Piece | None
+    place: Piece = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Join:
+    """FROM a [AS alias] JOIN b … JOIN c …"""
+
+    first: Relation | Windowed
+    alias: Piece | None
+    parts: tuple[JoinPart, ...]
+    place: Piece = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,10 @@ from penstock.sql.times import with_times
 Tables = Mapping[str, Iterable[str]]
 
 
-def question(select: Question | str, tables: Tables, *, now: Instant | None = None) -> tuple[str, list[object]]:
-    """The text that the store runs, and its parameters.
+def question(
+    select: Question | str, tables: Tables, *, now: Instant | None = None, dialect: str = "sqlite"
+) -> tuple[str, list[object]]:
+    """The text that the store runs, and its parameters. `dialect` is that of its database, sqlite or postgres.
 
     `tables` are the views that may be asked, with their columns. With `now`, the clock of the store plays no part.
     """
@@ -49,11 +51,24 @@ def question(select: Question | str, tables: Tables, *, now: Instant | None = No
     _check_aliases(tree, source)
     tree = with_times(tree, source, statement.whole, now)
     tree = _qualified(tree, source, statement.whole, columns)
-    parameters = _bound(tree, source, statement.whole)
-    text = tree.sql("sqlite", comments=False)
-    order = list(dict.fromkeys(int(number) for number in re.findall(r":p(\d+)\b", text)))
-    text = re.sub(r":p(\d+)\b", lambda found: f"?{order.index(int(found[1])) + 1}", text)
+    if dialect == "postgres":
+        _in_postgres(tree)
+    parameters = _bound(tree, source, statement.whole, booleans=dialect == "sqlite")
+    text = tree.sql(dialect, comments=False)
+    order = list(dict.fromkeys(int(number) for number in _PLACEHOLDER.findall(text)))
+    text = _PLACEHOLDER.sub(lambda found: f"?{order.index(int(found[1])) + 1}", text)
     return text, [parameters[number - 1] for number in order]
+
+
+#: A parameter as SQLGlot writes it for SQLite, or for PostgreSQL.
+_PLACEHOLDER = re.compile(r"(?::|%\()p(\d+)\b(?:\)s)?")
+
+
+def _in_postgres(tree: exp.Expr) -> None:
+    """Parameters are wide numbers, which SUBSTRING … FROM does not take; the store's `substr` does."""
+    for node in list(tree.find_all(exp.Substring)):
+        parts = [node.this, node.args.get("start"), node.args.get("length")]
+        node.replace(exp.Anonymous(this="substr", expressions=[part.copy() for part in parts if part is not None]))
 
 
 def refuse_history(statement: History) -> SqlError:
@@ -115,10 +130,10 @@ def _renamed(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _bound(tree: exp.Expr, source: Source, whole: Piece) -> list[object]:
-    """Puts a parameter in the place of every literal; equal ones share one."""
+def _bound(tree: exp.Expr, source: Source, whole: Piece, booleans: bool) -> list[object]:
+    """Puts a parameter in the place of every literal, and of true and false too; equal ones share one."""
     values: list[object] = []
-    for node in list(tree.find_all(exp.Literal, exp.Boolean, bfs=False)):
+    for node in list(tree.find_all(*((exp.Literal, exp.Boolean) if booleans else (exp.Literal,)), bfs=False)):
         value = _value(node, source, whole)
         key = (type(value), value)
         number = next((i for i, other in enumerate(values, 1) if (type(other), other) == key), None)

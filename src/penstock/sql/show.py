@@ -19,6 +19,7 @@ from penstock.model.aggregates.paired import exactness, written
 from penstock.model.expressions import parse
 from penstock.model.naming import valid_name
 from penstock.model.stream import DEFAULT_AHEAD, DEFAULT_HORIZON, Flow, Select, Stream, Union, Where, WithTime
+from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
 from penstock.model.triggers import each, on_time
 from penstock.model.view import WINDOW_COLUMNS, View
@@ -111,6 +112,10 @@ def relation(flow: Flow, names: Mapping[Flow, str]) -> str:
         return f"RETIME({relation(flow.input, names)}, {flow.expression})"
     if isinstance(flow, (Select, Where, Union)):
         return f"({_query(flow, names)})"
+    if isinstance(flow, TableJoin) and (flow.prefix == f"{flow.table.name}_" or not flow.renames):
+        word = "LEFT JOIN" if flow.how == "left" else "JOIN"
+        on = " AND ".join(f"{t} = {flow.table.name}.{k}" for t, k in zip(flow.on, flow.table.key, strict=True))
+        return f"(SELECT * FROM {relation(flow.input, names)} {word} {identifier(flow.table.name)} ON {on})"
     raise only_python(flow)
 
 

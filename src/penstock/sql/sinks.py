@@ -1,24 +1,29 @@
-"""The sinks that panes go to, under their SQL names. A sink that is not installed is refused by its name."""
+"""The sinks that panes go to, under their SQL names."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from penstock.errors import unknown
-from penstock.sinks import Sink
+import penstock.sinks as sinks
+from penstock.errors import DefinitionError, unknown
+from penstock.sinks import Jdbc, Postgres, Sink
+from penstock.sinks.jdbc_connection import shown
+from penstock.sinks.postgres_address import has_secrets
 from penstock.sql.options import Options
 from penstock.sql.statements import CreateSink
 
 #: The formats of INTO FILES, and what makes the sink of each.
 FORMATS = {"json": "to_jsonl", "parquet": "to_parquet"}
-_OTHERS = {"CONSOLE": "to_console", "KAFKA": "to_kafka", "JDBC": "to_jdbc", "HTTP": "to_http"}
+_OTHERS = {
+    "CONSOLE": "to_console", "KAFKA": "to_kafka", "POSTGRES": "to_postgres", "JDBC": "to_jdbc", "HTTP": "to_http",
+}  # fmt: skip
 _OPTIONS = {
     "FILES": ("rows_per_file", "mode"),
     "CONSOLE": ("limit", "mode"),
     "KAFKA": ("servers", "transactional_id", "rows_per_transaction", "mode"),
-    "JDBC": ("table", "mode"),
-    "HTTP": ("mode",),
+    "POSTGRES": ("url", "key", "create_table", "rows_per_transaction", "mode"),
+    "JDBC": ("table", "driver", "jar", "user", "secret", "create_table", "rows_per_transaction", "mode"),
+    "HTTP": ("rows_per_request", "secret", "timeout", "format", "on_refusal", "refused", "mode"),
 }
 
 
@@ -33,16 +38,34 @@ def sink_of(statement: CreateSink) -> Sink:
             with options.blamed(kind):
                 raise unknown("file format", chosen, FORMATS)
         name = FORMATS[chosen]
-    factory = getattr(import_module("penstock.sinks"), name, None)
-    if factory is None:
-        raise source.error(
-            f"{kind.text} is not there yet: this version of Penstock has no ps.{name}", kind,
-            detail="there are: FILES, CONSOLE",
-        )  # fmt: skip
+    factory = getattr(sinks, name)
     given: dict[str, Any] = options.take(*_OPTIONS[kind.text])
     if kind.text == "KAFKA":
         given["options"] = options.take_prefixed("kafka.")
+    if kind.text == "HTTP":
+        headers = options.take_prefixed("header.")
+        given["headers"] = {name.removeprefix("header."): text for name, text in headers.items()}
+        given |= {"batch": given.pop("rows_per_request")} if "rows_per_request" in given else {}
+    if kind.text == "POSTGRES":
+        given |= {"key": [name.strip() for name in given["key"].split(",")]} if "key" in given else {}
+    given |= {"create": given.pop("create_table")} if "create_table" in given else {}
     options.nothing_left(f"a sink into {kind.text}")
     address = statement.target.address
+    place = [] if address is None else [address.text]
+    if kind.text == "JDBC":
+        given["url"], place = place[0], [given.pop("table", statement.view.text)]
     with options.blamed(address or kind):
-        return factory(*([] if address is None else [address.text]), **given)  # type: ignore[no-any-return]
+        made: Sink = factory(*place, **given)
+    _check_secrets(statement, made)
+    return made
+
+
+def _check_secrets(statement: CreateSink, sink: Sink) -> None:
+    """Refuses a password in a statement: the store of a running app keeps what shells say."""
+    secret = isinstance(sink, Postgres) and sink.url is not None and has_secrets(sink.url)
+    if secret or (isinstance(sink, Jdbc) and shown(sink.url) != sink.url):
+        raise DefinitionError(  # without its place: that would show the line
+            f"the statement of the sink «{statement.name.text}» has a password in it, and would be kept",
+            hint="leave it out of the address: POSTGRES takes it from PGPASSWORD or ~/.pgpass where the app runs, "
+            "JDBC from the variable that secret names",
+        )

@@ -101,7 +101,7 @@ class CreateView(Statement):
 class CreateTable(Statement):
     name: Piece
     columns: tuple[Column, ...]
-    origin: Origin
+    origin: Origin | None
     options: tuple[Option, ...]
 
 
@@ -140,10 +140,13 @@ class Question(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A HISTORY(name) [AS OF EPOCH n | COMMIT n | TIMESTAMP 'time'] in a SELECT, and the table that stands for it."""
+    """A HISTORY(name) [AS OF EPOCH n | COMMIT n | TIMESTAMP 'time'] in a SELECT, and the table that stands for it.
+
+    Or a STATE(name): what a processor keeps now.
+    """
 
     name: Piece
-    by: Literal["EPOCH", "COMMIT", "TIMESTAMP"] | None
+    by: Literal["EPOCH", "COMMIT", "TIMESTAMP", "STATE"] | None
     at: int | str | None
     table: str
 

@@ -12,7 +12,7 @@ from penstock.model.types import SCALARS, Schema, type_name
 from penstock.sql.errors import Source
 from penstock.sql.logs import log
 from penstock.sql.options import Options
-from penstock.sql.statements import CreateStream, WatermarkClause
+from penstock.sql.statements import CreateStream, CreateTable, WatermarkClause
 
 _RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign", "keep")
 
@@ -20,7 +20,7 @@ _RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign", "keep")
 def stream_of(statement: CreateStream) -> Stream:
     """The stream that a statement means, with its log if it names one."""
     source = statement.source
-    schema = _schema(statement)
+    schema = schema_of(statement)
     options = Options(source, statement.options)
     place = options.place("event_time")
     rules = options.take(*_RULES)
@@ -39,7 +39,8 @@ def stream_of(statement: CreateStream) -> Stream:
         return stream(statement.name.text, origin, schema=schema, watermark=watermark, **rules)
 
 
-def _schema(statement: CreateStream) -> Schema:
+def schema_of(statement: CreateStream | CreateTable) -> Schema:
+    """The columns that a statement declares."""
     columns: list[tuple[str, str]] = []
     for column in statement.columns:
         with statement.source.at(column.type):

@@ -10,7 +10,8 @@ from penstock.model.windows import Window, global_window, window_of
 from penstock.sql import queries as sql
 from penstock.sql.columns import Columns, columns_of
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flows import Find, at_time, filtered, refuse_join, relation
+from penstock.sql.flows import at_time, filtered, read_from
+from penstock.sql.joins import Find
 from penstock.sql.statements import CreateView
 from penstock.sql.words import show_aggregate, show_trigger, show_window
 
@@ -18,12 +19,9 @@ from penstock.sql.words import show_aggregate, show_trigger, show_window
 def view_of(statement: CreateView, find: Find) -> View:
     """The view that a statement means."""
     source, query, emit = statement.source, statement.query, statement.emit
-    if isinstance(query.source, sql.Join):
-        raise refuse_join(source, query.source)
     if query.items is None:
         raise source.error("a view names its columns", query.place, hint="write SELECT key, count(*) AS n …")
-    windowed = query.source if isinstance(query.source, sql.Windowed) else None
-    flow = relation(source, query.source if windowed is None else windowed.input, find)  # type: ignore[arg-type]
+    query, flow, windowed = read_from(source, query, find)
     if windowed is None and _keeps_window(query, flow):
         windowed = sql.Windowed(window_of(), query.source, None, query.place)  # type: ignore[arg-type]
     if windowed is not None and windowed.time is not None:

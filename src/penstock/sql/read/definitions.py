@@ -29,8 +29,8 @@ from penstock.sql.statements import (
 
 #: Where events come from and where panes go, with whether an address follows.
 LOGS = ("FILES", "KAFKA", "GENERATOR", "HTTP", "SOCKET")
-TABLES = ("FILES", "JDBC")
-SINKS = ("FILES", "CONSOLE", "KAFKA", "JDBC", "HTTP")
+TABLES = ("FILES", "DATABASE")
+SINKS = ("FILES", "CONSOLE", "KAFKA", "POSTGRES", "JDBC", "HTTP")
 
 
 def create(c: Cursor, placed: dict[str, Any]) -> Statement:
@@ -77,12 +77,11 @@ def _stream(c: Cursor, placed: dict[str, Any]) -> Statement:
 def _table(c: Cursor, placed: dict[str, Any]) -> Statement:
     name = c.name("a table's name")
     columns: tuple[Column, ...] = ()
-    if c.sees("FROM") is False and c.token is not None and c.token.text == "(":
+    if c.token is not None and c.token.text == "(":
         columns, watermark = _columns(c)
         if watermark is not None:
             raise c.source.error("a table has no watermark", watermark.time, hint="only streams have event time")
-    c.need("FROM")
-    origin = _origin(c, TABLES)
+    origin = _origin(c, TABLES) if c.word("FROM") else None
     return CreateTable(name=name, columns=columns, origin=origin, options=_options(c), **placed)
 
 

@@ -12,6 +12,7 @@ from penstock.sql.queries import (
     Call,
     Item,
     Join,
+    JoinPart,
     Named,
     Nested,
     Query,
@@ -36,9 +37,10 @@ _ELSEWHERE = {
 _ENDS = {
     TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER,
 }  # fmt: skip
-_JOINS = (
-    "JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "LEFT SEMI JOIN",
-)  # fmt: skip
+_JOINS = {
+    "JOIN": "inner", "INNER JOIN": "inner", "LEFT JOIN": "left", "LEFT OUTER JOIN": "left", "RIGHT JOIN": "right",
+    "FULL JOIN": "full", "CROSS JOIN": "cross", "LEFT SEMI JOIN": "semi", ",": "cross",
+}  # fmt: skip
 #: So many brackets in a row are no query that anyone wrote.
 _DEEPEST = 50
 #: Words that may follow a relation, and so are no alias of it.
@@ -186,41 +188,52 @@ def call(c: Cursor) -> Call:
 def _source(c: Cursor) -> Relation | Windowed | Join:
     found = _relation_or_window(c)
     alias = _table_alias(c)
-    at = c.index
-    if _joins(c):
-        place = c.piece(at)
-        _joined(c)
-        return Join(place)
+    parts = []
+    while True:
+        at = c.index
+        how = _joins(c)
+        if how is None:
+            break
+        parts.append(_joined(c, how, c.piece(at)))
+    if parts:
+        return Join(found, alias, tuple(parts), parts[0].place)
     if alias is not None:
         raise c.source.error(f"the alias «{alias.text}» is not needed: a view or stream reads one relation", alias)
     return found
 
 
-def _joined(c: Cursor) -> None:
-    while True:
-        _relation_or_window(c)
-        _table_alias(c)
-        if c.word("ON"):
-            c.expression("a condition")
-        elif c.word("USING"):
-            c.need_sign("(")
-            c.several(lambda: c.name("a column"))
-            c.need_sign(")")
-        if not _joins(c):
-            return
+def _joined(c: Cursor, how: str, place: Piece) -> JoinPart:
+    of = _relation_or_window(c)
+    as_of = None
+    after = c.after(("FOR", "SYSTEM_TIME", "AS", "OF"))
+    if after is not None:
+        c.index = after
+        as_of = c.expression("the event time")
+    alias = _table_alias(c, ("ON", "USING"))
+    on: Piece | None = None
+    using: tuple[Piece, ...] = ()
+    if c.after(("ON",)) is not None:
+        c.index += 1
+        on = c.expression("a condition")
+    elif c.after(("USING",)) is not None:
+        c.index += 1
+        c.need_sign("(")
+        using = c.several(lambda: c.name("a column"))
+        c.need_sign(")")
+    return JoinPart(how, of, alias, on, using, as_of, place)
 
 
-def _joins(c: Cursor) -> bool:
-    """Takes what joins two relations. It is read to be refused by name, and so is not offered."""
-    for join in (*_JOINS, ","):
+def _joins(c: Cursor) -> str | None:
+    """Takes what joins two relations, and says how."""
+    for join, how in _JOINS.items():
         after = c.after(join.split())
         if after is not None:
             c.index = after
-            return True
-    return False
+            return how
+    return None
 
 
-def _table_alias(c: Cursor) -> Piece | None:
+def _table_alias(c: Cursor, ends: tuple[str, ...] = ()) -> Piece | None:
     if c.after(("AS",)) is not None:
         c.index += 1
         return c.name("an alias")
@@ -228,7 +241,8 @@ def _table_alias(c: Cursor) -> Piece | None:
     if token is None or token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
         return None
     known = token.text.upper() in _NO_ALIAS or c.index + 1 >= len(c.tokens)
-    joins = not known and c.tokens[c.index + 1].text.upper() in {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", ","}
+    following = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", ",", *ends}
+    joins = not known and c.tokens[c.index + 1].text.upper() in following
     return c.name("an alias") if joins else None
 
 

@@ -13,6 +13,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.sql.cursor import Cursor
 from penstock.sql.statements import Asked, Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
 
+#: Words that stand for a table which only Spark reads.
+_ASKED = ("HISTORY", "STATE")
+
 
 def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     """A SELECT over views. SQLGlot reads it whole; `penstock.sql.question` says what of it is answered."""
@@ -36,27 +39,30 @@ def question(c: Cursor, placed: dict[str, Any]) -> Statement:
 
 
 def _without_history(c: Cursor) -> tuple[list[Token], tuple[Asked, ...]]:
-    """The tokens with a table's name in the place of each HISTORY(…), and what these ask for."""
+    """The tokens with a table's name in the place of each HISTORY(…) and STATE(…), and what these ask for."""
     tokens: list[Token] = []
     asked: list[Asked] = []
     while c.token is not None:
         first = c.token
         following = c.tokens[c.index + 1] if c.index + 1 < len(c.tokens) else None
-        if first.text.upper() != "HISTORY" or following is None or following.token_type is not TokenType.L_PAREN:
+        word = first.text.upper()
+        if word not in _ASKED or following is None or following.token_type is not TokenType.L_PAREN:
             tokens.append(first)
             c.index += 1
             continue
         c.index += 1
-        asked.append(_asked(c, len(asked) + 1))
+        asked.append(_asked(c, len(asked) + 1, word))
         last = c.tokens[c.index - 1]
         tokens.append(Token(TokenType.VAR, asked[-1].table, first.line, first.col, first.start, last.end))
     return tokens, tuple(asked)
 
 
-def _asked(c: Cursor, number: int) -> Asked:
+def _asked(c: Cursor, number: int, word: str) -> Asked:
     c.need_sign("(")
     name = c.name("a stream or view")
     c.need_sign(")")
+    if word == "STATE":
+        return Asked(name=name, by="STATE", at=None, table=f"__history_{number}")
     by: Any = None
     at: int | str | None = None
     if c.word("AS", "OF"):

@@ -1,0 +1,221 @@
+"""Streams that are made from other streams by one of Spark's stateful operators: each has a query of its own.
+
+Such a query reads what the other streams have accepted, commit by commit, from the master: neither malformed rows nor
+duplicates are among it, and each commit comes with the time that it had. What the operator gives is a stream like any
+other, with a master of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+from penstock.engine.errors import RunError
+from penstock.errors import DefinitionError
+from penstock.logs import Follower, Log
+from penstock.logs.base import Folder
+from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, END, Instant
+from penstock.model.types import Schema
+from penstock.model.watermarks import Tracker, ViewTime
+from penstock.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
+
+#: An epoch takes about so many events where nobody says how many.
+EVENTS: Final = 50_000
+#: When something is due next: by the watermark, and by the clock.
+Due: TypeAlias = tuple[Instant, Instant]
+NEVER: Final = (END, END)
+_ROCKS: Final = {
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}  # fmt: skip
+
+
+class Derived(Log):
+    """The log of a stream that others are made into. `folder` is where the run has its store, once it is placed."""
+
+    folder: str | None
+    limit: int
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Stream, ...]:
+        """The streams that it reads."""
+
+    @abstractmethod
+    def at(self, folder: str, name: str) -> Self:
+        """The same in the run of an app, for the stream of this name."""
+
+    def placed(self, directory: Path, stream: str, schema: Schema) -> Self:
+        return self.at(str(directory.absolute()), stream)
+
+    def commits(self, spark: SparkSession, name: str, by: type[DataSource] | None = None, **more: str) -> DataFrame:
+        """The commits of the streams that it reads: their files, and their times (`commits_source`)."""
+        from penstock.engine.commits_source import Commits
+
+        source = by or Commits
+        if self.folder is None:
+            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
+        for setting, said in _ROCKS.items():
+            spark.conf.set(setting, said)
+        spark.dataSource.register(source)
+        streams = {stream.name: stream.schema.ddl() for stream in self.inputs}
+        options = {"folder": self.folder, "name": name, "streams": json.dumps(streams), "limit": str(self.limit)}
+        return spark.readStream.format(source.name()).options(**options, **more).load()
+
+    def skip(self, rows: DataFrame) -> None:
+        """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
+        rows.write.format("noop").mode("overwrite").save()
+
+    def due(self, rows: DataFrame) -> Due:
+        """When something is due after an epoch, by what its rows say."""
+        return NEVER
+
+    @property
+    def unit(self) -> str | None:
+        return "events"
+
+    def behind(self, offsets: str, latest: Any) -> int | None:
+        return max(0, latest["events"] - json.loads(offsets)["events"]) if isinstance(latest, dict) else None
+
+    def follow(self, checkpoint: Folder) -> Follower:
+        return _Follower()
+
+
+class _Follower(Follower):
+    """How many events an epoch takes."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+
+    def reading(self, offsets: str) -> None:
+        events = int(json.loads(offsets)["events"])
+        self.taken = None if self._before is None else events - self._before
+        self._before = events
+
+
+def derived(stream: Stream) -> Derived | None:
+    """The log of a stream that is made from others; None for one that has a log of its own."""
+    return stream.log if isinstance(stream.log, Derived) else None
+
+
+@contextmanager
+def rows_of(log: Derived | None, rows: DataFrame) -> Iterator[tuple[DataFrame, Due]]:
+    """The rows of an epoch, and when something is due after it. Those of a stateful plan are made once, and kept."""
+    if log is None:
+        yield rows, NEVER
+        return
+    kept = rows.persist()
+    try:
+        yield kept, log.due(kept)
+    finally:
+        kept.unpersist()
+
+
+def check_inputs(streams: Mapping[str, Stream]) -> None:
+    """Refuses a stream made from one that the app does not have, or whose events the master does not keep."""
+    for name, stream in streams.items():
+        log = derived(stream)
+        for source in () if log is None else log.inputs:
+            if streams.get(source.name) != source:
+                raise DefinitionError(
+                    f"the stream «{name}» is made from «{source.name}», which is not this app's",
+                    hint="make it with app.stream(…)",
+                )
+            if source.kept == "none":
+                raise DefinitionError(
+                    f"the stream «{name}» is made from «{source.name}», of which the master keeps nothing",
+                    hint=f"say keep='all' or keep='7 days' for «{source.name}»",
+                )
+
+
+def check_unread(streams: Mapping[str, Stream], name: str) -> None:
+    """Refuses to drop a stream that another one is made from."""
+    for other, stream in streams.items():
+        log = derived(stream)
+        if log is not None and name in (source.name for source in log.inputs):
+            raise RunError(f"the stream «{other}» is made from «{name}»", hint=f"drop «{other}» first")
+
+
+class Inputs:
+    """The time of what streams that are made from others read. The commits record it, and their queries go by that."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, ViewTime] = {}
+        self._due: dict[str, Due] = {}
+        self._sources: dict[str, tuple[str, ...]] = {}
+        self._read: dict[str, int] = {}  # up to which commit each has read
+
+    def add(self, stream: Stream, trackers: Mapping[str, Tracker], store: Store) -> None:
+        """Takes up a stream that is made from others."""
+        log = derived(stream)
+        if log is not None:
+            names = tuple(sorted(source.name for source in log.inputs))
+            mine = {name: trackers[name] for name in names if name in trackers}
+            self._sources[stream.name] = names
+            self.times[stream.name] = ViewTime(mine, _last_mark(store, stream.name, names))
+            self._due[stream.name] = BEGINNING, BEGINNING  # nobody knows yet
+            self._read[stream.name] = 0  # until its first epoch says so
+
+    def drop(self, name: str) -> None:
+        for known in (self.times, self._due, self._sources, self._read):
+            known.pop(name, None)
+
+    def read_through(self, stream: str) -> int | None:
+        """Up to which commit all that are made from a stream have read it; None where none is."""
+        return min((self._read[name] for name, sources in self._sources.items() if stream in sources), default=None)
+
+    def look(self, now: Instant, caught_up: Mapping[str, bool]) -> None:
+        for time in self.times.values():
+            time.look(now, caught_up)
+
+    def marks(self, stream: str) -> dict[str, tuple[str, Instant]]:
+        """The watermarks of those that read a stream: under which sources, and which."""
+        return {
+            name: (",".join(self._sources[name]), time.watermark)
+            for name, time in self.times.items()
+            if stream in self._sources[name]
+        }
+
+    def passed(self, now: Instant) -> dict[str, Instant]:
+        """Those for which something is due, by the watermark or by the clock, and up to where time has passed."""
+        found = {}
+        for name, time in self.times.items():
+            event, clock = self._due[name]
+            if event <= time.watermark or clock <= now:
+                found[name] = time.watermark
+        return found
+
+    def answered(self, name: str, offsets: str, due: Due) -> None:
+        """An epoch of a stream that is made from others is committed: up to where it has read, and what is due."""
+        if name in self._due:
+            self._due[name] = due
+            self._read[name] = min(int(json.loads(line)["commit"]) for line in offsets.splitlines())
+
+    def told(self, passed: Mapping[str, Instant]) -> None:
+        """A commit tells them: until they answer, nothing is due."""
+        for name in passed:
+            self._due[name] = NEVER
+
+
+def _last_mark(store: Store, name: str, sources: tuple[str, ...]) -> Instant:
+    """Up to where time had passed for a stream when the last commit told it."""
+    found = [BEGINNING]
+    places = ", ".join(f"?{number + 1}" for number in range(len(sources)))
+    sql = f'SELECT after FROM __marks WHERE stream IN ({places}) ORDER BY "commit" DESC LIMIT 1'
+    for (text,) in store.query(sql, list(sources)).iter_rows():
+        told = json.loads(text)
+        found.append(told.get(f"view:{name}", told.get(",".join(sources), BEGINNING)))
+    sql = "SELECT timings FROM __commits WHERE kind = 'tick' AND timings LIKE ?1 ORDER BY number DESC LIMIT 1"
+    for (text,) in store.query(sql, [f'%"{name}"%']).iter_rows():
+        found.append(json.loads(text).get("times", {}).get(name, BEGINNING))
+    return max(found)

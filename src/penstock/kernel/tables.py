@@ -1,0 +1,87 @@
+"""Tables on columns: a version of a table in this process, and what events find in it.
+
+A version never changes, so that a process reads it once, however many epochs it is asked in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from penstock.kernel.expressions import dtype
+from penstock.model.table import Snapshot, Table, TableJoin
+from penstock.model.time import BEGINNING
+from penstock.model.types import is_integer
+
+#: Not null where an event has found a row.
+HIT = pl.col("__hit")
+_SINCE, _UNTIL = "__since", "__until"
+
+
+def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """The events, each with the row that it finds; nothing is left out."""
+    table = looked_up(step.table, step.snapshot or Snapshot(0))
+    names = [f"__k{number}" for number in range(len(keys))]
+    kinds = [dtype(_wide(step.table.schema.type_of(name))) for name in step.table.key]
+    made = (key.cast(kind, strict=False).alias(name) for key, kind, name in zip(keys, kinds, names, strict=True))
+    columns = [pl.col(f"t:{column}").alias(name) for name, column in step.joined]
+    right = table.lazy().select(*names, "__hit", *(c for c in (_SINCE, _UNTIL) if c in table.columns), *columns)
+    left = frame.with_columns(*made)
+    if step.table.valid_from is None:
+        return left.join(right, on=names, how="left", maintain_order="left")
+    found = left.sort("__at").join_asof(
+        right, left_on="__at", right_on=_SINCE, by=names, strategy="backward", check_sortedness=False
+    )
+    if step.table.valid_to is None:
+        return found
+    over = pl.col(_UNTIL) <= pl.col("__at")
+    return found.with_columns(
+        pl.when(over.fill_null(False)).then(None).otherwise(pl.col(name)).alias(name)
+        for name in ("__hit", *(name for name, _ in step.joined))
+    )
+
+
+def looked_up(table: Table, snapshot: Snapshot) -> pl.DataFrame:
+    """A version as things are looked up in it; this process keeps the one of each table that was last asked for."""
+    known = _KEPT.get(table)
+    if known is None or known[0] != snapshot:
+        known = _KEPT[table] = snapshot, _prepared(table, snapshot)
+    return known[1]
+
+
+_KEPT: dict[Table, tuple[Snapshot, pl.DataFrame]] = {}
+
+
+def _prepared(table: Table, snapshot: Snapshot) -> pl.DataFrame:
+    """Keys in the widest type, and from when to when rows are valid."""
+    rows = frame_of(table, snapshot)
+    keys = [
+        pl.col(name).cast(dtype(_wide(table.schema.type_of(name)))).alias(f"__k{number}")
+        for number, name in enumerate(table.key)
+    ]
+    made = rows.select(
+        *keys,
+        pl.lit(True).alias("__hit"),
+        *(pl.col(name).alias(f"t:{name}") for name in table.schema.names),
+        *([pl.col(table.valid_from).to_physical().fill_null(BEGINNING).alias(_SINCE)] if table.valid_from else []),
+        *([pl.col(table.valid_to).to_physical().alias(_UNTIL)] if table.valid_to else []),
+    ).drop_nulls([f"__k{number}" for number in range(len(keys))])
+    return made.sort(_SINCE) if table.valid_from else made
+
+
+def frame_of(table: Table, snapshot: Snapshot) -> pl.DataFrame:
+    """All rows of a version."""
+    if snapshot.path is not None:
+        found = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
+        return found.select(pl.col(name).cast(dtype(kind)) for name, kind in table.schema)
+    from penstock.kernel.local import model_series
+
+    columns = list(zip(*snapshot.rows, strict=True)) or [()] * len(table.schema.names)
+    made = zip(table.schema, columns, strict=True)
+    return pl.DataFrame([model_series(name, kind, list(values)) for (name, kind), values in made])
+
+
+def _wide(kind: str) -> str:
+    """The type in which keys are compared."""
+    return "bigint" if is_integer(kind) else kind

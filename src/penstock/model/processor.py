@@ -1,0 +1,145 @@
+"""Processors: user code with state and timers for each key, one event at a time.
+
+    class Sessions(ps.Processor):
+        output = "user string, clicks bigint, at timestamp"
+        clicks = ps.value("bigint", default=0)
+
+        def on_event(self, key, event, time):
+            self.clicks += 1
+            self.set_timer(time + timedelta(minutes=10), name="end")
+
+        def on_timer(self, key, timer):
+            yield {"user": key, "clicks": self.clicks, "at": timer.at}
+            del self.clicks
+
+The same class runs on Spark and, in tests, without it. It must decide by its arguments, its state, `self.now` and
+`self.watermark` alone: an epoch that comes again after a failure must do the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from penstock.errors import DefinitionError, RowError
+from penstock.model.cell import EVENT, PROCESSING, Cell, TimerId
+from penstock.model.time import BEGINNING, Instant, duration, instant, to_datetime
+
+Clock: TypeAlias = Literal["event", "processing"]
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A timer that fires: its name, if it has one, when it was due, and by which clock."""
+
+    name: str | None
+    at: datetime
+    clock: Clock = "event"
+
+
+@dataclass
+class Moment:
+    """What user code sees while it handles one event or one timer. `give` takes a row for an output."""
+
+    cell: Cell
+    at: Instant
+    mark: Instant
+    now: Instant
+    give: Callable[[str | None, object], None]
+
+
+class Processor:
+    """What a user derives from: `output` is the schema of the rows given out, `sides` those of side outputs by name."""
+
+    output: ClassVar[str]
+    sides: ClassVar[Mapping[str, str]] = {}
+
+    _cell: Cell | None = None
+    _moment: Moment | None = None
+
+    def open(self) -> None:
+        """Called once before the first event that this object sees: for what is costly to make."""
+
+    def on_event(self, key: Any, event: Any, time: Any) -> Iterable[Any] | None:
+        """An event of a key. Rows to give out are yielded, or given by `emit`."""
+        raise NotImplementedError
+
+    def on_timer(self, key: Any, timer: Timer) -> Iterable[Any] | None:
+        """A timer that this key has set is due."""
+        return None
+
+    # what user code calls
+
+    @property
+    def now(self) -> datetime:
+        """The clock of the machine, as the commit that brought the event recorded it."""
+        return to_datetime(self._there.now)
+
+    @property
+    def watermark(self) -> datetime | None:
+        """No more events older than this are expected; None before the first estimate."""
+        mark = self._there.mark
+        return None if mark <= BEGINNING else to_datetime(mark)
+
+    def emit(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
+        """Gives out a row."""
+        self._there.give(None, {**(row or {}), **columns})
+
+    def emit_to(self, side: str, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
+        """Gives out a row to a side output."""
+        self._there.give(side, {**(row or {}), **columns})
+
+    def set_timer(
+        self,
+        at: datetime | None = None,
+        *,
+        after: str | timedelta | None = None,
+        clock: Clock = "event",
+        name: str | None = None,
+    ) -> None:
+        """Sets a timer: `at` an instant, or `after` a while, from the event's time or from now.
+
+        A timer of event time fires when the watermark has reached it, one of processing time by the clock. To set one
+        with a name again moves it; those without are told apart by their time.
+        """
+        there = self._there
+        if (at is None) == (after is None) or clock not in (EVENT, PROCESSING):
+            raise RowError("a timer is set at an instant or after a while", hint="set_timer(after='10 minutes')")
+        if after is not None:
+            due = (there.at if clock == EVENT else there.now) + duration(after)
+        else:
+            assert at is not None
+            due = instant(at)
+        there.cell.set_timer((clock, due if name is None else name), due)
+
+    def cancel_timer(self, timer: str | datetime, *, clock: Clock = "event") -> None:
+        """Takes away a timer, by its name or by its instant. One that is not there is none."""
+        self._there.cell.set_timer((clock, timer if isinstance(timer, str) else instant(timer)), None)
+
+    @property
+    def timers(self) -> list[Timer]:
+        """The timers that this key has, in the order of their times."""
+        found = sorted(self._there.cell.timers.items(), key=lambda timer: (timer[1], str(timer[0])))
+        return [shown_timer(timer, at) for timer, at in found]
+
+    def clear(self) -> None:
+        """Forgets all state and all timers of this key."""
+        cell = self._there.cell
+        for name in list(cell.states):
+            cell.put(name, None)
+        for timer in list(cell.timers):
+            cell.set_timer(timer, None)
+
+    @property
+    def _there(self) -> Moment:
+        if self._moment is None:
+            raise DefinitionError("outside of an event there is neither state nor time", hint="use it in on_event")
+        return self._moment
+
+
+def shown_timer(timer: TimerId, at: Instant) -> Timer:
+    """A timer of a cell as user code sees it."""
+    clock, name = timer
+    return Timer(name if isinstance(name, str) else None, to_datetime(at), "event" if clock == EVENT else "processing")

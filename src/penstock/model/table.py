@@ -1,0 +1,351 @@
+"""Tables: reference data that changes slowly, and the step that joins a stream with one. Frozen values, nothing runs.
+
+A table has a key. Each event finds at most one row: the row of its key or, where the table says from when on its rows
+are valid, the one that was valid at the event's time.
+
+>>> users = table("users", schema="id bigint, tier string", key="id")
+>>> from penstock.model.stream import stream
+>>> stream("clicks", schema="user bigint, page string").join(users, on="user = id").schema.ddl()
+'user bigint, page string, id bigint, tier string'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import DefinitionError, unknown
+from penstock.model.expressions import bind, evaluate, parse
+from penstock.model.expressions.parse import canonical
+from penstock.model.naming import valid_name
+from penstock.model.stream import Flow, Select, Step, Stream, Transform, Union, Where, WithTime
+from penstock.model.time import BEGINNING, Duration, Instant, positive, show_duration
+from penstock.model.types import Schema, is_float, is_integer
+
+How: TypeAlias = Literal["inner", "left"]
+#: When a table is read again, besides a period: never while the app runs, or when its files are others.
+AT_START, ON_CHANGE = "at start", "on change"
+_UNKEYED = ("array<", "struct<", "map<")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table: a folder of Parquet that nobody changes, or rows in the table's order of columns.
+
+    One that is `large` does not fit into every task.
+    """
+
+    version: int
+    path: str | None = None
+    large: bool = False
+    rows: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Reference data with a key. `source` says where it is read, `reload` when it is read again.
+
+    `broadcast`: whether each task has all of it; None leaves that to its size.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    source: object | None = None
+    reload: str | Duration = AT_START
+    valid_from: str | None = None
+    valid_to: str | None = None
+    broadcast: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not valid_name(self.name):
+            raise DefinitionError(f"«{self.name}» cannot be a table's name", hint="use letters, digits and underscores")
+        for name, kind in self.schema:
+            if name.startswith("__"):
+                raise DefinitionError(f"«{name}»: names that start with two underscores are Penstock's own")
+            if kind.startswith(("struct<", "map<")):
+                raise DefinitionError(
+                    f"the column «{name}» of the table «{self.name}» is {kind}, which a table cannot have",
+                    hint="declare it as string: it comes as JSON",
+                )
+        if not self.key:
+            raise DefinitionError(f"the table «{self.name}» has no key", hint="say key='a column'")
+        for name in self.key:
+            kind = self.schema.type_of(name)
+            if is_float(kind) or kind.startswith(_UNKEYED):
+                raise DefinitionError(f"the column «{name}» is {kind}, and so cannot be a key of a table")
+        for said, column in (("valid_from", self.valid_from), ("valid_to", self.valid_to)):
+            if column is not None and self.schema.type_of(column) != "timestamp":
+                raise DefinitionError(f"{said}={column!r} is {self.schema.type_of(column)}, and must be timestamp")
+        if self.valid_to is not None and self.valid_from is None:
+            raise DefinitionError("valid_to goes with valid_from", hint="say valid_from='a timestamp'")
+
+    def __repr__(self) -> str:
+        key = self.key[0] if len(self.key) == 1 else self.key
+        said = [repr(self.name), f"schema={self.schema.ddl()!r}", f"key={key!r}"]
+        if self.source is not None:
+            said.insert(1, repr(self.source))
+        if self.reload != AT_START:
+            said.append(f"reload={self.shown_reload!r}")
+        for what in ("valid_from", "valid_to", "broadcast"):
+            if getattr(self, what) is not None:
+                said.append(f"{what}={getattr(self, what)!r}")
+        return f"ps.table({', '.join(said)})"
+
+    @property
+    def shown_reload(self) -> str:
+        return self.reload if isinstance(self.reload, str) else show_duration(self.reload)
+
+
+def table(
+    name: str,
+    source: object | None = None,
+    *,
+    schema: str | Schema,
+    key: str | Sequence[str],
+    reload: str = AT_START,
+    valid_from: str | None = None,
+    valid_to: str | None = None,
+    broadcast: bool | None = None,
+) -> Table:
+    """A table of reference data.
+
+    `key` are its columns that name a row. `reload` says when it is read again: a period, "on change" of its files, or
+    only "at start". With `valid_from`, and `valid_to` where rows end, an event finds the row of its own time.
+    """
+    columns = Schema.parse(schema)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    again: str | Duration = reload.strip().lower() if reload.strip().lower() in (AT_START, ON_CHANGE) else ""
+    if not again:
+        try:
+            again = positive(reload.removeprefix("every "), "reload")
+        except DefinitionError as error:
+            raise DefinitionError(
+                f"reload={reload!r} is neither «at start» nor «on change» nor a span of time",
+                detail=error.message,
+                hint="reload='10 minutes'",
+            ) from None
+    return Table(
+        name, columns, tuple(columns.find(one) for one in keys), source, again,
+        None if valid_from is None else columns.find(valid_from), None if valid_to is None else columns.find(valid_to),
+        broadcast,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class TableJoin(Step):
+    """Each event with the row that it finds in a table. `on` has an expression of the event for each key column.
+
+    `snapshot` is the version of the table, where this step is run.
+    """
+
+    table: Table
+    on: tuple[str, ...]
+    how: How = "inner"
+    prefix: str = ""
+    snapshot: Snapshot | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.how not in ("inner", "left"):
+            raise unknown("way to join a table", str(self.how), ["inner", "left"])
+        if self.input.schema is None:
+            raise DefinitionError(
+                f"the columns are not known that would be joined with the table «{self.table.name}»",
+                hint="say schema=… in the transform before, or select columns with casts",
+            )
+        for text, name in zip(self.on, self.table.key, strict=True):
+            kind, mine = bind(text, self.input.schema).type, self.table.schema.type_of(name)
+            if kind is not None and kind != mine and not (is_integer(kind) and is_integer(mine)):
+                raise DefinitionError(
+                    f"«{text}» is {kind}, and «{name}» of the table «{self.table.name}» is {mine}",
+                    hint=f"cast it: CAST({text} AS {mine.upper()})",
+                )
+        if self.table.valid_from is not None and not self.input.has_event_time:
+            raise DefinitionError(
+                f"the table «{self.table.name}» is as of the event's time, and the stream has none",
+                hint="say event_time=… where the stream is made, or .with_time(…)",
+            )
+        for name, _ in self.joined:
+            if name in self.input.schema:
+                raise DefinitionError(
+                    f"the stream and the table «{self.table.name}» both have a column «{name}»",
+                    hint=f"say prefix='{self.table.name}_', or select other names before",
+                )
+
+    @property
+    def by_spark(self) -> bool:
+        """Whether Spark joins it, by shuffling; else each task has the table, and the kernel does."""
+        if self.table.broadcast is not None:
+            return not self.table.broadcast
+        return self.snapshot is not None and self.snapshot.large
+
+    @cached_property
+    def joined(self) -> tuple[tuple[str, str], ...]:
+        """What comes along of the table: the name here, and there. A key that the event has by that name does not."""
+        own = self.input.schema
+        assert own is not None
+        keys = zip(self.on, self.table.key, strict=True)
+        same = {name for text, name in keys if parse(text).text.lower() == name.lower()}
+        names = [name for name in self.table.schema.names if name not in same]
+        return tuple((f"{self.prefix}{name}" if name in own else name, name) for name in names)
+
+    @property
+    def renames(self) -> bool:
+        """Whether a column of the table has another name here."""
+        return any(name != own for name, own in self.joined)
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        assert self.input.schema is not None
+        own = self.table.schema
+        return Schema((*self.input.schema, *((name, own.type_of(column)) for name, column in self.joined)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "joined"}
+
+    def __repr__(self) -> str:
+        on = " AND ".join(f"{text} = {name}" for text, name in zip(self.on, self.table.key, strict=True))
+        said = [self.table.name, f"on={on!r}", *([f"how={self.how!r}"] if self.how != "inner" else [])]
+        said += [f"prefix={self.prefix!r}"] if self.prefix else []
+        return f"{self.input!r}.join({', '.join(said)})"
+
+
+def joined(flow: Flow, table: Table, on: str | Sequence[str] | None, how: str, prefix: str) -> TableJoin:
+    """A flow joined with a table; `on` is «expression = key», several with AND, or names that both have."""
+    texts = (on,) if isinstance(on, str) else tuple(on or table.key)
+    found: dict[str, str] = {}
+    for text in texts:
+        for part in _parts(parse(text).tree):
+            name, said = _pair(part, table)
+            if name in found:
+                raise DefinitionError(f"the key «{name}» of the table «{table.name}» is said twice")
+            found[name] = said
+    for name in table.key:
+        if name not in found:
+            raise DefinitionError(
+                f"on={on!r} does not say what the key «{name}» of the table «{table.name}» is",
+                hint=f"write on='… = {name}'" + (" AND …" if len(table.key) > 1 else ""),
+            )
+    return TableJoin(flow, table, tuple(found[name] for name in table.key), how, prefix)  # type: ignore[arg-type]
+
+
+def _parts(tree: exp.Expr) -> list[exp.Expr]:
+    if isinstance(tree, exp.Paren):
+        return _parts(tree.this)
+    if isinstance(tree, exp.And):
+        return [*_parts(tree.this), *_parts(tree.expression)]
+    return [tree]
+
+
+def _pair(part: exp.Expr, table: Table) -> tuple[str, str]:
+    """A key column of the table, and the text of what it must equal."""
+    if isinstance(part, exp.Column) and len(part.parts) == 1:
+        return _key(part.name, table), canonical(part)
+    if isinstance(part, exp.EQ):
+        for mine, other in ((part.expression, part.this), (part.this, part.expression)):
+            if isinstance(mine, exp.Column) and _named(mine, table) in table.key:
+                return str(_named(mine, table)), canonical(other)
+    raise DefinitionError(
+        f"«{canonical(part)}» does not say what a key of the table «{table.name}» equals",
+        detail=f"its key is {', '.join(table.key)}",
+        hint=f"write on='column = {table.key[0]}'",
+    )
+
+
+def _named(column: exp.Column, table: Table) -> str | None:
+    names = [part.name for part in column.parts]
+    if len(names) > 1 and (len(names) > 2 or names[0].lower() != table.name.lower()):
+        return None
+    return table.schema.find(names[-1]) if names[-1] in table.schema else None
+
+
+def _key(name: str, table: Table) -> str:
+    if name not in table.schema or table.schema.find(name) not in table.key:
+        raise unknown("key", name, table.key)
+    return table.schema.find(name)
+
+
+def tables(flow: Flow) -> dict[str, Table]:
+    """The tables that a flow is joined with, by name."""
+    found = {flow.table.name: flow.table} if isinstance(flow, TableJoin) else {}
+    found |= {one.name: one for one in flow.sides} if isinstance(flow, Transform) else {}
+    for part in flow.inputs:
+        for name, other in tables(part).items():
+            if found.setdefault(name, other) != other:
+                raise DefinitionError(f"there are two tables «{name}»", hint="give one of them another name")
+    return found
+
+
+def with_snapshots(flow: Flow, snapshots: Mapping[str, Snapshot]) -> Flow:
+    """The same flow, with the versions of the tables that its joins read."""
+    if isinstance(flow, Stream) or not tables(flow):
+        return flow
+    if isinstance(flow, Union):
+        return Union(tuple(with_snapshots(part, snapshots) for part in flow.several))
+    input = with_snapshots(flow.inputs[0], snapshots)
+    if isinstance(flow, TableJoin):
+        return replace(flow, input=input, snapshot=snapshots.get(flow.table.name, Snapshot(0)))
+    if isinstance(flow, Transform):
+        versions = tuple(snapshots.get(side.name, Snapshot(0)) for side in flow.sides)
+        return replace(flow, input=input, versions=versions)
+    if isinstance(flow, (Where, Select, WithTime)):
+        return replace(flow, input=input)
+    return input  # a composite is what its steps are
+
+
+class Index:
+    """A version of a table as the reference looks things up in it."""
+
+    def __init__(self, table: Table, rows: Sequence[Sequence[object]]) -> None:
+        self._table = table
+        self._rows: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+        for values in rows:
+            row = dict(zip(table.schema.names, values, strict=True))
+            self._rows.setdefault(tuple(row[name] for name in table.key), []).append(row)
+
+    def find(self, step: TableJoin, row: Mapping[str, object], schema: Schema, at: Instant) -> dict[str, object] | None:
+        """What an event has after a join; None if it finds nothing and the join is an inner one."""
+        key = tuple(evaluate(bind(text, schema), row) for text in step.on)
+        found = None if None in key else self._valid(self._rows.get(key, []), at)
+        if found is None and step.how == "inner":
+            return None
+        return {**row, **{name: None if found is None else found[column] for name, column in step.joined}}
+
+    def _valid(self, rows: list[dict[str, Any]], at: Instant) -> dict[str, Any] | None:
+        since, until = self._table.valid_from, self._table.valid_to
+        if since is None:
+            return rows[-1] if rows else None
+        begun = [row for row in rows if _since(row[since]) <= at]
+        if not begun:
+            return None
+        last = max(begun, key=lambda row: _since(row[since]))
+        return None if until is not None and last[until] is not None and last[until] <= at else last
+
+
+def _since(value: Instant | None) -> Instant:
+    return BEGINNING if value is None else value
+
+
+def check_rows(table: Table, rows: Sequence[Sequence[object]]) -> None:
+    """Refuses rows of which two have the same key, or are valid from the same time on."""
+    names = [*table.key, *([table.valid_from] if table.valid_from else [])]
+    places = [table.schema.names.index(name) for name in names]
+    seen: set[tuple[object, ...]] = set()
+    for row in rows:
+        key = tuple(row[place] for place in places)
+        if None not in key[: len(table.key)] and key in seen:
+            raise twice(table, key)
+        seen.add(key)
+
+
+def twice(table: Table, key: Sequence[object]) -> DefinitionError:
+    """Two rows of a table where only one can be."""
+    said = ", ".join(f"{name} = {value!r}" for name, value in zip((*table.key, table.valid_from), key, strict=False))
+    return DefinitionError(
+        f"the table «{table.name}» has two rows with {said}",
+        hint="its key must name one row; where rows follow each other in time, say valid_from='a timestamp'",
+    )

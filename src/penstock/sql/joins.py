@@ -1,0 +1,149 @@
+"""Streams joined with tables in SQL: what stands after FROM, and names with a qualifier.
+
+In `SELECT c.page, u.tier FROM clicks AS c LEFT JOIN users AS u ON c.user = u.id` names lose their qualifier. Where both
+sides have a column, the table's goes by the table's name and its own: users_page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.errors import unknown
+from penstock.model.stream import Flow
+from penstock.model.table import Table, TableJoin, joined
+from penstock.sql import queries as sql
+from penstock.sql.dialect import tokenize
+from penstock.sql.errors import Piece, Source
+
+T = TypeVar("T")
+
+
+class Find(Protocol):
+    """How a query finds the stream of a name, and tables."""
+
+    @property
+    def tables(self) -> Mapping[str, Table]: ...
+    @property
+    def streams(self) -> Collection[str]: ...
+    def is_event_time(self, flow: Flow, text: str) -> bool: ...
+    def __call__(self, named: sql.Named, /) -> Flow: ...
+
+
+@dataclass(frozen=True)
+class Names:
+    """What qualified names mean: by qualifier and column, the name that the joined rows have."""
+
+    known: Mapping[str, Mapping[str, str]]
+
+    def plain(self, source: Source, piece: Piece) -> Piece:
+        """A piece of text without qualifiers."""
+        tokens, text, at = tokenize(piece.text), "", 0
+        index = 0
+        while index < len(tokens):
+            token = tokens[index]
+            qualified = (
+                index + 2 < len(tokens)
+                and tokens[index + 1].token_type is TokenType.DOT
+                and token.token_type is not TokenType.STRING
+                and token.text.lower() in self.known
+            )
+            text += piece.text[at : token.start]
+            if qualified:
+                name = tokens[index + 2].text
+                mine = self.known[token.text.lower()]
+                if name.lower() not in mine:
+                    raise source.placed(unknown("column", f"{token.text}.{name}", mine.values()), piece, {})
+                text, at, index = text + mine[name.lower()], tokens[index + 2].end + 1, index + 3
+            else:
+                text, at, index = text + piece.text[token.start : token.end + 1], token.end + 1, index + 1
+        return Piece(text + piece.text[at:], piece.start, piece.end)
+
+    def put_in(self, source: Source, value: T) -> T:
+        """The same with all pieces in it plain. An item that is just a column keeps that column's name."""
+        if isinstance(value, sql.Item) and value.alias is None:
+            qualifier, _, name = value.expression.text.replace(" ", "").replace("`", "").partition(".")
+            if qualifier.lower() in self.known and name.isidentifier():
+                value = replace(value, alias=replace(value.expression, text=name))
+        if isinstance(value, Piece):
+            return self.plain(source, value)  # type: ignore[return-value]
+        if isinstance(value, tuple):
+            return tuple(self.put_in(source, one) for one in value)  # type: ignore[return-value]
+        if is_dataclass(value) and not isinstance(value, type):
+            found: dict[str, Any] = {one.name: getattr(value, one.name) for one in fields(value)}
+            return replace(value, **{name: self.put_in(source, one) for name, one in found.items()})
+        return value
+
+
+def join_all(source: Source, join: sql.Join, flow: Flow, find: Find) -> tuple[Flow, Names]:
+    """The flow that stands first, joined with the tables that follow; and what qualified names mean after it."""
+    assert flow.schema is not None
+    first = _qualifiers(join.first, join.alias)
+    known: dict[str, dict[str, str]] = {one: {name.lower(): name for name in flow.schema.names} for one in first}
+    for part in join.parts:
+        table = _table(source, part, find.tables, find.streams)
+        if part.as_of is not None:
+            _check_as_of(source, table, Names(known).plain(source, part.as_of), flow, find)
+        flow = _joined(source, part, table, flow, known)
+        assert isinstance(flow, TableJoin)
+        keys = zip(flow.on, table.key, strict=True)
+        mine = {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in flow.joined}
+        known |= dict.fromkeys(_qualifiers(part.relation, part.alias), mine)
+    return flow, Names(known)
+
+
+def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known: Mapping[str, dict[str, str]]) -> Flow:
+    assert flow.schema is not None
+    mine = {one: {name.lower(): f"{table.name}.{name}" for name in table.schema.names}
+            for one in _qualifiers(part.relation, part.alias)}  # fmt: skip
+    on: Any = None if part.on is None else Names({**known, **mine}).plain(source, part.on).text
+    on = [name.text for name in part.using] if part.using else on
+    if on is None:
+        raise source.error(
+            "a join says ON what", part.place, hint=f"write … ON stream.column = {table.name}.{table.key[0]}"
+        )
+    with source.at(part.on or part.place):
+        return joined(flow, table, on, part.how, f"{table.name}_")
+
+
+def _table(source: Source, part: sql.JoinPart, tables: Mapping[str, Table], streams: Collection[str]) -> Table:
+    if part.how not in ("inner", "left"):
+        raise source.error(
+            f"a stream and a table are not joined by {part.place.text}", part.place, hint="write JOIN or LEFT JOIN"
+        )
+    if not isinstance(part.relation, sql.Named):
+        raise source.error("what is joined is a table", part.place, hint="name it: CREATE TABLE …")
+    name = part.relation.name
+    if name.text in streams:
+        raise source.error(
+            f"«{name.text}» is a stream, and no table", name, hint="two streams are joined in Python: app.join(…)"
+        )
+    if name.text not in tables:
+        raise source.placed(unknown("table", name.text, tables), name, {})
+    return tables[name.text]
+
+
+def _check_as_of(source: Source, table: Table, time: Piece, flow: Flow, find: Find) -> None:
+    if table.valid_from is None:
+        raise source.error(
+            f"the table «{table.name}» has no versions",
+            time,
+            hint="say WITH (valid_from = 'a timestamp') where it is made",
+        )
+    if not find.is_event_time(flow, time.text):
+        raise source.error(
+            f"«{time.text}» is not the event time", time, hint=f"give the stream that time: RETIME(stream, {time.text})"
+        )
+
+
+def _qualifiers(of: object, alias: Piece | None) -> list[str]:
+    if alias is not None:
+        return [alias.text.lower()]
+    if isinstance(of, sql.Windowed):
+        of = of.input
+    while isinstance(of, sql.Retimed):
+        of = of.input
+    return [of.name.text.lower()] if isinstance(of, sql.Named) else []

@@ -1,0 +1,56 @@
+"""An app with a join of streams and one with a table, and the process of it that is killed.
+
+`python tests/faults/join_app.py DIRECTORY` says and hears what `tests.faults.process_app` does. Its fault points lie
+around the epochs of the joined stream and their transactions.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import penstock as ps
+from penstock.app import App
+from penstock.engine.session import spark_session
+from tests.faults.app import SCHEMA
+from tests.faults.process_app import arm
+
+
+def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
+    app = App("faulty")
+    events = app.stream(
+        "events", ps.files(root / "in", files_per_epoch=1), schema=SCHEMA, event_time="at",
+        watermark=ps.bounded("20 seconds", idle=None), id="id", max_ahead=None,
+    )  # fmt: skip
+    names = app.table("names", ps.files(root / "names"), schema="k string, name string", key="k", reload="on change")
+    small = events.where("v < 500").select("id", "k", "at")
+    large = events.where("v >= 500").select("k", other="id", then="at")
+    runs = app.join(
+        "runs", small, large, on="k", within=("-2 seconds", "3 seconds"), how="left", event_time="at", max_ahead=None,
+        watermark=ps.bounded("1 minute", idle=None),
+    )  # fmt: skip
+    app.view("by_key", runs.group_by("k").agg(rows=ps.count(), others=ps.count("other")))
+    app.view("by_name", events.join(names, how="left").group_by("k", "name").agg(rows=ps.count()))
+    return app, events, runs
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    spark = spark_session("faulty", master="local[2]", memory="512m")
+    print("warm", flush=True)
+    step, _, passes = sys.stdin.readline().strip().partition(":")
+    if step:
+        arm(step, int(passes))
+    run = define(root)[0].run(root / "state", spark=spark, tick=0.2).start()
+    print("ready", flush=True)
+    while not (root / "END").exists():
+        run.wait(0.05)
+    run.catch_up()
+    run.catch_up()
+    run.stop()
+    print("done", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
