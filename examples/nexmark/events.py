@@ -4,7 +4,8 @@
 
 Each event depends on its number alone, so any part of the stream can be made again. Of fifty events one is a person,
 three are auctions and the rest bids. `received` is when an event was sent, `at` when it happened: with a disorder of G
-the events of each group of G come shuffled.
+the events of each group of G come shuffled. Beside them lies a table, the side input: a value for each number, and
+another one from the middle of the stream on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from penstock.logs.generator import Chance
 PERSONS, AUCTIONS, ALL = 1, 3, 50
 FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5
 ACTIVE_PEOPLE, IN_FLIGHT, LEAD = 1000, 100, 10
+SIDE_INPUT = 10_000
 BASE_TIME = 1_436_918_400_000  # 2015-07-15 00:00:00 UTC, in milliseconds
 
 FIRST_NAMES = ["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"]
@@ -131,19 +133,39 @@ class Nexmark:
         )  # fmt: skip
         return padded(frame, 100, chance, numbers)
 
+    def side_input(self, events: int) -> pl.DataFrame:
+        """The table beside a stream of so many events: its rows, and since when they are valid."""
+        numbers = np.arange(SIDE_INPUT, dtype=np.int64)
+        since = self.time(np.array([0, events // 2]))
+        versions = [
+            pl.DataFrame({"number": numbers, "value": [f"{number}{mark}" for number in numbers]}).with_columns(
+                pl.lit(moment(since)[version]).alias("since")
+            )
+            for version, mark in enumerate(("", "!"))
+        ]
+        return pl.concat(versions)
+
     def write(self, directory: Path, events: int, files: int = 10) -> Iterator[int]:
-        """Files of JSON lines in `persons`, `auctions` and `bids`; how many events are written, file by file."""
-        for name in ("persons", "auctions", "bids"):
+        """Files of JSON lines in `persons`, `auctions` and `bids`; how many events are written, file by file.
+
+        The table is there before them, in `side_input`.
+        """
+        for name in ("persons", "auctions", "bids", "side_input"):
             (directory / name).mkdir(parents=True, exist_ok=True)
+        written(self.side_input(events), directory / "side_input" / "00000.json")
         size = -(-events // files)
         for number, first in enumerate(range(0, events, size)):
             count = min(size, events - first)
             for name, frame in self.parts(first, count).items():
-                hidden = directory / name / f".{number:05}.json"
-                times = pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
-                frame.with_columns(times).write_ndjson(hidden)
-                hidden.rename(hidden.with_name(f"{number:05}.json"))
+                written(frame, directory / name / f"{number:05}.json")
             yield first + count
+
+
+def written(frame: pl.DataFrame, file: Path) -> None:
+    """Rows as JSON lines; the file is there when it is whole."""
+    hidden = file.with_name(f".{file.name}")
+    frame.with_columns(pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")).write_ndjson(hidden)
+    hidden.rename(file)
 
 
 # Ids

@@ -1,5 +1,6 @@
 -- Hourly play counts of songs: early panes every thousand plays, a pane on time, and corrections for two days.
 --
+--   python examples/play_counts/plays.py
 --   penstock run examples/play_counts/app.sql
 
 CREATE STREAM plays (
