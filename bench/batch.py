@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import adbc_driver_sqlite.dbapi as adbc
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -96,6 +97,19 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
             window = F.window("at", "10 minutes")
             frame.groupBy("key", window).agg(F.count("*").alias("n"), F.sum("v").alias("total")).toArrow()
 
+        def spark_writes() -> None:
+            frame = spark.read.parquet(*paths)
+            start = F.window("at", "10 minutes").start
+            found = frame.groupBy(F.unix_micros(start).alias("w"), "key").agg(
+                F.count("*").alias("n"), F.sum("v").alias("total")
+            )
+            (root / "by-hand.db").unlink(missing_ok=True)
+            with adbc.connect(str(root / "by-hand.db"), autocommit=True) as store, store.cursor() as cursor:
+                cursor.execute("pragma synchronous=full")
+                cursor.execute("create table v(w integer, key integer, n, total, primary key(w, key)) without rowid")
+                cursor.adbc_ingest("delta", found.toArrow(), mode="replace", temporary=True)
+                cursor.execute("insert into v select w, key, n, total from delta")
+
         def duckdb_does() -> None:
             duckdb.sql(
                 f'SELECT key, time_bucket(INTERVAL 10 MINUTES, "at") AS w, count(*) AS n, sum(v) AS total '
@@ -105,6 +119,7 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
         jobs: dict[str, Callable[[], object]] = {
             "batch run, swapped in": lambda: phases.append(computed(run)),
             "Spark aggregation, to the driver": spark_does,
+            "the same, written into a table of SQLite": spark_writes,
             "DuckDB, one shot": duckdb_does,
         }
         taken = measure(jobs, 2 if QUICK else 3)
@@ -117,9 +132,10 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
         )
         report.table(f"{files * rows / 1e6:.0f} M events, {groups:,} rows of the view", ["", "time", "events"], lines)
         spark_time = middles["Spark aggregation, to the driver"]
-        share = 1 / ratio(taken, "batch run, swapped in", "Spark aggregation, to the driver")
+        share = 1 / ratio(taken, "batch run, swapped in", "the same, written into a table of SQLite")
         report.note(
-            f"As fast as Spark's own aggregation: {share:.0%} whole, {spark_time / reading:.0%} for the computation."
+            f"As fast as Spark's own aggregation: {spark_time / reading:.0%} for the computation; "
+            f"{share:.0%} with the writing and the swap, of one that is written once."
         )
     finally:
         run.stop()

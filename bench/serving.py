@@ -15,12 +15,17 @@ import asyncio
 import json
 import os
 import platform
+import queue
 import random
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +42,7 @@ from penstock.serve.settings import Limits, Settings
 RATE, KEYS = 50_000, 10_000
 CLIENTS, LOOKUPS = 32, 200
 SUBSCRIBERS = 500
+POSTED, A_POST = 10_000, 500
 RESULTS = Path(__file__).parent / "results" / "serving.md"
 
 
@@ -50,9 +56,14 @@ def app() -> ps.App:
         "clicks", ps.generator(events, rate=RATE), schema="key bigint, at timestamp", event_time="at",
         watermark=ps.bounded("1 second"), keep="none",
     )  # fmt: skip
-    posts = made.stream("posts", ps.http("posts"), schema="tag string, n bigint", keep="none")
     made.view("by_key", clicks.group_by("key").agg(n=ps.count()))
     made.view("by_second", clicks.group_by("key % 20 AS part").window(ps.fixed("1 second")).agg(n=ps.count()))
+    return made
+
+
+def posts_only() -> ps.App:
+    made = ps.App("freshness")
+    posts = made.stream("posts", ps.http("posts"), schema="tag string, n bigint", keep="none")
     made.view("by_tag", posts.group_by("tag").agg(n=ps.sum("n")))
     return made
 
@@ -133,20 +144,41 @@ async def subscribers(port: int, seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def freshness(port: int, rounds: int) -> dict[str, Any]:
-    """From the answer to a POST until a question after its token is answered; milliseconds."""
-    posted, seen = [], []
-    with Client(f"http://127.0.0.1:{port}") as client:
-        for number in range(rounds):
-            began = time.perf_counter()
-            token = client.stream("posts").send([{"tag": "x", "n": 1}])
-            durable = time.perf_counter()
-            row = client.view("by_tag").get(tag="x", after=token, timeout="30s")
-            assert row is not None
-            assert row["n"] == number + 1
-            posted.append((durable - began) * 1000)
+def freshness(port: int, seconds: float) -> dict[str, Any]:
+    """Events sent at a steady rate: until they are durable, and from there until a question after their token is
+    answered; milliseconds. One of four answers is asked after."""
+    posted: list[float] = []
+    seen: list[float] = []
+    turns = int(seconds * POSTED / A_POST)
+    clients = [Client(f"http://127.0.0.1:{port}") for _ in range(8)]
+    free = queue.SimpleQueue[Client]()
+    for client in clients:
+        free.put(client)
+    rows = [{"tag": f"tag-{number % 1000}", "n": 1} for number in range(A_POST)]
+
+    def post(due: float, number: int) -> None:
+        client = free.get()
+        token = client.stream("posts").send(rows)
+        durable = time.perf_counter()
+        posted.append((durable - due) * 1000)
+        if number % 4 == 0:
+            assert client.view("by_tag").get(tag="tag-1", after=token, timeout="60s") is not None
             seen.append((time.perf_counter() - durable) * 1000)
-    return {"posted": quantiles(posted), "seen": quantiles(seen), "count": rounds}
+        free.put(client)
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(clients)) as pool:
+        waiting = []
+        for number in range(turns):
+            due = began + number * A_POST / POSTED
+            time.sleep(max(0.0, due - time.perf_counter()))
+            waiting.append(pool.submit(post, due, number))
+        for one in waiting:
+            one.result()
+    rate = turns * A_POST / (time.perf_counter() - began)
+    for client in clients:
+        client.close()
+    return {"posted": quantiles(posted), "seen": quantiles(seen), "count": len(seen), "rate": rate}
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
@@ -157,8 +189,10 @@ def quantiles(values: list[float]) -> dict[str, float]:
 def apart(what: str, port: int, amount: float) -> dict[str, Any]:
     """Runs clients in a process of their own."""
     command = [sys.executable, __file__, "--client", what, "--port", str(port), "--seconds", str(amount)]
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    return found
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
+    return found | {"cores": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds}
 
 
 # the app
@@ -172,20 +206,26 @@ def epochs(live: Live, since: int) -> tuple[int, float]:
     return (found["number"][-1], statistics.mean(found["s"])) if found.height else (since, 0.0)
 
 
-def measure(seconds: float) -> list[tuple[str, str]]:
+@contextmanager
+def serving(made: ps.App) -> Iterator[tuple[Live, int]]:
+    """An app that runs and is served, and the port."""
     with tempfile.TemporaryDirectory() as folder:
-        live = Live(app(), Path(folder), master="local[2]").start()
+        live = Live(made, Path(folder), master="local[2]").start()
         try:
             host = Host(live.index, live.failures, live.failed)
             with Server(Path(folder), Settings(port=0, limits=Limits(rate=1e6, burst=1e6)), host) as server:
-                return rows(live, server.port, seconds)
+                yield live, server.port
         finally:
             live.stop()
 
 
+def measure(seconds: float) -> list[tuple[str, str]]:
+    with serving(app()) as (live, port):
+        found = rows(live, port, seconds)
+    return found + fresh_rows(seconds)
+
+
 def rows(live: Live, port: int, seconds: float) -> list[tuple[str, str]]:
-    with Client(f"http://127.0.0.1:{port}") as client:
-        client.view("by_tag").get(after=client.stream("posts").send([{"tag": "warm", "n": 0}]), timeout="60s")
     while live.store.query("SELECT count(*) FROM by_key").item() < KEYS * 0.99:
         live.wait(0.5)
     live.index("by_key", ["key"])
@@ -196,17 +236,29 @@ def rows(live: Live, port: int, seconds: float) -> list[tuple[str, str]]:
     mark, asked = epochs(live, mark)
     followed = apart("subscribers", port, seconds)
     mark, pushed = epochs(live, mark)
-    fresh = apart("freshness", port, max(10, seconds))
     alike = "every pane, in order" if followed["same"] and followed["ordered"] else "NOT ALL THE SAME"
     pushed_to = f"{alike}: {followed['panes']} each, {followed['slow']} the slow one"
     return [
         (f"point lookups, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']})", shown(looked)),
+        ("of that the clients' own work", f"{looked['cores']:.2f} cores"),
         (f"{followed['clients']} subscribers, one at a row a second", pushed_to),
+        ("of that the clients' own work", f"{followed['cores']:.2f} cores"),
         ("reduce and merge of an epoch, nobody asks", f"{quiet * 1000:.0f} ms"),
         ("the same during the lookups", f"{asked * 1000:.0f} ms"),
         (f"the same with {SUBSCRIBERS} subscribers", f"{pushed * 1000:.0f} ms"),
-        (f"POST of an event until it is durable ({fresh['count']})", shown(fresh["posted"])),
-        ("from that answer until `?after=` answers", shown(fresh["seen"])),
+    ]  # fmt: skip
+
+
+def fresh_rows(seconds: float) -> list[tuple[str, str]]:
+    """The same app with nothing else to do than to take in what is posted."""
+    with serving(posts_only()) as (_, port):
+        with Client(f"http://127.0.0.1:{port}") as client:
+            client.view("by_tag").get(after=client.stream("posts").send([{"tag": "warm", "n": 0}]), timeout="60s")
+        apart("freshness", port, 5)  # to warm up
+        fresh = apart("freshness", port, seconds)
+    return [
+        (f"POST of {A_POST} events, {POSTED:,} events/s, until they are durable", shown(fresh["posted"])),
+        (f"from that answer until `?after=` answers ({fresh['count']})", shown(fresh["seen"])),
     ]  # fmt: skip
 
 
@@ -233,7 +285,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     given = parser.parse_args()
     if given.client == "freshness":
-        print(json.dumps(freshness(given.port, int(given.seconds))))
+        print(json.dumps(freshness(given.port, given.seconds)))
     elif given.client is not None:
         run = lookups if given.client == "lookups" else subscribers
         print(json.dumps(asyncio.run(run(given.port, given.seconds))))

@@ -11,12 +11,23 @@ import pytest
 from penstock.engine.session import ensure_java, spark_session
 from penstock.errors import PenstockError
 from penstock.jars import connector
+from tests.faults.java import make_ready, quick_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.postgres import Postgres
+
+quick_java()
+
 #: Folders whose tests use a shared session, and the group that each belongs to: a group runs in one process.
 ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "spark", "kafka": "kafka"}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput") or not getattr(session.config.option, "numprocesses", None):
+        return  # who runs a few tests does not wait for it
+    make_ready()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
@@ -63,3 +74,15 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server that the tests of a process share; each makes a database of its own in it."""
+    from tests.postgres import Postgres, find_postgres
+
+    if find_postgres() is None:
+        without("there is no PostgreSQL on this machine")
+    server = Postgres().start()
+    yield server
+    server.close()

@@ -63,7 +63,7 @@ def stream_of(delay):
     return ps.stream("s", schema=SCHEMA, event_time="at", watermark=watermark, max_ahead=None)
 
 
-@cases(200)
+@cases(100, deep=40)
 @given(
     st.integers(1, 20), st.integers(1, 9), st.integers(0, 20), seconds(0, 15), st.integers(0, 1000), st.data()
 )  # fmt: skip
@@ -88,7 +88,7 @@ def test_sliding_windows_hold_what_plain_grouping_gives(size, every, lateness, d
         assert got[where][1] == value[1]
 
 
-@cases(200)
+@cases(100, deep=40)
 @given(st.integers(1, 15), seconds(0, 15), st.integers(0, 1000), st.data())
 def test_sessions_that_never_close_hold_what_joining_neighbours_gives(gap, delay, seed, data):
     view = stream_of(delay).group_by("k").window(ps.session(f"{gap} seconds")).agg(**VALUES).allow_late("400 days")
@@ -105,7 +105,7 @@ def test_sessions_that_never_close_hold_what_joining_neighbours_gives(gap, delay
     assert all(same(list(got[where]), list(expected[where])) for where in expected)
 
 
-@cases(150)
+@cases(75, deep=40)
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 1000), st.data())
 def test_count_windows_hold_every_so_many_rows_in_log_order(size, every, seed, data):
     view = stream_of("0 seconds").group_by("k").window(ps.count_window(size, every=every)).agg(**VALUES)

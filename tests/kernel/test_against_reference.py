@@ -47,13 +47,13 @@ def compare(view: ps.View, data: st.DataObject) -> None:
     assert not (found := differences(expected, got)), "\n".join(found)
 
 
-@cases(500)
+@cases(240, deep=40)
 @given(views(), st.data())
 def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
 
 
-@cases(200)
+@cases(100, deep=40)
 @given(views(window=seconds(1, 15).map(ps.session)), st.data())
 def test_sessions_give_the_same_panes_table_and_refusals(view, data):
     compare(view, data)

@@ -47,7 +47,7 @@ def shown(plan: Plan, deltas: pl.DataFrame) -> pl.DataFrame:
     return deltas.select(*plan.keys, START, "__n").with_columns(present(plan.columns, deltas))
 
 
-@cases(300)
+@cases(120, deep=50)
 @given(several_views(), st.lists(rows(0), max_size=40), st.one_of(st.none(), st.integers(0, 100)), st.integers(0, 99))
 def test_shared_deltas_equal_those_of_each_view_alone(views, raw, watermark, seed):
     events = [Event("s", row, int(str(row["partition"])), offset) for offset, row in enumerate(raw)]

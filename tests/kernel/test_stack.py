@@ -69,7 +69,7 @@ def alike(draw: st.DrawFn) -> list[ps.View]:
     return found
 
 
-@cases(80)
+@cases(50, deep=32)
 @given(alike(), st.data())
 def test_a_stack_does_what_its_views_do_on_their_own(found, data):
     script = data.draw(scripts(found[0]).filter(lambda s: "restart" not in repr(s.steps).lower()))
