@@ -18,6 +18,7 @@ from penstock.model.time import instant
 from penstock.store.base import REFUSALS
 from penstock.testing import Result
 from tests.examples.answers import compare
+from tests.strategies import DEEP
 
 EVENTS, FILES = 3_000, 3
 #: Three seconds: the watermark waits for four. Files are cut inside of it.
@@ -26,7 +27,10 @@ LOGS = ("persons", "auctions", "bids")
 #: Views that others read: their windows must have fired.
 BELOW = ("q5_counts", "q5_levels", "q7_prices")
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(not DEEP, reason="for the deep run; test_nexmark_model compares twenty of them without Spark"),
+]
 
 
 class Clock:

@@ -24,8 +24,8 @@ from tests.faults.processes import FILE, ROOT, Process, put_file
 
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 APP = Path(__file__).parent / "process_app.py"
-#: At which epoch of the processor the process is killed: by default on both sides of the store's transaction.
-KILLS = [(step, passes) for step in STEPS for passes in (1, 2, 3)] if DEEP else [(step, 1) for step in STEPS[1:3]]
+#: At which epoch of the processor the process is killed.
+KILLS = [(step, passes) for step in STEPS for passes in (1, 2)]
 
 
 class OfProcessor(Process):
@@ -59,6 +59,7 @@ def expected(root: Path, rows: list[dict]) -> tuple[Counter, int, int]:
     return Counter(tuple(row.values()) for row in found.rows), len(found.dead), len(found.late)
 
 
+@pytest.mark.skipif(not DEEP, reason="for the deep run")
 @pytest.mark.parametrize("kills", [KILLS])
 def test_killed_around_the_commits_of_an_epoch_a_processor_does_what_the_reference_does(
     tmp_path: Path, next_process: list[OfProcessor], kills: list[tuple[str, int]]
