@@ -136,6 +136,7 @@ class Engine:
         self.lowered = Lowered({}, {}, {})
         self._sharing: dict[str, Sharing] = {}  # by feed
         self._stacks: list[Stack] | None = None
+        self._read: set[str] = set()  # views whose changes others read, as of the stacks
         self._open: dict[Stack, Open | None] = {}  # None where there are too many
         self.beside: dict[str, Beside] = {}  # generations in the making, by their hidden name
         self._aside: list[tuple[Beside, Aside]] = []  # of the commit that is being made
@@ -512,8 +513,10 @@ class Engine:
         """Who takes steps together, each after those that it reads."""
         if self._stacks is None:
             found = stacks({name: kept.plan for name, kept in self.views.items()}, before)
-            level = levels({name: kept.plan.written for name, kept in self.views.items()})
+            written = {name: kept.plan.written for name, kept in self.views.items()}
+            level = levels(written)
             self._stacks = sorted(found, key=lambda stack: level[stack.names[0]])
+            self._read = {name for view in written.values() for name in below(view.input)}
         return self._stacks
 
     def _step(
@@ -524,6 +527,7 @@ class Engine:
         kept = self.views[name]
         found = {name: deltas[name] for name in stack.names if name in deltas}
         views = below(kept.plan.written.input)
+        first: dict[str, pl.DataFrame] = {}
         if views:
             self._follow_below(kept, cascade.now)
             first = self._standing(views, cascade) if name in self._beginning else {}
@@ -533,13 +537,12 @@ class Engine:
         change = stack.step(found, self._state(stack), time)
         if views:
             cascade.late_in_merge(name, kept.plan, change.late)
-        written = {other: one.plan.written for other, one in self.views.items()}
-        read = [one for one in stack.names if above(one, written)]
+        read = [one for one in stack.names if one in self._read]
         panes = stack.parted(change.panes) if read else {}
         for one in read:
             if one in panes:
                 cascade.show(one, self.views[one].plan, panes[one])
-        if name in self._beginning and change.panes.height:
+        if any(rows.height for rows in first.values()) and change.panes.height:
             change.panes = change.panes.filter(~pl.col("__final"))  # what is over does not fire any more
         return change
 
