@@ -6,14 +6,12 @@ around the epochs of the joined stream and their transactions.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.session import spark_session
 from tests.faults.app import SCHEMA
-from tests.faults.process_app import arm
+from tests.faults.process_app import main
 
 
 def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
@@ -34,23 +32,5 @@ def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
     return app, events, runs
 
 
-def main() -> None:
-    root = Path(sys.argv[1])
-    spark = spark_session("faulty", master="local[2]", memory="512m")
-    print("warm", flush=True)
-    step, _, passes = sys.stdin.readline().strip().partition(":")
-    if step:
-        arm(step, int(passes))
-    run = define(root)[0].run(root / "state", spark=spark, tick=0.2).start()
-    print("ready", flush=True)
-    while not (root / "END").exists():
-        run.wait(0.05)
-    run.catch_up()
-    run.catch_up()
-    run.stop()
-    print("done", flush=True)
-    spark.stop()
-
-
 if __name__ == "__main__":
-    main()
+    main(define, tick=0.2, rounds=2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -89,22 +90,24 @@ def arm(step: str, passes: int) -> None:
     Engine.epoch, SqliteStore.commit = in_epoch, in_commit  # type: ignore[method-assign]
 
 
-def main() -> None:
+def main(define: Callable[[Path], tuple[App, Any, Any]], tick: float, rounds: int = 1) -> None:
+    """Says what goes on, dies where it is told, and ends once all is caught up with so many times."""
     root = Path(sys.argv[1])
     spark = spark_session("faulty", master="local[2]", memory="512m")
     print("warm", flush=True)
     step, _, passes = sys.stdin.readline().strip().partition(":")
     if step:
         arm(step, int(passes))
-    run = define(root)[0].run(root / "state", spark=spark, tick=3600.0).start()
+    run = define(root)[0].run(root / "state", spark=spark, tick=tick).start()
     print("ready", flush=True)
     while not (root / "END").exists():
         run.wait(0.05)
-    run.catch_up()
+    for _ in range(rounds):
+        run.catch_up()
     run.stop()
     print("done", flush=True)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    main(define, tick=3600.0)

@@ -35,10 +35,10 @@ def put_file(root: Path, rows: list[Any], written: int, begun: int, size: int = 
 class Process:
     """One process of the app. Its Java ends with it."""
 
-    def __init__(self, root: Path, java: dict[str, str]) -> None:
+    def __init__(self, root: Path, java: dict[str, str], app: Path = APP) -> None:
         self.root = root
         self._process = subprocess.Popen(
-            [sys.executable, str(APP), str(root)],
+            [sys.executable, str(app), str(root)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(root / "stderr").open("a"), text=True,
             env={**java, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +20,7 @@ from tests.conftest import need_spark
 from tests.faults.audit import made_up
 from tests.faults.join_app import define
 from tests.faults.process_app import STEPS
-from tests.faults.processes import FILE, ROOT, Process, put_file
+from tests.faults.processes import FILE, Process, put_file
 
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 APP = Path(__file__).parent / "join_app.py"
@@ -33,12 +31,7 @@ class OfJoin(Process):
     """One process of the app with the joins."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._process = subprocess.Popen(
-            [sys.executable, str(APP), str(root)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(root / "stderr").open("a"), text=True,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-        )  # fmt: skip
+        super().__init__(root, dict(os.environ), APP)
 
 
 @pytest.fixture
