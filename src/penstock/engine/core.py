@@ -17,7 +17,7 @@ import polars as pl
 from penstock.engine.analyst import Analyst
 from penstock.engine.cascade import Cascade, levels
 from penstock.engine.catalyst import lower
-from penstock.engine.derived import Inputs, check_inputs
+from penstock.engine.derived import Inputs, Step, check_inputs
 from penstock.engine.epoch import Epoch, kept_files, refused, shown
 from penstock.engine.feeds import Feed, Lowered
 from penstock.engine.ids import left_out
@@ -74,6 +74,7 @@ class Source:
     offsets: str
     notes: Mapping[str, Any] = field(default_factory=dict)  # what the commit remembers with its timings
     retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
+    step: Step | None = field(default=None, compare=False)  # of a stream that is made from others
 
 
 @dataclass(frozen=True)
@@ -357,6 +358,10 @@ class Engine:
             f"{name}.{'events' if source.retried is None else 'retried'}": epoch.rows,
             **_counted(commit.refused),
         }
+        if source.step is not None:
+            commit.memory = {name: source.step.memory}
+            told = {f"{name}.{of}": count for of, count in source.step.counters.items()}
+            commit.counters = {**commit.counters, **told}
         commit.new_ids = new_ids
         if new_ids and tracker is not None and tracker.watermark > BEGINNING:
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}

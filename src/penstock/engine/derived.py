@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import polars as pl
 
 from penstock.engine.errors import RunError
 from penstock.errors import DefinitionError
@@ -23,6 +26,7 @@ from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.types import Schema
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.store import Store
+from penstock.store.memory import REMEMBERED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,17 +112,65 @@ def derived(stream: Stream) -> Derived | None:
     return stream.log if isinstance(stream.log, Derived) else None
 
 
+@dataclass(frozen=True)
+class Step:
+    """What an epoch of a stream that is made from others comes to.
+
+    Its rows; when something is due after it; what it remembers from here on (`store.memory`), committed with it; what
+    it counts, and what its commit tells with its timings.
+    """
+
+    rows: DataFrame
+    due: Due = NEVER
+    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REMEMBERED))
+    counters: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream remembers of its epochs so far."""
+
+    store: Store
+    stream: str
+
+    def of(self, part: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The values of these keys of a part, where they have some."""
+        asked = pl.DataFrame({"part": part, "key": list(keys)}, schema={"part": pl.String, "key": pl.Binary})
+        found = self.store.memory(self.stream, asked) if asked.height else asked
+        return dict(zip(found["key"], found["value"], strict=True)) if found.height else {}
+
+    def all(self, part: str | None = None) -> pl.DataFrame:
+        """All that is remembered, of a part or of all: `part`, `key`, `value`."""
+        return self.store.memory(self.stream, part=part)
+
+
+class Stepping(Derived):
+    """The log of a stream whose epochs are jobs of our own, with what they remember in the store."""
+
+    @abstractmethod
+    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
+        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
+
+    def skip(self, rows: DataFrame) -> None:
+        """The store has all of it: Spark keeps no state."""
+
+
 @contextmanager
-def rows_of(log: Derived | None, rows: DataFrame) -> Iterator[tuple[DataFrame, Due]]:
-    """The rows of an epoch, and when something is due after it. Those of a stateful plan are made once, and kept."""
+def stepped(stream: Stream, rows: DataFrame, store: Store, now: Instant) -> Iterator[Step]:
+    """An epoch's rows, and what else its commit writes. The rows of a stateful plan are made once, and kept."""
+    log = derived(stream)
     if log is None:
-        yield rows, NEVER
-        return
-    kept = rows.persist()
-    try:
-        yield kept, log.due(kept)
-    finally:
-        kept.unpersist()
+        yield Step(rows)
+    elif isinstance(log, Stepping):
+        with log.step(rows, Memory(store, stream.name), now) as step:
+            yield step
+    else:
+        kept = rows.persist()
+        try:
+            yield Step(kept, log.due(kept))
+        finally:
+            kept.unpersist()
 
 
 def check_inputs(streams: Mapping[str, Stream]) -> None:

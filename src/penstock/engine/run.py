@@ -19,7 +19,7 @@ from penstock.engine.changing import is_replayable, reads_kafka
 from penstock.engine.clock import Steady
 from penstock.engine.core import Engine, Source
 from penstock.engine.dead import Retried, retry
-from penstock.engine.derived import derived, rows_of
+from penstock.engine.derived import derived, stepped
 from penstock.engine.errors import RunError
 from penstock.engine.keeper import Keeper
 from penstock.engine.needs import needed
@@ -382,10 +382,11 @@ class Run(Watching, Swapping):
                         log.skip(rows)
                     if not done:
                         self._paces[name].look(self._queries.get(name), offsets)
-                        source = Source(query, number, offsets, self._paces[name].notes(self._followers[name].taken))
-                        with rows_of(log, rows) as (rows, due):
-                            self.engine.epoch(name, columns, rows, source, self._clock())
-                        self.engine.inputs.answered(name, offsets, due)
+                        notes, now = self._paces[name].notes(self._followers[name].taken), self._clock()
+                        with stepped(self.engine.streams[name], rows, self.store, now) as step:
+                            source = Source(query, number, offsets, {**notes, **step.notes}, step=step)
+                            self.engine.epoch(name, columns, step.rows, source, now)
+                        self.engine.inputs.answered(name, offsets, step.due)
                         self._committed.set()
                 self._followers[name].committed(offsets)
                 self._gets_on(name)

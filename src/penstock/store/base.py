@@ -89,7 +89,8 @@ class Commit:
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
     `files` are those that its tasks have written for the master, for the commit of this `number`. `retried` are places
-    of dead letters that it feeds in again, by stream.
+    of dead letters that it feeds in again, by stream. `memory` is what streams that are made from others remember from
+    here on (`store.memory`).
     """
 
     kind: Kind
@@ -113,6 +114,7 @@ class Commit:
     number: int | None = None
     mark: Mark | None = None
     retried: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    memory: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 class Store(ABC):
@@ -182,6 +184,10 @@ class Store(ABC):
     @abstractmethod
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
+
+    @abstractmethod
+    def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
+        """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
     def delivered(self, sink: str, position: int) -> None:

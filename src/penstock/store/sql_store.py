@@ -16,7 +16,7 @@ import polars as pl
 
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
-from penstock.store import catalog, files
+from penstock.store import catalog, files, memory
 from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Busy, Connection
@@ -193,6 +193,7 @@ class SqlStore(Reader, Generating, Store):
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
+            memory.forget(connection, stream)
             files.forget_files(connection, stream)
 
     def forgotten(self, stream: str) -> None:
@@ -239,6 +240,15 @@ class SqlStore(Reader, Generating, Store):
             return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
         found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
         return asked.join(found, on="id").select("__id", "__at")
+
+    def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
+        """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                return memory.recall(connection, stream, asked, part)
+            finally:
+                connection.rollback()
 
     def delivered(self, sink: str, position: int) -> None:
         """A sink has all panes up to this id."""

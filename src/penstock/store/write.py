@@ -16,6 +16,7 @@ from penstock.store.connection import Connection
 from penstock.store.dialect import marks
 from penstock.store.files import trim_marks, write_files, write_mark, write_retried
 from penstock.store.keys import encoded
+from penstock.store.memory import remember
 from penstock.store.present import json_of
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, set_meta
@@ -40,6 +41,7 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     panes = _deliver(connection, record, states, number)
     _refuse(connection, record, number)
     _remember_ids(connection, record)
+    remember(connection, record.memory)
     _advance(connection, record, states, number)
     write_files(connection, record.files, number, record.number)
     if record.mark is not None and record.query is not None and record.epoch is not None:
