@@ -17,7 +17,7 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine import core
+from penstock.engine import steps
 from penstock.engine.core import Engine, Source
 from penstock.engine.needs import needed
 from penstock.kernel.local import events_frame, panes_of, table_of
@@ -134,7 +134,7 @@ def test_each_view_gives_what_it_gives_alone(found, data):
 
 
 def test_views_beyond_memory_are_stepped_from_the_store(monkeypatch):
-    monkeypatch.setattr(core, "OPEN_ROWS", 1)
+    monkeypatch.setattr(steps, "OPEN_ROWS", 1)
     stream = ps.stream("s", schema="k string, at timestamp", event_time="at", watermark=ps.bounded("1 second"))
     found = {
         f"v{n}": stream.group_by("k").window(ps.fixed(f"{n} minutes")).agg(n=ps.count()).trigger(ps.each())

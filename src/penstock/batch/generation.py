@@ -23,7 +23,7 @@ import polars as pl
 
 from penstock.batch.as_live import Decisions, LiveReading
 from penstock.batch.reading import Reading
-from penstock.engine.core import Aside
+from penstock.engine.holding import Aside
 from penstock.engine.run import Run
 from penstock.engine.swapping import SPOOL, Begun, pickled
 from penstock.kernel.exact import answered, widened

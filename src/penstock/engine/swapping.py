@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.core import Aside, Engine
+from penstock.engine.core import Engine
+from penstock.engine.holding import Aside
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
 from penstock.model.view import View

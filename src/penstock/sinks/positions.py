@@ -18,6 +18,7 @@ from penstock.sinks.base import SinkError
 
 TOPIC: Final = "penstock-positions"
 _SECONDS: Final = 90.0  # longer than a transaction that another sink has left open can stay in the way
+_SILENT: Final = 10.0  # after so long without a word from Kafka it is asked anew, by another connection
 _ANSWER = 30.0  # how long Kafka may take for an answer
 _SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -66,9 +67,21 @@ class Positions:
 
     def read(self) -> Claim | None:
         """The newest record under this id. All that was written when this is called is waited for."""
+        end, reached = self._end(), 0
+        until = time.monotonic() + _SECONDS
+        while time.monotonic() < until:
+            found, reached = self._read_through(end)
+            if reached >= end:
+                return found
+        raise SinkError(
+            f"the topic «{TOPIC}» could not be read to its end within {_SECONDS:g} s",
+            detail=f"it was read to {reached}, and ends at {end}",
+            hint="see whether a transaction of another producer stands open: kafka-transactions.sh find-hanging",
+        )
+
+    def _read_through(self, end: int) -> tuple[Claim | None, int]:
+        """The newest record under this id up to this end, as far as Kafka gives them, and how far that is."""
         kafka = load()
-        place = kafka.TopicPartition(TOPIC, 0, kafka.OFFSET_BEGINNING)
-        end = self._end()
         consumer = kafka.Consumer(
             {
                 **self._settings,
@@ -79,15 +92,14 @@ class Positions:
                 "isolation.level": "read_committed",
             }
         )
-        found, reached, until = None, 0, time.monotonic() + _SECONDS
+        found, reached = None, 0
         try:
-            consumer.assign([place])
+            consumer.assign([kafka.TopicPartition(TOPIC, 0, kafka.OFFSET_BEGINNING)])
             while reached < end:
-                message = consumer.poll(0.5)
+                message = consumer.poll(_SILENT)
                 if message is None:
-                    if time.monotonic() > until:
-                        raise SinkError(f"the topic «{TOPIC}» could not be read to its end within {_SECONDS:g} s")
-                elif message.error() is None:
+                    break
+                if message.error() is None:
                     reached = message.offset() + 1
                     if message.key() == self._id.encode():
                         found = Claim(**json.loads(message.value()))
@@ -97,7 +109,7 @@ class Positions:
                     raise kafka.KafkaException(message.error())
         finally:
             consumer.close()
-        return found
+        return found, reached
 
     def _end(self) -> int:
         """The end of the topic, with what is not committed yet."""
