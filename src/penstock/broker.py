@@ -126,7 +126,8 @@ class Cluster:
         listeners: Mapping[str, Mapping[str, str]] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # With zeros in front it begins with a letter: the storage tool would take a dash for an option.
+        self._id = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         extra, controller = listeners or {}, _free_port()
         copies = str(min(brokers, 3))
         common = {

@@ -63,7 +63,7 @@ class Clock:
         return self.now
 
 
-def define(root: Path) -> tuple[App, ps.Stream, Processed]:
+def define(root: Path, parts: int = 3) -> tuple[App, ps.Stream, Processed]:
     app = App("test")
     clicks = app.stream(
         "clicks", ps.files(root / "in", files_per_epoch=1), schema=SCHEMA, event_time="at",
@@ -71,7 +71,7 @@ def define(root: Path) -> tuple[App, ps.Stream, Processed]:
     )  # fmt: skip
     sessions = app.process(
         "sessions", clicks.where("CAST(page AS string) <> '/no'").select("user", "page", "size", "at"), Sessions,
-        by="user", event_time="at", watermark=ps.bounded("0 seconds", idle=None), max_ahead=None, parts=3,
+        by="user", event_time="at", watermark=ps.bounded("0 seconds", idle=None), max_ahead=None, parts=parts,
     )  # fmt: skip
     app.view("ended", sessions.group_by("user").agg(n=ps.count(), clicks=ps.sum("clicks")))
     app.view("errors", sessions.side("errors").group_by("who").agg(n=ps.count()))
@@ -156,6 +156,8 @@ def test_a_processor_on_spark_does_what_the_reference_does(spark, root: Path):
             run.processor_state("clicks")
     finally:
         run.stop()
+    with pytest.raises(DefinitionError, match="was begun with parts=3, and now has parts=4"):
+        started(define(root, parts=4)[0], root, spark, clock)
 
 
 def test_what_a_processor_cannot_read_is_refused(root: Path):

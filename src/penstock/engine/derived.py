@@ -37,6 +37,7 @@ EVENTS: Final = 50_000
 #: When something is due next: by the watermark, and by the clock.
 Due: TypeAlias = tuple[Instant, Instant]
 NEVER: Final = (END, END)
+_SETTLED: Final = "settled"
 _ROCKS: Final = {
     "spark.sql.streaming.stateStore.providerClass":
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -80,9 +81,14 @@ class Derived(Log):
         """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
         rows.write.format("noop").mode("overwrite").save()
 
-    def due(self, rows: DataFrame) -> Due:
-        """When something is due after an epoch, by what its rows say."""
+    def due(self, rows: DataFrame) -> Due | None:
+        """When something is due after an epoch, by what its rows say; None if that is as it was before it."""
         return NEVER
+
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """What must stay as it was in the first epoch, by its name."""
+        return {}
 
     @property
     def unit(self) -> str | None:
@@ -121,7 +127,7 @@ class Step:
     """
 
     rows: DataFrame
-    due: Due = NEVER
+    due: Due | None = NEVER
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REMEMBERED))
     counters: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -168,9 +174,28 @@ def stepped(stream: Stream, rows: DataFrame, store: Store, now: Instant) -> Iter
     else:
         kept = rows.persist()
         try:
-            yield Step(kept, log.due(kept))
+            yield Step(kept, log.due(kept), memory=_settled(log))
         finally:
             kept.unpersist()
+
+
+def _settled(log: Derived) -> pl.DataFrame:
+    rows = [(_SETTLED, name.encode(), value.encode()) for name, value in log.settled.items()]
+    return pl.DataFrame(rows, schema=REMEMBERED, orient="row")
+
+
+def check_settled(stream: Stream, store: Store) -> None:
+    """Refuses a stream whose state would no longer be found where it lies."""
+    log = derived(stream)
+    settled = {} if log is None else log.settled
+    known = Memory(store, stream.name).of(_SETTLED, [name.encode() for name in settled])
+    for name, value in settled.items():
+        was = known.get(name.encode(), value.encode()).decode()
+        if was != value:
+            raise DefinitionError(
+                f"the stream «{stream.name}» was begun with {name}={was}, and now has {name}={value}",
+                hint=f"say {name}={was}, or give it another name: it then begins with what the master has",
+            )
 
 
 def check_inputs(streams: Mapping[str, Stream]) -> None:
@@ -247,10 +272,10 @@ class Inputs:
                 found[name] = time.watermark
         return found
 
-    def answered(self, name: str, offsets: str, due: Due) -> None:
+    def answered(self, name: str, offsets: str, due: Due | None) -> None:
         """An epoch of a stream that is made from others is committed: up to where it has read, and what is due."""
         if name in self._due:
-            self._due[name] = due
+            self._due[name] = due or self._due[name]
             self._read[name] = min(int(json.loads(line)["commit"]) for line in offsets.splitlines())
 
     def told(self, passed: Mapping[str, Instant]) -> None:

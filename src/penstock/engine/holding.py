@@ -10,7 +10,7 @@ import polars as pl
 
 from penstock.engine.analyst import Analyst
 from penstock.engine.catalyst import lower
-from penstock.engine.derived import Inputs, check_inputs
+from penstock.engine.derived import Inputs, check_inputs, check_settled
 from penstock.engine.feeds import Lowered
 from penstock.engine.session import active_session
 from penstock.engine.tables import Tables
@@ -91,6 +91,7 @@ class Holding:
         check_inputs(self.streams)
         self.inputs = Inputs()  # the time of what streams read that are made from others
         for stream in self.streams.values():
+            check_settled(stream, store)
             self.inputs.add(stream, self.trackers, store)
         if master is not None:
             master.keep(self.streams)

@@ -40,6 +40,10 @@ class ProcessLog(Derived):
     def at(self, folder: str, name: str) -> ProcessLog:
         return replace(self, folder=folder, name=name)
 
+    @property
+    def settled(self) -> dict[str, str]:
+        return {"parts": str(self.parts)}
+
     def limited(self, limit: int) -> ProcessLog:
         return replace(self, limit=limit)
 

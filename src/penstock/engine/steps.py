@@ -6,6 +6,7 @@ Views that are alike take their steps together; a view over views takes its step
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import polars as pl
 
