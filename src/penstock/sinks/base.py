@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import polars as pl
 
@@ -143,6 +143,16 @@ class Sink(ABC):
         """The constructor with what was said, and the mode where it is not the default."""
         mode = [f"mode={self.mode!r}"] if self.mode != "panes" else []
         return f"ps.{constructor}({', '.join([*said, *mode])})"
+
+    def written(self, constructor: str, main: str, usual: Mode = "panes", **shown: Callable[[Any], object]) -> str:
+        """The constructor as one writes it: its main field, then what is not as by default, some `shown` otherwise."""
+        said = []
+        for one in sorted(fields(self), key=lambda one: (one.name != main, one.name == "mode")):
+            value = getattr(self, one.name)
+            if one.name == main or value != (usual if one.name == "mode" else one.default):
+                text = repr(shown[one.name](value) if one.name in shown else value)
+                said.append(text if one.name == main else f"{one.name}={text}")
+        return f"ps.{constructor}({', '.join(said)})"
 
 
 def above_zero(number: object, what: str) -> None:

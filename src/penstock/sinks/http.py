@@ -14,7 +14,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar, Final, Literal
 from urllib.parse import quote, urlsplit
@@ -59,14 +59,10 @@ class Http(Sink):
         return _Posting(self, target)
 
     def __repr__(self) -> str:
-        told = [repr(shown(self.url))]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("url", "mode") and value != field.default:
-                if field.name == "headers":
-                    value = {name: shown_header(name, text) for name, text in value}
-                told.append(f"{field.name}={value!r}")
-        return self.show("to_http", *told)
+        def headers(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
+            return {name: shown_header(name, text) for name, text in given}
+
+        return self.written("to_http", "url", url=shown, headers=headers)
 
 
 class _Posting(OpenSink):

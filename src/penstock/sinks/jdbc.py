@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, Final
 from uuid import uuid4
@@ -54,12 +54,7 @@ class Jdbc(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        said = [repr(self.table)]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("table", "mode") and value != field.default:
-                said.append(f"{field.name}={shown(value)!r}" if field.name == "url" else f"{field.name}={value!r}")
-        return f"ps.to_jdbc({', '.join([*said, *([] if self.mode == 'upsert' else [f'mode={self.mode!r}'])])})"
+        return self.written("to_jdbc", "table", "upsert", url=shown)
 
 
 class _Writing(OpenSink):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import DefinitionError, PenstockError
@@ -55,14 +55,10 @@ class Kafka(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        said = [repr(self.topic)]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("topic", "mode") and value != field.default:
-                if field.name == "options":
-                    value = {name: "…" if SECRET.search(name) else text for name, text in value}
-                said.append(f"{field.name}={value!r}")
-        return self.show("to_kafka", *said)
+        def options(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
+            return {name: "…" if SECRET.search(name) else text for name, text in given}
+
+        return self.written("to_kafka", "topic", options=options)
 
 
 class _Writing(OpenSink):

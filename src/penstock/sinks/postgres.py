@@ -10,7 +10,7 @@ before, and removed when it is taken back. In `panes` and `append` each pane is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from penstock.errors import DefinitionError, unknown
@@ -65,13 +65,7 @@ class Postgres(Sink):
             )
 
     def __repr__(self) -> str:
-        said = [repr(self.table)]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("table", "mode") and value != field.default:
-                value = shown(value) if field.name == "url" else list(value) if field.name == "key" else value
-                said.append(f"{field.name}={value!r}")
-        return f"ps.to_postgres({', '.join([*said, *([] if self.mode == 'upsert' else [f'mode={self.mode!r}'])])})"
+        return self.written("to_postgres", "table", "upsert", url=shown, key=list)
 
 
 class _Writing(OpenSink):
