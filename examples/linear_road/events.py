@@ -1,0 +1,199 @@
+"""Linear Road's log for one expressway: cars report where they are each 30 seconds, and ask for their accounts.
+
+    python examples/linear_road/events.py DIRECTORY [--minutes 30] [--cars 2000]
+
+A small simulator with a seed. `cars` are on the road at any time; each enters at a ramp, drives at a nearly constant
+speed that is the lower the busier a stretch is, and leaves at another ramp. Now and then two or three stop at one place
+for ten to twenty minutes. Some stop alone, some come back later, some vanish without leaving, and some are seen once
+more after they have left. The files are Linear Road's own: fifteen numbers a line, in the order of time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+COLUMNS = (
+    "type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "sinit", "send", "dow", "tod", "day",
+)  # fmt: skip
+SCHEMA = ", ".join(f"{name} int" for name in COLUMNS)
+HISTORY = "vid int, day int, xway int, toll int"
+REPORT, BALANCE, EXPENDITURE = 0, 2, 3
+ENTRY, EXIT = 0, 4  # lanes
+EAST, WEST = 0, 1
+SEGMENTS, FEET, EVERY, DAYS = 100, 5280, 30, 69
+#: Feet that one mile an hour makes from one report to the next.
+STEP = 44
+#: How long a car is on the road, on average, in minutes: it is as full at the first report as it is later.
+STAY = 13
+Journeys = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Road:
+    """One expressway. Cars enter and leave at the `ramps` segments around its middle, most of them eastward."""
+
+    minutes: int = 30
+    cars: int = 2_000
+    ramps: int = SEGMENTS
+    accidents: int = 4
+    balances: float = 0.01
+    expenditures: float = 0.001
+    seed: int = 0
+    xway: int = 0
+
+    def events(self) -> pl.DataFrame:
+        """The log: reports and requests in the order of time."""
+        chance = np.random.default_rng(self.seed)
+        first = self._journeys(chance)
+        told = [self._reports(chance, first)]
+        back = self._back(chance, told[0])
+        told += [self._reports(chance, back), self._reports(chance, self._accidents(chance, len(first["vid"])))]
+        reports = pl.concat(told).filter(pl.col("time").is_between(0, 60 * self.minutes - 1))
+        log = pl.concat([reports, self._requests(chance, reports)])
+        return log.select(COLUMNS).sort("time", maintain_order=True)
+
+    def history(self, cars: int) -> pl.DataFrame:
+        """What cars with these numbers have paid on each of the last 69 days."""
+        chance = np.random.default_rng(self.seed + 1)
+        vid, day = np.repeat(np.arange(1, cars + 1), DAYS), np.tile(np.arange(1, DAYS + 1), cars)
+        toll = chance.integers(0, 100, vid.size)
+        return pl.DataFrame({"vid": vid, "day": day, "xway": np.full(vid.size, self.xway), "toll": toll})
+
+    def write(self, directory: Path, files: int = 10) -> pl.DataFrame:
+        """Writes the log and the historical tolls as files of CSV; returns the log."""
+        events = self.events()
+        for name in ("log", "history"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        for number, part in enumerate(cut(events, files)):
+            part.write_csv(directory / "log" / f"{number:04}.csv", include_header=False)
+        history = self.history(int(events["vid"].to_numpy().max()))
+        history.write_csv(directory / "history" / "tolls.csv", include_header=False)
+        return events
+
+    # journeys
+
+    def _journeys(self, chance: np.random.Generator) -> Journeys:
+        """As many as keep the road full: when and where each enters, how fast and how far it goes, where it stops."""
+        before = 3 * STAY
+        many = round(self.cars * (self.minutes + before) / STAY)
+        found = self._drawn(chance, chance.integers(-before * 60, self.minutes * 60, many))
+        found["vid"] = np.arange(1, many + 1)
+        alone = chance.random(many) < 0.02
+        found["stop_for"] = np.where(alone, chance.integers(2, 9, many), 0)
+        return found
+
+    def _drawn(self, chance: np.random.Generator, begin: np.ndarray) -> Journeys:
+        many = len(begin)
+        way = np.where(chance.random(many) < 0.7, EAST, WEST)
+        entry = (SEGMENTS - self.ramps) // 2 + chance.triangular(0, 0.4 * self.ramps, self.ramps, many).astype(int)
+        room = np.where(way == EAST, SEGMENTS - entry, entry + 1)
+        miles = np.minimum(1 + chance.exponential(min(6.0, self.ramps / 2), many), room - 0.5)
+        speed = np.clip(35 + 11 * np.cos(begin / 300 + entry / 6) + chance.normal(0, 4, many), 10, 80)
+        legs = 2 + (miles * FEET / (speed * STEP)).astype(int)
+        return {
+            "begin": begin, "dir": way, "entry": entry, "speed": speed, "legs": legs,
+            "unsteady": np.full(many, 1.5), "beyond": chance.integers(0, 400, many),
+            "lane": chance.integers(1, 4, many), "stop_at": chance.integers(0, legs - 1),
+        }  # fmt: skip
+
+    def _accidents(self, chance: np.random.Generator, known: int) -> Journeys:
+        """Two or three cars on the same way, seconds after each other, that stop at one place for 10 to 20 minutes."""
+        pairs = self._drawn(chance, chance.integers(-STAY * 60, max(1, (self.minutes - 10) * 60), self.accidents))
+        cars = np.where(chance.random(self.accidents) < 0.7, 2, 3)
+        found = {name: np.repeat(values, cars) for name, values in pairs.items()}
+        many = int(cars.sum())
+        found["begin"] = found["begin"] + chance.integers(0, 25, many)
+        found["unsteady"] = np.zeros(many)
+        found["vid"] = known + 1 + np.arange(many)
+        found["stop_at"] = np.maximum(1, found["stop_at"])
+        found["stop_for"] = chance.integers(20, 41, many)
+        return found
+
+    def _back(self, chance: np.random.Generator, told: pl.DataFrame) -> Journeys:
+        """Cars that come back: most of them minutes later, a few so soon that it is no new journey."""
+        ended = told.group_by("vid").agg(pl.col("time").max()).sort("vid")
+        again = chance.random(ended.height)
+        ended = ended.filter(pl.Series(again < 0.15))
+        soon = again[again < 0.15] < 0.01
+        gap = np.where(soon, 2 * EVERY, chance.integers(61, 900, ended.height))
+        found = self._drawn(chance, ended["time"].to_numpy() + gap)
+        return {**found, "vid": ended["vid"].to_numpy(), "stop_for": np.zeros(ended.height, dtype=int)}
+
+    # reports
+
+    def _reports(self, chance: np.random.Generator, journeys: Journeys) -> pl.DataFrame:
+        """What the cars tell on their way: in the entry lane first, in a travel lane, in the exit lane last."""
+        reports = journeys["legs"] + journeys["stop_for"]
+        of = np.repeat(np.arange(len(reports)), reports)
+        leg = np.arange(len(of)) - np.repeat(np.cumsum(reports) - reports, reports)
+        mine = {name: values[of] for name, values in journeys.items()}
+        speed = np.clip(mine["speed"] + chance.normal(0, 1, len(of)) * mine["unsteady"], 5, 100).astype(int)
+        stands = (leg > mine["stop_at"]) & (leg <= mine["stop_at"] + mine["stop_for"])
+        speed[stands] = 0
+        feet = np.cumsum(np.where(leg == 0, 0, speed * STEP))
+        feet += mine["beyond"] - np.repeat(feet[leg == 0], reports)
+        pos = np.where(mine["dir"] == EAST, mine["entry"] * FEET + feet, (mine["entry"] + 1) * FEET - 1 - feet)
+        lane = np.where(leg == 0, ENTRY, np.where(leg == reports[of] - 1, EXIT, mine["lane"]))
+        time = mine["begin"] + EVERY * leg
+        found = rows(type=REPORT, time=time, vid=mine["vid"], spd=speed, xway=self.xway, lane=lane, dir=mine["dir"],
+                     seg=pos // FEET, pos=pos)  # fmt: skip
+        found = found.filter(pl.col("seg").is_between(0, SEGMENTS - 1))
+        return self._strayed(chance, found)
+
+    def _strayed(self, chance: np.random.Generator, told: pl.DataFrame) -> pl.DataFrame:
+        """Now and then a car vanishes without leaving, or is seen once more after it has left."""
+        leaves = pl.col("lane") == EXIT
+        what = pl.Series(chance.random(told.height))
+        stray = told.filter(leaves & (what > 0.97)).with_columns(time=pl.col("time") + EVERY, lane=2)
+        return pl.concat([told.filter(~leaves | (what > 0.03)), stray.select(told.columns).cast(told.schema)])
+
+    # requests
+
+    def _requests(self, chance: np.random.Generator, reports: pl.DataFrame) -> pl.DataFrame:
+        """Cars that have just reported ask what they owe, or what they paid on a day."""
+        balances, expenditures = (round(reports.height * share) for share in (self.balances, self.expenditures))
+        many = balances + expenditures
+        asking = reports[chance.integers(0, reports.height, many)]
+        kind = np.repeat([BALANCE, EXPENDITURE], [balances, expenditures])
+        later = asking["time"].to_numpy() + chance.integers(0, EVERY, many)
+        day = np.where(kind == BALANCE, -1, chance.integers(1, DAYS + 1, many))
+        xway = np.where(kind == BALANCE, -1, self.xway)
+        return rows(type=kind, time=np.minimum(later, 60 * self.minutes - 1), vid=asking["vid"].to_numpy(),
+                    qid=np.arange(1, many + 1), xway=xway, day=day)  # fmt: skip
+
+
+def rows(**columns: np.ndarray | int) -> pl.DataFrame:
+    """Rows of the log: what is not said is -1."""
+    size = max(np.size(values) for values in columns.values())
+    told = {name: np.broadcast_to(np.asarray(columns.get(name, -1), dtype=np.int32), size) for name in COLUMNS}
+    return pl.DataFrame(told)
+
+
+def cut(events: pl.DataFrame, files: int) -> Iterator[pl.DataFrame]:
+    """The log in parts of nearly the same size."""
+    size = -(-events.height // files)
+    yield from (events.slice(first, size) for first in range(0, events.height, size))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Writes Linear Road's log for one expressway, and its history.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--minutes", type=int, default=30)
+    parser.add_argument("--cars", type=int, default=2_000, help="so many are on the road at any time")
+    parser.add_argument("--ramps", type=int, default=20, help="so many segments have ramps")
+    parser.add_argument("--accidents", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--files", type=int, default=10)
+    given = parser.parse_args()
+    road = Road(given.minutes, given.cars, given.ramps, given.accidents, seed=given.seed)
+    print(f"{road.write(given.directory, given.files).height:,} events")
+
+
+if __name__ == "__main__":
+    main()
