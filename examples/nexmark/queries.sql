@@ -1,5 +1,5 @@
--- Nexmark in SQL: the same streams and views as in queries.py and joins.py, statement by statement. Two streams are
--- joined in Python only: q3, q4, q6, q9 and q20 stand there.
+-- Nexmark in SQL: the same streams and views as in queries.py and joins.py, statement by statement. Only q6 stands
+-- there alone: its aggregate is a Python function.
 --
 --   python examples/nexmark/events.py /tmp/nexmark --disorder 200
 --   cp examples/nexmark/queries.sql /tmp/nexmark && cd /tmp/nexmark && penstock run queries.sql --until-caught-up
@@ -23,7 +23,27 @@ CREATE STREAM bids (
 CREATE TABLE side_input (number BIGINT, value STRING, since TIMESTAMP)
   FROM FILES 'side_input' WITH (key = 'number', valid_from = 'since');
 
+-- Joins
+
+-- Bids with the auctions that they are for, whichever comes first. Some bids come before their auction.
+CREATE STREAM bids_of_auctions WITH (max_ahead = NULL) AS
+  SELECT * FROM (SELECT auction, bidder, price, channel, at FROM bids) AS b
+  JOIN (SELECT seller, category, item, expires, id AS auction, at AS opens FROM auctions) AS a
+  ON b.auction = a.auction AND a.opens BETWEEN b.at - INTERVAL 1 MINUTE AND b.at + INTERVAL 10 SECONDS;
+
+-- Auctions of category 10 with their sellers, where these live in some states.
+CREATE STREAM sellers WITH (max_ahead = NULL) AS
+  SELECT * FROM (SELECT seller, id AS auction FROM auctions WHERE category = 10) AS a
+  JOIN (SELECT name, city, state, id AS seller FROM persons WHERE state IN ('OR', 'ID', 'CA')) AS p
+  ON a.seller = p.seller AND p.at BETWEEN a.at - INTERVAL 10 MINUTES AND a.at + INTERVAL 10 SECONDS;
+
 -- Rows
+
+-- Who sells in category 10 in some states.
+CREATE STREAM q3 AS SELECT name, city, state, auction FROM sellers;
+
+-- Bids for auctions of category 10, with the auction.
+CREATE STREAM q20 AS SELECT * FROM bids_of_auctions WHERE category = 10;
 
 -- Bids as they are.
 CREATE STREAM q0 AS SELECT auction, bidder, price, at, extra FROM bids;
@@ -195,3 +215,15 @@ CREATE CONTINUOUS VIEW q19 AS
   SELECT auction, top(10, price) AS prices, top(10, price, bidder) AS bidders
   FROM bids
   GROUP BY auction;
+
+-- The bid that wins an auction: the highest while it is open, and the earliest of those.
+CREATE CONTINUOUS VIEW q9 AS
+  SELECT auction, seller, category, expires, max(price) AS price,
+         max_by(bidder, price * 100000000 - (unix_millis(at) - unix_millis(opens))) AS bidder,
+         max_by(at, price * 100000000 - (unix_millis(at) - unix_millis(opens))) AS at
+  FROM bids_of_auctions WHERE at >= opens AND at <= expires
+  GROUP BY auction, seller, category, expires
+  EMIT RETRACTING;
+
+-- What auctions of a category fetch on average: a view over the winning bids, which change while auctions run.
+CREATE CONTINUOUS VIEW q4 AS SELECT category, avg(price) AS mean, count(*) AS auctions FROM q9 GROUP BY category;

@@ -1,21 +1,16 @@
 """Where premium users have dropped calls: a stream of calls, joined with a table far larger than an epoch.
 
-`penstock run examples/telco_heat_map/app.py` keeps the view; `python examples/telco_heat_map/draw.py` draws it.
-`python examples/telco_heat_map/make.py` makes up the subscribers and the calls that both need.
+The folders `calls` and `subscribers` of the working directory have both; make.py makes them up.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import penstock as ps
-
-HERE = Path(__file__).parent
 
 app = ps.App("telco")
 calls = app.stream(
     "calls",
-    ps.files(HERE / "data" / "calls"),
+    ps.files("calls"),
     schema="subscriber bigint, x int, y int, dropped boolean, at timestamp",
     event_time="at",
     watermark=ps.bounded("30 seconds"),
@@ -23,7 +18,7 @@ calls = app.stream(
 )
 subscribers = app.table(
     "subscribers",
-    ps.files(HERE / "data" / "subscribers", format="parquet"),
+    ps.files("subscribers", format="parquet"),
     schema="id bigint, tier string, since timestamp",
     key="id",
     valid_from="since",

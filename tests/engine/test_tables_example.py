@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import shutil
 from pathlib import Path
 
 import duckdb
@@ -17,17 +16,17 @@ ASKED = """
 """
 
 
-def test_the_heat_map_is_what_duckdb_makes_of_the_same_files(spark, tmp_path):
-    root = tmp_path / "telco"
-    shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns("data", "__pycache__"))
-    runpy.run_path(str(root / "make.py"))["make"](root / "data", subscribers=3_000, calls=4_000, files=2)
-    run = runpy.run_path(str(root / "app.py"))["app"].run(tmp_path / "state", spark=spark).start()
+def test_the_heat_map_is_what_duckdb_makes_of_the_same_files(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLE / "make.py"))["make"](tmp_path, subscribers=3_000, calls=4_000, files=2)
+    run = runpy.run_path(str(EXAMPLE / "app.py"))["app"].run(tmp_path / "state", spark=spark).start()
     try:
         run.catch_up()
         asked = "SELECT x, y, sum(calls), sum(dropped) FROM heat_map GROUP BY x, y ORDER BY x, y"
         found = run.store.query(asked).rows()
     finally:
         run.stop()
-    assert found == duckdb.sql(ASKED.format(root / "data")).fetchall()
-    runpy.run_path(str(root / "draw.py"))["draw"](tmp_path / "state", tmp_path / "map.png")
-    assert (tmp_path / "map.png").stat().st_size > 1_000
+    assert found == duckdb.sql(ASKED.format(tmp_path)).fetchall()
+    picture = runpy.run_path(str(EXAMPLE / "picture.py"))
+    picture["draw"](picture["stored"](tmp_path / "state"), tmp_path / "map.svg")
+    assert (tmp_path / "map.svg").stat().st_size > 1_000

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import penstock as ps
 from penstock.app import App
+from penstock.engine import tables
 from tests.faults.app import SCHEMA
 from tests.faults.process_app import main
 
@@ -33,4 +34,5 @@ def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
 
 
 if __name__ == "__main__":
+    tables.KEPT = 100  # the test looks at every version that a commit had
     main(define, tick=0.2, rounds=2)

@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.app import App
 from penstock.errors import DefinitionError
 from penstock.model.time import SECOND, instant
-from penstock.testing import TestStream, join
+from penstock.testing import TestStream, join, run
 
 LEFT, RIGHT = "ad int, user string, at timestamp", "ad_id bigint, place string, seen timestamp"
 
@@ -88,6 +88,32 @@ def test_in_a_window_events_meet_that_fall_into_the_same():
     assert Counter((row[1], row[4]) for row in found.rows) == want
 
 
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [
+        ({}, "12:00:05.002"),  # five seconds after it, and what Spark counts besides
+        ({"within": None, "window": ps.fixed("10 seconds")}, "12:00:10"),
+    ],
+)
+def test_what_finds_none_is_given_out_once_none_can_come(said, last):
+    streams, matched = app_with(how="left", **said)
+    script = TestStream(*streams).add((1, "alone", at(0)), to="clicks")
+    before = instant(f"2000-01-01T{last}Z") - 1_000
+    assert join(matched, script.watermark(before)).rows == []
+    assert [row[1] for row in join(matched, script.watermark(before).watermark(last)).rows] == ["alone"]
+
+
+def test_a_view_over_a_join_is_tested_with_the_streams_alone():
+    streams, matched = app_with(how="left", event_time="at", watermark=ps.bounded("1 minute"))
+    lost = matched.where("place IS NULL").group_by("user").window(ps.fixed("1 minute")).agg(n=ps.count())
+    script = TestStream(*streams).add((1, "p", at(0)), to="shown").add((1, "a", at(1)), (2, "b", at(2)), to="clicks")
+    assert run(lost, script).table == []
+    for engine in ("reference", "kernel"):
+        assert [row["user"] for row in run(lost, script.watermark(at(60)), engine).table] == ["b"]
+    with pytest.raises(DefinitionError, match="lacks the stream «matched»"):
+        run(lost, TestStream(streams[0]))
+
+
 def test_definitions_that_cannot_be_joined_are_refused():
     with pytest.raises(DefinitionError, match="how far apart"):
         app_with(within=None)
@@ -95,6 +121,8 @@ def test_definitions_that_cannot_be_joined_are_refused():
         app_with(within=("5 seconds", "1 second"))
     with pytest.raises(DefinitionError, match="way to join streams"):
         app_with(how="outer")
+    with pytest.raises(DefinitionError, match="not in whole milliseconds"):
+        app_with(within=None, window=ps.fixed("1500 microseconds"))
     with pytest.raises(DefinitionError, match="do not meet"):
         app_with(within=None, window=ps.session("1 minute"))
     app = App("ads")

@@ -19,12 +19,14 @@ import polars as pl
 
 from penstock.batch.as_live import Decisions, LiveReading
 from penstock.batch.differences import PLACE, compared, differing, scope, sketchy
+from penstock.batch.versions import Untold, Versions
 from penstock.engine.analyst import Analyst, applied
 from penstock.engine.catalyst import lower
 from penstock.engine.feeds import Lowered
 from penstock.errors import PenstockError, unknown
 from penstock.kernel.plan import END, START, Plan
-from penstock.lake.master import Master
+from penstock.lake.master import Master, MasterPast
+from penstock.lake.past import Past
 from penstock.lake.verify import verify
 from penstock.model.aggregates import Paired
 from penstock.model.stream import Stream, branches
@@ -151,6 +153,8 @@ class Audit:
         layout, lowered = self._laid_out(name)
         moment = self._moment(layout)
         unable = self._unable(name, layout.plan.written, lowered, moment, None)
+        if tables(layout.plan.written.input):
+            unable = unable or "it is joined with tables: a run from the past joins with the versions of now"
         return Basis(moment.point, 0 if moment.point else moment.since, unable)
 
     def _laid_out(self, name: str) -> tuple[Layout, Lowered]:
@@ -206,9 +210,6 @@ class Audit:
         """Why what the view should hold cannot be told from the master."""
         again = f"compute it anew from the master: penstock batch {name} --whole"
         needed = 0 if moment.point else moment.since
-        joined = tables(view.input)
-        if joined:
-            return f"it is joined with the table «{min(joined)}», of which the commits had several versions"
         for source in view.input.sources:
             since = self._master.since(source)
             if since is None:
@@ -224,7 +225,12 @@ class Audit:
         ]
         if any(commit > moment.point for commit in erased):
             return f"events were erased at commit {max(erased)} that it still counts. {again}"
-        if any(feed.prefix for feed in lowered.feeds.values()):
+        try:
+            versions = self._versions(name, view, moment, moment.commit if as_of is None else as_of)
+        except Untold as why:
+            return f"{why}. {again}"
+        found = [lowered, *({} if versions is None else self._lowered_by(name, versions)).values()]
+        if any(feed.prefix for one in found for feed in one.feeds.values()):
             untold = "rows that DataFrame code makes do not tell which commit brought them"
             if moment.late:
                 return f"{untold}, and some came late"
@@ -235,6 +241,41 @@ class Audit:
                 f"as of commit {as_of} there is nothing to compare with: choose from {moment.point} to {moment.commit}"
             )
         return None
+
+    def _versions(self, name: str, view: View, moment: _Moment, commit: int) -> Versions | None:
+        """The versions of tables that the view had up to a commit; None if it is joined with none."""
+        if not tables(view.input):
+            return None
+        return Versions(self._reader, name, view, 0 if moment.point else moment.since, commit)
+
+    def _lowered_by(self, name: str, versions: Versions) -> dict[int, Lowered]:
+        """The view as the kernel takes it with the versions of each stretch, by the commit that this comes after."""
+        analyst = Analyst(lambda: self._spark)
+        return {
+            stretch.after: lower(self._streams, {name: self._views[name]}, {}, analyst, versions.snapshots(stretch))
+            for stretch in versions.stretches
+        }
+
+    def _pasts(
+        self, name: str, view: View, moment: _Moment, commit: int
+    ) -> tuple[dict[str, list[MasterPast]], Callable[[Past], Lowered] | None]:
+        """The past of each stream and, where it had several versions of tables, by what each part of it is read."""
+        after = 0 if moment.point else moment.since
+        versions = self._versions(name, view, moment, commit)
+        spans = [(after, commit)] if versions is None else [(one.after, one.through) for one in versions.stretches]
+        pasts = {
+            source.name: [self._master.past(self._streams[source.name], last, first) for first, last in spans]
+            for source in view.input.sources
+        }
+        if versions is None:
+            return pasts, None
+        lowered = self._lowered_by(name, versions)
+
+        def lowered_for(past: Past) -> Lowered:
+            assert isinstance(past, MasterPast)
+            return lowered[past.after]
+
+        return pasts, lowered_for
 
     def _verified(self, view: View) -> list[str]:
         """What is wrong with the files of the master that the view is made of."""
@@ -257,10 +298,10 @@ class Audit:
         watermark = moment.watermark
         if commit < moment.commit:
             watermark = decisions.marks["after"][-1] if decisions.marks.height else BEGINNING
-        after = 0 if moment.point else moment.since
-        pasts = {s.name: [self._master.past(self._streams[s.name], commit, after)] for s in view.input.sources}
+        pasts, lowered_for = self._pasts(name, view, moment, commit)
         reading = LiveReading(self._spark, name, lowered, moment.now, folder)
         reading.plan, reading.decisions = plan, decisions
+        reading.lowered_for = lowered_for or reading.lowered_for
         reading.read(pasts, lambda done, total: tell("reading", done / total if total else 0.0))
         scratch = SqliteStore.open(folder / "scratch")
         scratch.lock()

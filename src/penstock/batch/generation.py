@@ -32,6 +32,7 @@ from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.step import Change, step
 from penstock.lake.past import Past
+from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.store.generations import Difference, Origin, Scope
@@ -118,6 +119,7 @@ class Generation:
         self._run, self._name, self._view, self._pasts, self._kind = run, name, view, pasts, kind
         self._told, self._statement, self._point = told or (lambda _: None), statement, point
         self.progress = Progress(name, kind)
+        self._joined: dict[str, int] = {}  # the versions of tables that the past is joined with
 
     def run(self, dry: int | None = None) -> Outcome:
         """Computes and swaps. `dry` only compares, and shows so many rows that would differ."""
@@ -159,9 +161,15 @@ class Generation:
             self._phase("swapping")
             point = begun.commit if self._point is None else self._point
             origin = Origin(self._kind, point, self._statement, pickled(self._view))
-            commit = self._run.swap_generation(self._name, begun.hidden, origin, scope)
+            commit = self._run.swap_generation(self._name, begun.hidden, origin, scope, self._notes(begun, scope))
         self._phase("done", share=1.0)
         return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
+
+    def _notes(self, begun: Begun, scope: Scope) -> dict[str, object]:
+        """What the commit remembers of the tables that the past was joined with, and how far that goes."""
+        if not self._joined:
+            return {}
+        return {"past": {"tables": self._joined, "through": begun.commit, "whole": scope.spans is None}}
 
     def _expected(self) -> int | None:
         """How many windows the view has now, if they are those of the same definition."""
@@ -172,6 +180,8 @@ class Generation:
 
     def _reading(self, begun: Begun, folder: Path) -> Reading:
         lowered = self._run.engine.lowered_alone(begun.hidden, self._view)
+        snapshots = self._run.engine.tables.snapshots
+        self._joined = {name: snapshots[name].version for name in tables(self._view.input)}
         if self._point is None:
             plain = Reading(self._run.spark, begun.hidden, lowered, begun.now, folder)
             plain.expected = self._expected()

@@ -62,6 +62,8 @@ class Reading:
     def __init__(self, spark: SparkSession, name: str, lowered: Lowered, now: Instant, folder: Path) -> None:
         self._spark, self._name, self._lowered, self._now, self._folder = spark, name, lowered, now, folder
         self.plan = Plan(lowered.views[name])
+        #: By what a part of the past is read that had other versions of tables.
+        self.lowered_for: Callable[[Past], Lowered] = lambda past: lowered
         self.rows = 0
         #: About how many windows there will be, where that is known.
         self.expected: int | None = None
@@ -87,18 +89,20 @@ class Reading:
                     self._read(stream, past)
 
     def _read(self, stream: str, past: Past) -> None:
-        feeds = self._lowered.of(stream)
+        lowered = self.lowered_for(past)
+        plan = self.wide if lowered is self._lowered else widened(Plan(lowered.views[self._name]))
+        feeds = lowered.of(stream)
         if isinstance(self.plan.view.windows, Counted) and any(feed.prefix for feed in feeds if self._reads(feed)):
             raise DefinitionError(
                 "the elements of count windows after DataFrame code have no order that could be found again",
                 hint="use a window in time",
             )
         source = feeds[0].source
-        columns = needed(source, self._lowered)
+        columns = needed(source, lowered)
         if past.accepted:
             feeds = [_accepted(feed) for feed in feeds]
         pieces = self._pieces(feeds, past, columns)
-        jobs = {feed.name: self._job(feed, columns) for feed in feeds}
+        jobs = {feed.name: self._job(feed, columns, plan) for feed in feeds}
 
         def take(frame: DataFrame, job: Job) -> Epoch:
             return self._take(frame, job, pieces)
@@ -119,11 +123,11 @@ class Reading:
     def _reads(self, feed: Feed) -> bool:
         return feed.name in self.plan.sources
 
-    def _job(self, feed: Feed, columns: tuple[str, ...]) -> Job:
+    def _job(self, feed: Feed, columns: tuple[str, ...], plan: Plan) -> Job:
         mine = self._reads(feed)
         return Job(
             feed.source, feed.stream, feed.schema.names if feed.prefix else columns,
-            (self._name,) if mine else (), Sharing(feed.name, (self.wide,) if mine else (), ()),
+            (self._name,) if mine else (), Sharing(feed.name, (plan,) if mine else (), ()),
             (BEGINNING,) if mine else (), 0, self._now, BEGINNING, place=feed.place,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from penstock.engine.derived import EVENTS, NEVER, Derived, Due
 from penstock.logs.base import LATE, MALFORMED, REASON, Folder, Follower
 from penstock.model.join import StreamJoin
 from penstock.model.stream import Stream
-from penstock.model.time import BEGINNING, END, SECOND
+from penstock.model.time import END, SECOND
 from penstock.model.types import Schema
 
 if TYPE_CHECKING:
@@ -48,10 +48,9 @@ class JoinLog(Derived):
 
         left, right = self._side(spark, 0), self._side(spark, 1)
         found = left.join(right, f.expr(self._condition()), _HOWS[self.join.how])
-        both = (f.coalesce(f"`l:{own}`", f"`r:{own}`") for *_, own in self.join.columns)
         taken = [
-            (two if side == 2 else f.col(f"`{'lr'[side]}:{own}`")).alias(name)
-            for (name, _, side, own), two in zip(self.join.columns, both, strict=True)
+            (f.coalesce(f"`l:{own}`", f"`r:{own}`") if side == 2 else f.col(f"`{'lr'[side]}:{own}`")).alias(name)
+            for name, side, own in self.join.gives
         ]
         nothing = [f.lit(None).cast(kind).alias(name) for name, kind in
                    ((MALFORMED, "string"), (REASON, "string"), (LATE, "boolean"), (NOTE, "bigint"))]  # fmt: skip
@@ -75,20 +74,21 @@ class JoinLog(Derived):
     def _condition(self) -> str:
         keys = [f"`l:__k{n}` = `r:__k{n}`" for n in range(len(self.join.on))]
         if self.join.window is not None:
-            size, offset = self.join.window.size, self.join.window.offset
-            part = "(unix_micros(`__{}_at`) - {}) - pmod(unix_micros(`__{}_at`) - {}, {})"
-            keys.append(" = ".join(part.format(letter, offset, letter, offset, size) for letter in "lr"))
+            return " AND ".join([*keys, "`__l_at` = `__r_at`"])
         bounds = f"`__r_at` >= `__l_at` + {_interval(self.join.earliest)}"
         return " AND ".join([*keys, bounds, f"`__r_at` <= `__l_at` + {_interval(self.join.latest)}"])
 
-    def due(self, rows: DataFrame) -> Due:
-        """Events that found none are given out as time passes: each step of it must be told."""
+    def due(self, rows: DataFrame) -> Due | None:
+        """Events that found none are given out as time passes: each step of it must be told.
+
+        Spark gives them out in the epoch after the one that was told: at once, in one that brings nothing new.
+        """
         if self.join.how == "inner":
             return NEVER
         from penstock.engine.join_tasks import NOTE
 
         (mark,) = rows.selectExpr(f"max(`{NOTE}`)").collect()[0]
-        return (BEGINNING if mark is None else mark + 1), END
+        return None if mark is None else (mark + 1, END)
 
     def decodes(self, schema: Schema) -> bool:
         return True

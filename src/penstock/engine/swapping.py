@@ -129,11 +129,11 @@ class Swapping(ABC):
         progress = self.store.progress(query)
         return None if progress is None else progress.offsets
 
-    def swap_generation(self, name: str, hidden: str, origin: Origin, scope: Scope) -> int:
-        """Makes a generation the view, between two commits; the number of the commit that did."""
+    def swap_generation(self, name: str, hidden: str, origin: Origin, scope: Scope, notes: Mapping[str, object]) -> int:
+        """Makes a generation the view, between two commits; the number of the commit that did, and has the notes."""
         with self._mutex:
             mark = self.engine.beside[hidden].kept.time.watermark
-            record = Commit(kind="swap", now=self._clock(), view_times={name: mark})
+            record = Commit(kind="swap", now=self._clock(), view_times={name: mark}, timings=json.dumps(notes))
             number = self.store.swap(name, hidden, record, origin, scope)
             self.engine.take_over(hidden, name)
             self._committed.set()

@@ -16,7 +16,8 @@ from penstock.kernel.expressions import dtype
 from penstock.logs.base import MALFORMED
 from penstock.logs.database import Database
 from penstock.logs.files import Files
-from penstock.model.table import ON_CHANGE, Table, table, twice
+from penstock.model.table import ON_CHANGE, Table, table
+from penstock.model.table_rows import twice
 from penstock.model.types import Schema
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted, Global

@@ -16,7 +16,8 @@ from penstock.model.expressions import bind, evaluate
 from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
 from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
-from penstock.model.table import Index, TableJoin, tables
+from penstock.model.table import TableJoin, tables
+from penstock.model.table_rows import Index
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
 from penstock.model.types import Schema
 from penstock.model.view import View

@@ -1,36 +1,34 @@
-"""Two streams joined by their keys and times, and the reference of it: the specification.
+"""Two streams joined by their keys and times, as a definition: frozen values, nothing runs.
 
 An event of the left finds events of the right with the same key whose time lies within bounds of its own, and the other
 way round, whichever comes first. Events that the watermark has left behind when they come are refused as late; all
 others find each other, however the streams are cut into epochs. An event that finds none is given out alone, by an
-outer join, once time has passed so far that none can come any more.
+outer join, once time has passed so far that none can come any more. `join_reference` is the specification.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.aggregates import last
-from penstock.model.commits import Commit, Event, Refused
-from penstock.model.expressions import bind, evaluate, parse
+from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
-from penstock.model.intake import Intake
 from penstock.model.stream import Flow, Select, Stream, Transform, Where, WithTime, branches
 from penstock.model.table import TableJoin
-from penstock.model.time import BEGINNING, Duration, Instant, duration, show_instant
+from penstock.model.time import Duration, Instant, duration, show_instant
 from penstock.model.triggers import each
 from penstock.model.types import Schema, is_integer
 from penstock.model.view import View
-from penstock.model.watermarks import Observation, ViewTime
 from penstock.model.windows import Fixed, Window, global_window
 
 HOWS = ("inner", "left", "right", "full")
+_MILLISECOND: Final = 1_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +36,7 @@ class StreamJoin:
     """Two flows, what must be equal (an expression of each), and how far apart their times may be.
 
     `earliest` and `latest` bound the right one's time less the left one's. `window`: both must fall into the same.
+    `gives` is what comes out: a name, the side, and its name there. The side is 2 where both have it, being equal.
     """
 
     left: Flow
@@ -45,8 +44,8 @@ class StreamJoin:
     on: tuple[tuple[str, str], ...]
     earliest: Duration
     latest: Duration
+    gives: tuple[tuple[str, int, str], ...]
     how: str = "inner"
-    prefix: str = ""
     window: Fixed | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +62,6 @@ class StreamJoin:
                     f"«{left}» is {kinds[0]}, and «{right}» is {kinds[1]}",
                     hint=f"cast one of them: CAST({right} AS {str(kinds[0]).upper()})",
                 )
-        _ = self.schema
 
     @property
     def inputs(self) -> tuple[Stream, ...]:
@@ -72,26 +70,16 @@ class StreamJoin:
         return tuple(found.values())
 
     @cached_property
-    def columns(self) -> tuple[tuple[str, str, int, str], ...]:
-        """What comes out: the name, its type, the side (0, 1, or 2 where both have it), and its name there."""
+    def schema(self) -> Schema:
+        return Schema(tuple((name, self._type(side, own)) for name, side, own in self.gives))
+
+    def _type(self, side: int, own: str) -> str:
         assert self.left.schema is not None
         assert self.right.schema is not None
-        same = {left for left, right in self.on if left == right and left in self.left.schema}
-        found = [(name, kind, 2 if name in same else 0, name) for name, kind in self.left.schema]
-        for name, kind in self.right.schema:
-            if name in same:
-                continue
-            chosen = f"{self.prefix}{name}" if name in self.left.schema else name
-            if chosen in self.left.schema:
-                raise DefinitionError(
-                    f"both streams have a column «{name}»", hint="say prefix='right_', or select other names before"
-                )
-            found.append((chosen, kind, 1, name))
-        return tuple(found)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return Schema(tuple((name, kind) for name, kind, _, _ in self.columns))
+        if side < 2:
+            return (self.left.schema, self.right.schema)[side].type_of(own)
+        kinds = {self.left.schema.type_of(own), self.right.schema.type_of(own)}
+        return kinds.pop() if len(kinds) == 1 else "bigint"
 
     def view(self, side: int) -> View:
         """What comes to the join from a side, as the model has it: every column as an input."""
@@ -102,6 +90,17 @@ class StreamJoin:
 
     def keys(self, side: int) -> tuple[str, ...]:
         return tuple(pair[side] for pair in self.on)
+
+    def is_over(self, side: int, at: Instant, mark: Instant) -> bool:
+        """Whether no partner can come any more for an event of a side, by the watermark: an outer join gives it out.
+
+        Time is counted as Spark's join does: in whole milliseconds and, between bounds, one more.
+        """
+        whole = mark // _MILLISECOND * _MILLISECOND
+        if self.window is not None:
+            return self.window.slice_of(at).end <= whole
+        bound = (self.latest, -self.earliest)[side]
+        return at <= (whole - bound) // _MILLISECOND * _MILLISECOND - 2 * _MILLISECOND
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -132,15 +131,32 @@ def stream_join(
     pairs = tuple(pair for text in texts for pair in _pairs(parse(text).tree, left, right))
     if window is not None and not isinstance(window, Fixed):
         raise DefinitionError(f"streams do not meet in {window!r}", hint="window=ps.fixed('10 seconds')")
-    if window is not None and how != "inner":
-        raise DefinitionError(
-            f"a join in windows gives out pairs only, and how={how!r} is more", hint="how='inner', or within=(…, …)"
-        )
+    if window is not None and (window.size % _MILLISECOND or window.offset % _MILLISECOND):
+        raise DefinitionError(f"{window!r} is not in whole milliseconds", hint="window=ps.fixed('10 milliseconds')")
+    gives = all_of(left, right, pairs, prefix)
     if window is not None:
-        return StreamJoin(left, right, pairs, -window.size, window.size, how, prefix, window)
+        return StreamJoin(left, right, pairs, -window.size, window.size, gives, how, window)
     assert within is not None
     earliest, latest = (signed(bound) for bound in within)
-    return StreamJoin(left, right, pairs, earliest, latest, how, prefix)
+    return StreamJoin(left, right, pairs, earliest, latest, gives, how)
+
+
+def all_of(left: Flow, right: Flow, on: Sequence[tuple[str, str]], prefix: str) -> tuple[tuple[str, int, str], ...]:
+    """All columns of both, as a join gives them. Those of the right that the left has too begin with the prefix."""
+    assert left.schema is not None
+    assert right.schema is not None
+    same = {one for one, other in on if one == other and one in left.schema}
+    found = [(name, 2 if name in same else 0, name) for name in left.schema.names]
+    for name in right.schema.names:
+        if name in same:
+            continue
+        chosen = f"{prefix}{name}" if name in left.schema else name
+        if chosen in left.schema:
+            raise DefinitionError(
+                f"both streams have a column «{name}»", hint="say prefix='right_', or select other names before"
+            )
+        found.append((chosen, 1, name))
+    return tuple(found)
 
 
 def signed(text: str) -> Duration:
@@ -172,6 +188,12 @@ def _pairs(tree: exp.Expr, left: Flow, right: Flow) -> Iterator[tuple[str, str]]
 
 def _binds(text: str, flow: Flow) -> bool:
     return flow.schema is not None and all(name in flow.schema for name in parse(text).columns)
+
+
+def join_behind(stream: Stream) -> StreamJoin | None:
+    """The join that a stream is what it gives; None for any other stream."""
+    found = getattr(stream.log, "join", None)
+    return found if isinstance(found, StreamJoin) else None
 
 
 def late_reason(at: Instant, before: Instant) -> str:
@@ -210,86 +232,3 @@ def check_side(flow: Flow) -> None:
             schema = step.schema
         if schema is None:
             raise DefinitionError("the columns that come to the join are not known", hint="select them with casts")
-
-
-@dataclass
-class _Held:
-    """An event that waits for others: its key (None where one is null), its time and values; whether it found any."""
-
-    key: tuple[object, ...] | None
-    at: Instant
-    row: dict[str, object]
-    found: bool = False
-
-
-@dataclass
-class Gave:
-    """What a commit gave: rows, and events that were refused."""
-
-    rows: list[tuple[object, ...]] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-
-
-class JoinReference:
-    """Runs a join commit by commit, with all events in memory."""
-
-    def __init__(self, join: StreamJoin) -> None:
-        self.join = join
-        self._intakes = [Intake(join.view(side)) for side in (0, 1)]
-        self._time = ViewTime({**self._intakes[0].trackers, **self._intakes[1].trackers})
-        self._held: tuple[list[_Held], list[_Held]] = ([], [])
-
-    def commit(self, commit: Commit) -> Gave:
-        """One epoch or tick."""
-        gave, before = Gave(), self._time.watermark
-        observed: dict[str, Observation] = {}
-        for side, intake in enumerate(self._intakes):
-            names = {source.name for source in intake.view.input.sources}
-            mine = Commit(
-                commit.now, tuple(event for event in commit.events if event.stream in names), caught_up=commit.caught_up
-            )
-            for element in intake.admit(mine, gave.refused):
-                values = [value[0] if value else None for value in element.aggregate_values]
-                self._take(side, element.event, values, element.origin.at, before, gave)
-            observed |= {n: Observation(intake._observed[n], intake._lateness[n]) for n in intake.trackers}
-        self._time.advance(observed, commit)
-        for intake in self._intakes:
-            intake.forget_ids()
-        self._expire(self._time.watermark, gave)
-        return gave
-
-    def _take(self, side: int, event: Event, values: list[Any], at: Instant, before: Instant, gave: Gave) -> None:
-        if before > BEGINNING and at < before:
-            gave.refused.append(Refused("late", event, late_reason(at, before)))
-            return
-        schema = (self.join.left, self.join.right)[side].schema
-        assert schema is not None
-        row = dict(zip(schema.names, values, strict=True))
-        key = tuple(evaluate(bind(text, schema), row) for text in self.join.keys(side))
-        mine = _Held(None if None in key else key, at, row)
-        for other in self._held[1 - side]:
-            pair = (mine, other) if side == 0 else (other, mine)
-            if mine.key is not None and mine.key == other.key and self._meet(*pair):
-                mine.found = other.found = True
-                gave.rows.append(self._row(*pair))
-        self._held[side].append(mine)
-
-    def _meet(self, left: _Held, right: _Held) -> bool:
-        window = self.join.window
-        if window is not None:
-            return bool((left.at - window.offset) // window.size == (right.at - window.offset) // window.size)
-        return self.join.earliest <= right.at - left.at <= self.join.latest
-
-    def _row(self, left: _Held | None, right: _Held | None) -> tuple[object, ...]:
-        rows = ({} if left is None else left.row, {} if right is None else right.row)
-        both = {**rows[1], **{name: value for name, value in rows[0].items() if value is not None}}
-        return tuple((both if side == 2 else rows[side]).get(own) for _, _, side, own in self.join.columns)
-
-    def _expire(self, mark: Instant, gave: Gave) -> None:
-        """Events for which none can come any more."""
-        bounds = self.join.latest, -self.join.earliest
-        for side, bound in enumerate(bounds):
-            for one in [held for held in self._held[side] if held.at + bound < mark]:
-                self._held[side].remove(one)
-                if not one.found and self.join.how in ("full", ("left", "right")[side]):
-                    gave.rows.append(self._row(one, None) if side == 0 else self._row(None, one))

@@ -16,14 +16,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from sqlglot import exp
-
 from penstock.errors import DefinitionError, unknown
-from penstock.model.expressions import bind, evaluate, parse
-from penstock.model.expressions.parse import canonical
+from penstock.model.expressions import bind, parse
 from penstock.model.naming import valid_name
 from penstock.model.stream import Flow, Select, Step, Stream, Transform, Union, Where, WithTime
-from penstock.model.time import BEGINNING, Duration, Instant, positive, show_duration
+from penstock.model.time import Duration, positive, show_duration
 from penstock.model.types import Schema, is_float, is_integer
 
 How: TypeAlias = Literal["inner", "left"]
@@ -214,61 +211,6 @@ class TableJoin(Step):
         return f"{self.input!r}.join({', '.join(said)})"
 
 
-def joined(flow: Flow, table: Table, on: str | Sequence[str] | None, how: str, prefix: str) -> TableJoin:
-    """A flow joined with a table; `on` is «expression = key», several with AND, or names that both have."""
-    texts = (on,) if isinstance(on, str) else tuple(on or table.key)
-    found: dict[str, str] = {}
-    for text in texts:
-        for part in _parts(parse(text).tree):
-            name, said = _pair(part, table)
-            if name in found:
-                raise DefinitionError(f"the key «{name}» of the table «{table.name}» is said twice")
-            found[name] = said
-    for name in table.key:
-        if name not in found:
-            raise DefinitionError(
-                f"on={on!r} does not say what the key «{name}» of the table «{table.name}» is",
-                hint=f"write on='… = {name}'" + (" AND …" if len(table.key) > 1 else ""),
-            )
-    return TableJoin(flow, table, tuple(found[name] for name in table.key), how, prefix)  # type: ignore[arg-type]
-
-
-def _parts(tree: exp.Expr) -> list[exp.Expr]:
-    if isinstance(tree, exp.Paren):
-        return _parts(tree.this)
-    if isinstance(tree, exp.And):
-        return [*_parts(tree.this), *_parts(tree.expression)]
-    return [tree]
-
-
-def _pair(part: exp.Expr, table: Table) -> tuple[str, str]:
-    """A key column of the table, and the text of what it must equal."""
-    if isinstance(part, exp.Column) and len(part.parts) == 1:
-        return _key(part.name, table), canonical(part)
-    if isinstance(part, exp.EQ):
-        for mine, other in ((part.expression, part.this), (part.this, part.expression)):
-            if isinstance(mine, exp.Column) and _named(mine, table) in table.key:
-                return str(_named(mine, table)), canonical(other)
-    raise DefinitionError(
-        f"«{canonical(part)}» does not say what a key of the table «{table.name}» equals",
-        detail=f"its key is {', '.join(table.key)}",
-        hint=f"write on='column = {table.key[0]}'",
-    )
-
-
-def _named(column: exp.Column, table: Table) -> str | None:
-    names = [part.name for part in column.parts]
-    if len(names) > 1 and (len(names) > 2 or names[0].lower() != table.name.lower()):
-        return None
-    return table.schema.find(names[-1]) if names[-1] in table.schema else None
-
-
-def _key(name: str, table: Table) -> str:
-    if name not in table.schema or table.schema.find(name) not in table.key:
-        raise unknown("key", name, table.key)
-    return table.schema.find(name)
-
-
 def tables(flow: Flow) -> dict[str, Table]:
     """The tables that a flow is joined with, by name."""
     found = {flow.table.name: flow.table} if isinstance(flow, TableJoin) else {}
@@ -295,57 +237,3 @@ def with_snapshots(flow: Flow, snapshots: Mapping[str, Snapshot]) -> Flow:
     if isinstance(flow, (Where, Select, WithTime)):
         return replace(flow, input=input)
     return input  # a composite is what its steps are
-
-
-class Index:
-    """A version of a table as the reference looks things up in it."""
-
-    def __init__(self, table: Table, rows: Sequence[Sequence[object]]) -> None:
-        self._table = table
-        self._rows: dict[tuple[object, ...], list[dict[str, Any]]] = {}
-        for values in rows:
-            row = dict(zip(table.schema.names, values, strict=True))
-            self._rows.setdefault(tuple(row[name] for name in table.key), []).append(row)
-
-    def find(self, step: TableJoin, row: Mapping[str, object], schema: Schema, at: Instant) -> dict[str, object] | None:
-        """What an event has after a join; None if it finds nothing and the join is an inner one."""
-        key = tuple(evaluate(bind(text, schema), row) for text in step.on)
-        found = None if None in key else self._valid(self._rows.get(key, []), at)
-        if found is None and step.how == "inner":
-            return None
-        return {**row, **{name: None if found is None else found[column] for name, column in step.joined}}
-
-    def _valid(self, rows: list[dict[str, Any]], at: Instant) -> dict[str, Any] | None:
-        since, until = self._table.valid_from, self._table.valid_to
-        if since is None:
-            return rows[-1] if rows else None
-        begun = [row for row in rows if _since(row[since]) <= at]
-        if not begun:
-            return None
-        last = max(begun, key=lambda row: _since(row[since]))
-        return None if until is not None and last[until] is not None and last[until] <= at else last
-
-
-def _since(value: Instant | None) -> Instant:
-    return BEGINNING if value is None else value
-
-
-def check_rows(table: Table, rows: Sequence[Sequence[object]]) -> None:
-    """Refuses rows of which two have the same key, or are valid from the same time on."""
-    names = [*table.key, *([table.valid_from] if table.valid_from else [])]
-    places = [table.schema.names.index(name) for name in names]
-    seen: set[tuple[object, ...]] = set()
-    for row in rows:
-        key = tuple(row[place] for place in places)
-        if None not in key[: len(table.key)] and key in seen:
-            raise twice(table, key)
-        seen.add(key)
-
-
-def twice(table: Table, key: Sequence[object]) -> DefinitionError:
-    """Two rows of a table where only one can be."""
-    said = ", ".join(f"{name} = {value!r}" for name, value in zip((*table.key, table.valid_from), key, strict=False))
-    return DefinitionError(
-        f"the table «{table.name}» has two rows with {said}",
-        hint="its key must name one row; where rows follow each other in time, say valid_from='a timestamp'",
-    )

@@ -27,6 +27,7 @@ from penstock.savepoints.manifest import (
     sync_all,
 )
 from penstock.savepoints.shelf import clear_leftovers, hidden_name
+from penstock.savepoints.tables import link_tables
 from penstock.store import Reader, StoreError
 from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import checkpoints as checkpoints_of
@@ -99,6 +100,7 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
     reader = Reader(hidden)
     try:
         _link_master(reader, directory, hidden)
+        link_tables(reader, directory, hidden)
         return _described(reader, name, made, app, checkpoints.cut(reader.progress))
     finally:
         reader.close()

@@ -13,6 +13,7 @@ from typing import Final
 from penstock.errors import unknown
 from penstock.lake.master import default_location
 from penstock.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
+from penstock.savepoints.tables import TABLES
 from penstock.store import Reader, SqliteStore, StoreError
 from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import NOTE
@@ -25,7 +26,7 @@ from penstock.store.tables import FORMAT
 _COPYING: Final = ".restoring"
 PLACING: Final = ".restored"
 MASTER: Final = default_location(Path()).name
-_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, NOTE)
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, TABLES, NOTE)
 
 
 def check_whole(directory: Path) -> None:
@@ -140,7 +141,7 @@ def _place(directory: Path, there: list[str]) -> Path | None:
     os.rename(directory / _COPYING, placing)
     sync(directory)
     aside = _aside(directory, there)
-    for name in (CHECKPOINTS, MASTER, FILE):
+    for name in (CHECKPOINTS, MASTER, TABLES, FILE):
         if (placing / name).exists():
             os.rename(placing / name, directory / name)
     sync(directory)

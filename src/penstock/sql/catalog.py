@@ -20,6 +20,7 @@ from typing import Any
 from penstock.app import App
 from penstock.errors import unknown
 from penstock.model.changes import above
+from penstock.model.join import join_behind
 from penstock.model.stream import Flow
 from penstock.model.table import Table, tables
 from penstock.model.view import View
@@ -31,7 +32,8 @@ from penstock.sql.joins import Find
 from penstock.sql.options import Options
 from penstock.sql.queries import Named
 from penstock.sql.sinks import sink_of
-from penstock.sql.streams import stream_of
+from penstock.sql.stream_joins import stream_join
+from penstock.sql.streams import stream_of, time_of
 from penstock.sql.tables import table_of
 from penstock.sql.views import view_of
 
@@ -53,8 +55,7 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
         case sql.CreateStream():
             _stream(app, statement, without_log)
         case sql.CreateStreamAs():
-            _refuse_taken(app, statement, statement.name)
-            flows(app)[statement.name.text] = flow_of(statement.source, statement.query, finder(app, statement.source))
+            _stream_as(app, statement)
         case sql.CreateView():
             _view(app, statement)
         case sql.CreateSink():
@@ -132,6 +133,20 @@ def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
         hint = "say where it comes from: FROM FILES 'directory'"
         raise statement.source.error(f"the stream «{made.name}» has no log", statement.name, hint=hint)
     app.streams[made.name] = made
+
+
+def _stream_as(app: App, statement: sql.CreateStreamAs) -> None:
+    _refuse_taken(app, statement, statement.name)
+    source, find = statement.source, finder(app, statement.source)
+    join = stream_join(source, statement.query, find)
+    if join is not None:
+        with source.at(statement.name if statement.watermark is None else statement.watermark.time):
+            app.take_join(statement.name.text, join, **time_of(statement))
+        return
+    for said in ([statement.watermark.time] if statement.watermark else []) + [one.name for one in statement.options]:
+        hint = "leave it out; RETIME(stream, time) gives another event time"
+        raise source.error("a stream made from another has its time and its options", said, hint=hint)
+    flows(app)[statement.name.text] = flow_of(source, statement.query, find)
 
 
 def _table(app: App, statement: sql.CreateTable, without_source: bool) -> None:
@@ -249,5 +264,7 @@ def _readers(app: App, flow: Flow) -> list[str]:
         return other == flow or any(reads(part) for part in other.inputs)
 
     made = [name for name, other in flows(app).items() if other is not flow and reads(other)]
+    joins = {name: join for name, stream in app.streams.items() if (join := join_behind(stream)) is not None}
+    made += [name for name, join in joins.items() if reads(join.left) or reads(join.right)]
     sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and reads(of)]
     return [*made, *(name for name, view in app.views.items() if reads(view.input)), *sinks]

@@ -14,7 +14,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import unknown
 from penstock.model.stream import Flow
-from penstock.model.table import Table, TableJoin, joined
+from penstock.model.table import Table, TableJoin
+from penstock.model.table_on import joined
 from penstock.sql import queries as sql
 from penstock.sql.dialect import tokenize
 from penstock.sql.errors import Piece, Source
@@ -81,7 +82,7 @@ class Names:
 def join_all(source: Source, join: sql.Join, flow: Flow, find: Find) -> tuple[Flow, Names]:
     """The flow that stands first, joined with the tables that follow; and what qualified names mean after it."""
     assert flow.schema is not None
-    first = _qualifiers(join.first, join.alias)
+    first = qualifiers(join.first, join.alias)
     known: dict[str, dict[str, str]] = {one: {name.lower(): name for name in flow.schema.names} for one in first}
     for part in join.parts:
         table = _table(source, part, find.tables, find.streams)
@@ -91,14 +92,14 @@ def join_all(source: Source, join: sql.Join, flow: Flow, find: Find) -> tuple[Fl
         assert isinstance(flow, TableJoin)
         keys = zip(flow.on, table.key, strict=True)
         mine = {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in flow.joined}
-        known |= dict.fromkeys(_qualifiers(part.relation, part.alias), mine)
+        known |= dict.fromkeys(qualifiers(part.relation, part.alias), mine)
     return flow, Names(known)
 
 
 def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known: Mapping[str, dict[str, str]]) -> Flow:
     assert flow.schema is not None
     mine = {one: {name.lower(): f"{table.name}.{name}" for name in table.schema.names}
-            for one in _qualifiers(part.relation, part.alias)}  # fmt: skip
+            for one in qualifiers(part.relation, part.alias)}  # fmt: skip
     on: Any = None if part.on is None else Names({**known, **mine}).plain(source, part.on).text
     on = [name.text for name in part.using] if part.using else on
     if on is None:
@@ -119,7 +120,9 @@ def _table(source: Source, part: sql.JoinPart, tables: Mapping[str, Table], stre
     name = part.relation.name
     if name.text in streams:
         raise source.error(
-            f"«{name.text}» is a stream, and no table", name, hint="two streams are joined in Python: app.join(…)"
+            f"«{name.text}» is a stream, and no table",
+            name,
+            hint=f"make a stream of both first: CREATE STREAM both AS SELECT * FROM … JOIN {name.text} ON …",
         )
     if name.text not in tables:
         raise source.placed(unknown("table", name.text, tables), name, {})
@@ -139,7 +142,8 @@ def _check_as_of(source: Source, table: Table, time: Piece, flow: Flow, find: Fi
         )
 
 
-def _qualifiers(of: object, alias: Piece | None) -> list[str]:
+def qualifiers(of: object, alias: Piece | None) -> list[str]:
+    """What may stand before the columns of what is joined."""
     if alias is not None:
         return [alias.text.lower()]
     if isinstance(of, sql.Windowed):

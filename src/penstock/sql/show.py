@@ -17,6 +17,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates import Paired
 from penstock.model.aggregates.paired import exactness, written
 from penstock.model.expressions import parse
+from penstock.model.join import join_behind
 from penstock.model.naming import valid_name
 from penstock.model.stream import DEFAULT_AHEAD, DEFAULT_HORIZON, Flow, Select, Stream, Union, Where, WithTime
 from penstock.model.table import TableJoin
@@ -27,6 +28,7 @@ from penstock.model.windows import CountWindow, Global, Named
 from penstock.sql.derived import spliced
 from penstock.sql.errors import Piece
 from penstock.sql.flows import event_time
+from penstock.sql.show_joins import show_join
 from penstock.sql.show_logs import metadata, show_log
 from penstock.sql.words import only_python, quoted, show_aggregate, show_trigger, show_watermark, show_window, span
 
@@ -35,6 +37,9 @@ def show(what: View | Flow, name: str, names: Mapping[Flow, str] | None = None) 
     """The statement that makes a stream or view of this name. `names` are those of streams made from others."""
     if isinstance(what, View):
         return _view(what, name, names or {})
+    if isinstance(what, Stream) and (join := join_behind(what)) is not None:
+        made = show_join(join, lambda flow: relation(flow, names or {}), identifier)
+        return f"CREATE STREAM {identifier(name)}{_time(what)} AS\n  {made}"
     if isinstance(what, Stream):
         return _stream(what)
     return f"CREATE STREAM {identifier(name)} AS\n  {_query(what, names or {})}"
@@ -63,6 +68,15 @@ def _stream(stream: Stream) -> str:
     columns = ",\n  ".join(lines)
     made = f"CREATE STREAM {identifier(stream.name)} (\n  {columns}\n)"
     return made + (f" {origin}" if origin else "") + (f" WITH ({', '.join(options)})" if options else "")
+
+
+def _time(stream: Stream) -> str:
+    """What is said of the rows of a join: their time, and how long they are kept."""
+    options = _rules(stream)
+    shown = f" WITH ({', '.join(options)})" if options else ""
+    if stream.watermark is None or stream.event_time is None:
+        return shown
+    return f" (WATERMARK FOR {show_watermark(stream.event_time, stream.watermark)}){shown}"
 
 
 def _rules(stream: Stream) -> list[str]:

@@ -84,8 +84,12 @@ class CreateStream(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateStreamAs(Statement):
+    """A stream made from others. Only one that joins two has a watermark and options."""
+
     name: Piece
     query: Query
+    watermark: WatermarkClause | None = None
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

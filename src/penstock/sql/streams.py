@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.model import watermarks as model
@@ -12,7 +13,7 @@ from penstock.model.types import SCALARS, Schema, type_name
 from penstock.sql.errors import Source
 from penstock.sql.logs import log
 from penstock.sql.options import Options
-from penstock.sql.statements import CreateStream, CreateTable, WatermarkClause
+from penstock.sql.statements import CreateStream, CreateStreamAs, CreateTable, WatermarkClause
 
 _RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign", "keep")
 
@@ -37,6 +38,17 @@ def stream_of(statement: CreateStream) -> Stream:
             origin.check(schema)
     with options.blamed(statement.name if statement.watermark is None else statement.watermark.time):
         return stream(statement.name.text, origin, schema=schema, watermark=watermark, **rules)
+
+
+def time_of(statement: CreateStreamAs) -> dict[str, Any]:
+    """What a statement says of the rows of a stream made from others: their event time, watermark, how long to keep."""
+    options = Options(statement.source, statement.options)
+    said = options.take("event_time", "max_ahead", "keep")
+    options.nothing_left("a join of streams")
+    if statement.watermark is None:
+        return said
+    time = statement.watermark.time.text
+    return {**said, "event_time": time, "watermark": _watermark(statement.source, statement.watermark)}
 
 
 def schema_of(statement: CreateStream | CreateTable) -> Schema:

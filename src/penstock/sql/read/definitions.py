@@ -69,6 +69,11 @@ def _stream(c: Cursor, placed: dict[str, Any]) -> Statement:
     name = c.name("a stream's name")
     if c.word("AS"):
         return CreateStreamAs(name=name, query=query(c), **placed)
+    timed = _only_time(c)
+    if timed is not None or c.after(("WITH",)) is not None:
+        options = _options(c)
+        c.need("AS")
+        return CreateStreamAs(name=name, query=query(c), watermark=timed, options=options, **placed)
     columns, watermark = _columns(c)
     origin = _origin(c, LOGS) if c.word("FROM") else None
     return CreateStream(name=name, columns=columns, watermark=watermark, origin=origin, options=_options(c), **placed)
@@ -161,6 +166,21 @@ def _option(c: Cursor) -> Option:
     if found is not None and not isinstance(found, (str, int, float, bool)):
         raise c.source.error(f"the option «{name.text}» takes a text, a number, true, false or null", place)
     return Option(name, found, place)
+
+
+def _only_time(c: Cursor) -> WatermarkClause | None:
+    """(WATERMARK FOR …) without columns, as a stream has it that is made from others."""
+    start = c.index
+    if c.token is not None and c.token.text == "(":
+        c.index += 1
+        if c.after(("WATERMARK", "FOR")) is not None and c.word("WATERMARK", "FOR"):
+            found = _watermark(c)
+            if c.token is not None and c.token.text == ")":
+                c.index += 1
+                if c.after(("AS",)) is not None or c.after(("WITH",)) is not None:
+                    return found
+    c.index = start
+    return None
 
 
 def _columns(c: Cursor) -> tuple[tuple[Column, ...], WatermarkClause | None]:

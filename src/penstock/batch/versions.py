@@ -1,0 +1,123 @@
+"""Which versions of its tables a view had, commit by commit, as the commits say; and where those versions lie.
+
+What a run from the past has computed was joined with one version of each table, which the commit that swapped it in
+says. What came after it had the versions of its own commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.engine.tables import kept_versions
+from penstock.model.table import Snapshot, tables
+from penstock.model.view import View
+from penstock.store.reader import Reader
+
+#: Below the app's directory.
+FOLDER = "tables"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The commits after one and up to another, and the versions of tables that all of them had."""
+
+    after: int
+    through: int
+    versions: Mapping[str, int]
+
+
+class Untold(Exception):
+    """Why it cannot be told which versions a view had, or what they held."""
+
+
+class Versions:
+    """The stretches of a view's past from after one commit up to another, each with its versions at hand."""
+
+    def __init__(self, reader: Reader, name: str, view: View, after: int, through: int) -> None:
+        self._reader, self._name, self._view = reader, name, view
+        self._names = sorted(tables(view.input))
+        self.stretches = list(_joined(self._stretches(after, through)))
+        self._check_there()
+
+    def snapshots(self, stretch: Stretch) -> dict[str, Snapshot]:
+        return {name: self._kept[name][version] for name, version in stretch.versions.items()}
+
+    def _stretches(self, after: int, through: int) -> Iterator[Stretch]:
+        made = self._made_through()
+        if made is not None and made.through > after:
+            yield Stretch(after, min(made.through, through), made.versions)
+            after = made.through
+        told = self._told(after, through)
+        for number in self._commits(after, through):
+            if number not in told:
+                raise Untold(f"commit {number} does not say which version of «{self._names[0]}» it had")
+            yield Stretch(after, number, told[number])
+            after = number
+
+    def _told(self, after: int, through: int) -> dict[int, dict[str, int]]:
+        """By commit the versions that it had."""
+        found = self._reader.query(
+            "SELECT number, timings FROM __commits WHERE kind = 'epoch' AND number > ?1 AND number <= ?2 "
+            "AND timings LIKE ?3",
+            [after, through, '%"tables"%'],
+        )
+        notes = {number: json.loads(timings)["tables"] for number, timings in found.iter_rows()}
+        mine = {number: {name: note[name] for name in self._names if name in note} for number, note in notes.items()}
+        return {number: note for number, note in mine.items() if len(note) == len(self._names)}
+
+    def _commits(self, after: int, through: int) -> list[int]:
+        """The commits that brought events of the view's streams."""
+        sources = [source.name for source in self._view.input.sources]
+        places = ", ".join(f"?{number}" for number in range(3, len(sources) + 3))
+        found = self._reader.query(
+            f'SELECT DISTINCT "commit" FROM __marks WHERE "commit" > ?1 AND "commit" <= ?2 AND stream IN ({places}) '
+            'ORDER BY "commit"',
+            [after, through, *sources],
+        )
+        return [int(number) for (number,) in found.iter_rows()]
+
+    def _made_through(self) -> Stretch | None:
+        """What the last run from the past has computed; None if there was none."""
+        found = self._reader.query(
+            'SELECT c.timings FROM __generations g LEFT JOIN __commits c ON c.number = g."commit" '
+            "WHERE g.view = ?1 AND g.kind NOT IN ('first', 'replay') ORDER BY g.number",
+            [self._name],
+        )
+        notes = [json.loads(text or "{}").get("past") for (text,) in found.iter_rows()]
+        if not notes:
+            return None
+        last = notes[-1]
+        if last is None:
+            raise Untold("its last run from the past does not say which versions of its tables it had")
+        if not last["whole"]:
+            raise Untold("its last run from the past computed a part of its windows, the rest had other versions")
+        return Stretch(0, last["through"], {name: last["tables"][name] for name in self._names})
+
+    def _check_there(self) -> None:
+        needed: dict[str, set[int]] = {name: set() for name in self._names}
+        for stretch in self.stretches:
+            for name, version in stretch.versions.items():
+                needed[name].add(version)
+        known = tables(self._view.input)
+        self._kept = {name: kept_versions(Path(self._reader.directory) / FOLDER, known[name]) for name in self._names}
+        for name, versions in needed.items():
+            gone = versions - self._kept[name].keys()
+            if gone:
+                raise Untold(f"version {min(gone)} of the table «{name}», which commits had, is gone")
+
+
+def _joined(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
+    """Stretches in a row with the same versions are one."""
+    last: Stretch | None = None
+    for one in stretches:
+        if last is not None and last.versions == one.versions:
+            last = Stretch(last.after, one.through, one.versions)
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
