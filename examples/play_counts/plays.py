@@ -9,6 +9,7 @@ listener is back, up to three days later.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +62,7 @@ def main() -> None:
     for number, (_, rows) in enumerate(files(found)):
         hidden = folder / f".{number:04}.parquet"
         rows.drop("arrives").with_columns(pl.col("at").cast(pl.Datetime("us", "UTC"))).write_parquet(hidden)
+        os.utime(hidden, (number, number))  # files are read in the order of their times
         hidden.rename(folder / f"{number:04}.parquet")
     print(f"{found.height:,} plays in {folder}")
 

@@ -8,6 +8,7 @@ People sleep at night and come back; one view in a hundred comes up to a day lat
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,7 @@ def main() -> None:
         hidden = folder / f".{number:04}.json"
         times = pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
         rows.drop("arrives").with_columns(times).write_ndjson(hidden)
+        os.utime(hidden, (number, number))  # files are read in the order of their times
         hidden.rename(folder / f"{number:04}.json")
     print(f"{views.height:,} page views in {folder}")
 
