@@ -21,10 +21,24 @@ ALLOWED = {
     "logs": {"model", "kernel", "kafka_client"},
     "store": {"model", "kernel"},
     "lake": {"model", "kernel", "store"},
+    "learning": {"model", "kernel", "store"},
     "savepoints": {"lake", "model", "sinks", "store"},
-    "engine": {"model", "kernel", "lake", "logs", "savepoints", "sinks", "store", "jars", "kafka_client"},
+    "topology": {"model"},
+    "engine": {
+        "model",
+        "kernel",
+        "lake",
+        "learning",
+        "logs",
+        "savepoints",
+        "sinks",
+        "store",
+        "topology",
+        "jars",
+        "kafka_client",
+    },
     "batch": {"engine", "kernel", "lake", "logs", "model", "store"},
-    "app": {"model", "logs", "sinks", "engine"},
+    "app": {"model", "learning", "logs", "sinks", "engine", "topology"},
     "sinks": {"model", "kernel", "store", "kafka_client"},
     "demos": {"app", "logs", "model", ""},
     "sql": {"app", "demos", "logs", "model", "sinks", "testing"},
@@ -44,16 +58,17 @@ ALLOWED = {
         "store",
         "",
     },
-    "serve": {"control", "kernel", "logs", "model", "sinks", "sql", "store"},
+    "serve": {"control", "kernel", "learning", "logs", "model", "sinks", "sql", "store"},
     "client": set(),
-    "testing": {"model", "kernel", "engine"},
+    "testing": {"model", "kernel", "learning", "engine", "topology"},
     "transcripts": {"model", "kernel", "testing", ""},
-    "": {"app", "client", "model", "logs", "sinks"},
+    "": {"app", "client", "engine", "learning", "model", "logs", "sinks", "topology"},
 }
 #: Libraries that a part must do without.
 FORBIDDEN = {
     "model": {"polars", "pyarrow", "pyspark", "numpy", "duckdb", "sqlite3", "adbc_driver_sqlite"},
     "kernel": {"pyspark", "duckdb", "sqlite3", "adbc_driver_sqlite"},
+    "topology": {"polars", "pyarrow", "pyspark", "numpy", "duckdb", "sqlite3", "adbc_driver_sqlite"},
 }
 
 

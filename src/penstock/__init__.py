@@ -36,6 +36,8 @@ from penstock.model.aggregates import (
     var_pop,
     variance,
 )
+from penstock.model.epochs import epochs
+from penstock.model.loops import FrameLoop, Loop
 from penstock.model.patterns import pattern
 from penstock.model.processor import Processor, Timer
 from penstock.model.state import list_of, map_of, value
@@ -73,6 +75,9 @@ from penstock.model.windows import (
 if TYPE_CHECKING:
     from penstock.app import App
     from penstock.client import connect
+    from penstock.engine.loop_components import connected_components
+    from penstock.engine.loop_paths import shortest_paths
+    from penstock.learning import Model
     from penstock.logs import files, generator, http, kafka, socket
     from penstock.logs.database import database
     from penstock.sinks import (
@@ -85,12 +90,19 @@ if TYPE_CHECKING:
         to_parquet,
         to_postgres,
     )
+    from penstock.topology import BasicBolt, Bolt, FailedTuple, Spout, StatefulBolt, TopologyBuilder
 
 #: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
 _LATER = {
     "App": "penstock.app",
+    "Model": "penstock.learning",
     "connect": "penstock.client",
+    "connected_components": "penstock.engine.loop_components",
+    "shortest_paths": "penstock.engine.loop_paths",
     "database": "penstock.logs.database",
+    **dict.fromkeys(
+        ("BasicBolt", "Bolt", "FailedTuple", "Spout", "StatefulBolt", "TopologyBuilder"), "penstock.topology"
+    ),
     **dict.fromkeys(("files", "generator", "http", "kafka", "socket"), "penstock.logs"),
     **dict.fromkeys(
         ("to_console", "to_function", "to_http", "to_jdbc", "to_jsonl", "to_kafka", "to_parquet", "to_postgres"),
@@ -107,12 +119,21 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "App",
+    "BasicBolt",
+    "Bolt",
     "DefinitionError",
+    "FailedTuple",
+    "FrameLoop",
+    "Loop",
+    "Model",
     "PenstockError",
     "Processor",
+    "Spout",
+    "StatefulBolt",
     "Stream",
     "Table",
     "Timer",
+    "TopologyBuilder",
     "View",
     "after_completeness",
     "after_count",
@@ -126,6 +147,7 @@ __all__ = [
     "collect_list",
     "collect_set",
     "connect",
+    "connected_components",
     "count",
     "count_distinct",
     "count_window",
@@ -134,6 +156,7 @@ __all__ = [
     "custom_merging",
     "database",
     "each",
+    "epochs",
     "every",
     "files",
     "first",
@@ -162,6 +185,7 @@ __all__ = [
     "repeatedly",
     "second_moment",
     "session",
+    "shortest_paths",
     "sliding",
     "socket",
     "stddev",

@@ -10,22 +10,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine.derived import check_inputs
+from penstock.engine.epochs import OnEpoch, epochs_stream, waiting
 from penstock.engine.join_log import JoinLog
+from penstock.engine.learn_log import LearnLog
+from penstock.engine.loop_log import LoopLog
 from penstock.engine.process_log import ProcessLog
 from penstock.engine.realtime import check_lane, is_lane
 from penstock.engine.table_read import check_reload, view_table
+from penstock.engine.topology_log import TopologyLog
 from penstock.errors import DefinitionError
+from penstock.learning.definition import learning_of
+from penstock.learning.model import Model
 from penstock.logs import Files, Log
 from penstock.logs.database import Database
 from penstock.model.changes import Changes, check_below
-from penstock.model.join import stream_join
+from penstock.model.epochs import Epochs
+from penstock.model.join import StreamJoin, stream_join
+from penstock.model.loops import SIGN, FrameLoop, Loop, Until, iteration
 from penstock.model.naming import valid_name
 from penstock.model.pattern_processor import Give, processor_of
 from penstock.model.patterns import Pattern
@@ -40,6 +48,9 @@ from penstock.model.view import View
 from penstock.model.watermarks import Watermark
 from penstock.model.windows import Window
 from penstock.sinks import Sink, check, check_rows
+from penstock.topology.builder import TopologyBuilder
+from penstock.topology.definition import Guarantee
+from penstock.topology.streams import Flowing, flowing
 
 if TYPE_CHECKING:
     from penstock.engine.run import Run
@@ -74,16 +85,16 @@ class App:
         max_ahead: str | timedelta | None = "1 day",
         sign: str | None = None,
         keep: str | timedelta | None = None,
+        epoch: str | Epochs | None = None,
     ) -> Stream:
         """A stream of this app: `penstock.stream` with a log."""
-        if name in self.streams:
-            raise DefinitionError(f"the app has a stream «{name}» already", hint="choose another name")
+        self._check_free(name)
         if not isinstance(log, Log):
             raise DefinitionError(f"not a log: {log!r}", hint="for example ps.files('directory')")
         log.check(Schema.parse(schema))
         made = stream(
             name, log, schema=schema, event_time=event_time, watermark=watermark,
-            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign, keep=keep,
+            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign, keep=keep, epoch=epoch,
         )  # fmt: skip
         self.streams[name] = made
         return made
@@ -124,8 +135,7 @@ class App:
 
     def take_table(self, made: Table) -> Table:
         """Adds a table that was made elsewhere."""
-        if made.name in self.tables or made.name in self.streams:
-            raise DefinitionError(f"the app has a stream or table «{made.name}» already", hint="choose another name")
+        self._check_free(made.name, "stream", "table")  # it may have the name of the view that it shows
         check_reload(made)
         self.tables[made.name] = made
         return made
@@ -150,8 +160,7 @@ class App:
         it gives out. Events further behind the watermark than `allow_late` are refused as late. The keys are in `parts`
         parts, each the work of one task at a time; their number stays what it was when the app first ran.
         """
-        if name in self.streams or name in self.views:
-            raise DefinitionError(f"the app has a stream or view «{name}» already", hint="choose another name")
+        self._check_free(name)
         keys = (by,) if isinstance(by, str) else tuple(by)
         process = process_of(flow, processor, keys, not_negative(allow_late, "allow_late"), event_time)
         if parts < 1:
@@ -160,9 +169,50 @@ class App:
             name, ProcessLog(process, parts), schema=process.schema, event_time=event_time, watermark=watermark,
             max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
-        check_inputs({**self.streams, name: made})
-        self.streams[name] = made
+        self._take_stream(made)
         return processed(made, process)
+
+    def iterate(
+        self,
+        name: str,
+        flow: Flow,
+        body: Loop | FrameLoop | type[Loop],
+        *,
+        until: Until | None = None,
+        max_rounds: int | None = None,
+        keep: str | timedelta | None = None,
+    ) -> Stream:
+        """A loop over the events of a flow, as a stream of this name: what its keys show, change by change.
+
+        In each epoch keys send messages to one another, round by round, until none is sent, or until `until` says so
+        of a round (`penstock.model.loops.Round`). An epoch that needs more than `max_rounds` goes wrong: the events
+        that make it so become dead letters. Rows have a `sign`: what was shown before is taken back.
+        """
+        self._check_free(name)
+        loop = iteration(flow, body, max_rounds, until)
+        made = stream(name, LoopLog(loop), schema=loop.schema, sign=SIGN, keep=keep)
+        return self._take_stream(made)
+
+    def on_epoch(
+        self,
+        name: str,
+        of: Stream,
+        function: OnEpoch,
+        *,
+        output: str | None = None,
+        keep: str | timedelta | None = None,
+    ) -> Stream:
+        """Calls a function when an epoch of a stream is over: all of it is committed, in all that is made from it.
+
+        Epochs are the producer's, where the stream says `epoch=…`, else Penstock's own, by the number of their commit.
+        The function gets an `Epoch` with its `number`. What it returns, a row of `output` or a list of rows, is a
+        stream of this name with the epoch before it: that comes exactly once. The function itself is called at least
+        once: where it does something elsewhere, the number tells whether it was done.
+        """
+        self._check_free(name)
+        log, schema = epochs_stream(of, function, output)
+        made = stream(name, log, schema=schema, keep=keep)
+        return self._take_stream(made)
 
     def join(
         self,
@@ -186,16 +236,26 @@ class App:
         the right that the left has too get names that begin with `prefix`. `how`: inner, left, right or full.
         `event_time` and `watermark` are those of the rows that come out.
         """
-        if name in self.streams or name in self.views or name in self.tables:
-            raise DefinitionError(f"the app has a stream or view «{name}» already", hint="choose another name")
+        self._check_free(name)
         join = stream_join(left, right, on, within, window, how, prefix)
+        return self.take_join(name, join, event_time=event_time, watermark=watermark, max_ahead=max_ahead, keep=keep)
+
+    def take_join(
+        self,
+        name: str,
+        join: StreamJoin,
+        *,
+        event_time: str | None = None,
+        watermark: Watermark | None = None,
+        max_ahead: str | timedelta | None = "1 day",
+        keep: str | timedelta | None = None,
+    ) -> Stream:
+        """Adds what a join gives that was made elsewhere, as a stream of this name."""
         made = stream(
             name, JoinLog(join), schema=join.schema, event_time=event_time, watermark=watermark, max_ahead=max_ahead,
             keep=keep,
         )  # fmt: skip
-        check_inputs({**self.streams, name: made})
-        self.streams[name] = made
-        return made
+        return self._take_stream(made)
 
     def match(
         self,
@@ -221,6 +281,71 @@ class App:
             allow_late=allow_late, keep=keep,
         )  # fmt: skip
 
+    def learn(
+        self,
+        name: str,
+        flow: Flow,
+        model: Model | type[Model],
+        *,
+        give: str | Sequence[str] = (),
+        by: str | None = None,
+        learns: str | None = None,
+        event_time: str | None = None,
+        watermark: Watermark | None = None,
+        max_ahead: str | timedelta | None = "1 day",
+        keep: str | timedelta | None = None,
+        parts: int = 8,
+        versions: int = 10,
+        every: int = 1000,
+    ) -> Stream:
+        """What a model predicts for the events of a flow, as a stream of this name; then it learns from them.
+
+        A row of it is the columns `give` of an event, what the model predicts, and `version`: the one before the epoch.
+        It learns from the events for which the condition `learns` holds, else from all, in `parts` parts: those with
+        the same value of the column `by` are in the same one. The last `versions` are kept, and each `every`-th.
+        """
+        self._check_free(name)
+        learning = learning_of(flow, model, give, by, learns=learns, parts=parts, versions=versions, every=every)
+        made = stream(
+            name, LearnLog(learning), schema=learning.schema, event_time=event_time, watermark=watermark,
+            max_ahead=max_ahead, keep=keep,
+        )  # fmt: skip
+        return self._take_stream(made)
+
+    def topology(
+        self,
+        name: str,
+        builder: TopologyBuilder,
+        *,
+        outputs: str | Sequence[str | tuple[str, str]] | None = None,
+        guarantee: Guarantee = "at_least_once",
+        timeout: str | timedelta = "30 seconds",
+        tries: int = 3,
+        max_pending: int = 100_000,
+        options: Mapping[str, object] | None = None,
+        event_time: str | None = None,
+        watermark: Watermark | None = None,
+        max_ahead: str | timedelta | None = "1 day",
+        keep: str | timedelta | None = None,
+    ) -> Flowing:
+        """What spouts and bolts make of streams, as a stream of this name.
+
+        `outputs` are the bolts, or (bolt, stream), whose rows leave the topology: where none are named, those that no
+        bolt takes. A message is a dead letter after `tries` tries, and has failed when its tree is not complete after
+        `timeout`. `options` come to the components in their context. `event_time` and `watermark` are of the rows.
+        """
+        self._check_free(name)
+        topology = builder.build(
+            name, outputs=outputs, guarantee=guarantee, timeout=timeout, tries=tries, max_pending=max_pending,
+            options=options,
+        )  # fmt: skip
+        made = stream(
+            name, TopologyLog(topology), schema=topology.schema, event_time=event_time, watermark=watermark,
+            max_ahead=max_ahead, keep=keep,
+        )  # fmt: skip
+        self._take_stream(made)
+        return flowing(made, topology)
+
     def view(
         self,
         name: str,
@@ -238,8 +363,7 @@ class App:
         """
         if not valid_name(name):
             raise DefinitionError(f"«{name}» cannot be a view's name", hint="use letters, digits and underscores")
-        if name in self.views or name in self.streams:
-            raise DefinitionError(f"the app has a stream or view «{name}» already", hint="choose another name")
+        self._check_free(name, "stream", "view")
         if not isinstance(view, View):
             raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
         for source in view.input.sources:
@@ -301,11 +425,25 @@ class App:
         self.sinks[chosen] = (same[0] if same else chosen, flow, sink)
         return sink
 
+    def _check_free(self, name: str, *kinds: str) -> None:
+        """Refuses a name that the app has given to something of these kinds; without them, to anything."""
+        known: dict[str, Collection[str]] = {"stream": self.streams, "view": self.views, "table": self.tables}
+        for kind in kinds or known:
+            if name in known[kind]:
+                raise DefinitionError(f"the app has a {kind} «{name}» already", hint="choose another name")
+
+    def _take_stream(self, made: Stream) -> Stream:
+        """Adds a stream that is made from others of this app."""
+        check_inputs({**self.streams, made.name: made})
+        self.streams[made.name] = made
+        return made
+
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
         """Runs the app until it is stopped; see `penstock.engine.run.Run`."""
         from penstock.engine.run import Run
 
-        return Run(self.name, self.streams, self.views, Path(directory), sinks=self.sinks, **options)  # type: ignore[arg-type]
+        streams = waiting(self.streams)
+        return Run(self.name, streams, self.views, Path(directory), sinks=self.sinks, **options)  # type: ignore[arg-type]
 
 
 def _every(given: str | timedelta, what: str) -> Duration:

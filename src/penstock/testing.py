@@ -19,23 +19,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.chain import chained
 from penstock.model.changes import origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
-from penstock.model.join import StreamJoin
-from penstock.model.join_played import JoinPlayed, join_played
+from penstock.model.join import join_behind
+from penstock.model.join_played import JoinPlayed, join_played, with_joins
+from penstock.model.loops import Iteration
 from penstock.model.played import Played, played
 from penstock.model.process import Processed, process_of
 from penstock.model.processor import Processor
 from penstock.model.reference import Reference
 from penstock.model.stream import Flow, Stream
-from penstock.model.table import Table, check_rows
+from penstock.model.table import Table
+from penstock.model.table_rows import check_rows
 from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
 from penstock.model.view import View
 from penstock.model.windows import Counted
+
+if TYPE_CHECKING:
+    from penstock.engine.loop_local import LoopPlayed
+    from penstock.learning.played import Learned
+    from penstock.topology.builder import TopologyBuilder
+    from penstock.topology.local import Played as PlayedTopology
+    from penstock.topology.streams import Flowing
 
 #: Times without a date («12:00:05») are on this day, and it is when the clock starts.
 DAY: Instant = instant("2000-01-01")
@@ -119,7 +129,12 @@ class TestStream:
         return max((self.start, *(step.to for step in self.steps if step.kind == "clock")))
 
     def commits(self) -> Iterator[Commit | None]:
-        """The script as commits; None stands for a restart."""
+        """The script as commits; None stands for a restart. What joins of its streams give are commits too."""
+        fed = {step.stream for step in self.steps if step.kind == "add"}
+        joins = {one.name: join for one in self.streams if (join := join_behind(one)) and one.name not in fed}
+        return with_joins(self._own(), joins)
+
+    def _own(self) -> Iterator[Commit | None]:
         now, caught_up, resumed = self.start, True, False
         offsets: dict[tuple[str, int], int] = {}
         tables: dict[str, tuple[tuple[object, ...], ...]] = {}
@@ -264,12 +279,30 @@ class Result:
 
 def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "spark"] = "kernel") -> Result:
     """Runs a view over a script: on the kernel, on the reference interpreter (the specification), or on Spark."""
+    script = _with_joined(view, script)
     missing = {s.name for s in origins(view)} - {s.name for s in script.streams}
     if missing:
         raise DefinitionError(
             f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)"
         )
     return replay(view, script, start(view, engine))
+
+
+def _with_joined(view: View, script: TestStream) -> TestStream:
+    """The script with the joins of its streams that a view reads."""
+    found = {stream.name: stream for stream in script.streams}
+
+    def take(stream: Stream) -> None:
+        join = join_behind(stream)
+        if join is not None and stream.name not in found:
+            for source in join.inputs:
+                take(source)
+            if all(source.name in found for source in join.inputs):
+                found[stream.name] = stream
+
+    for stream in origins(view):
+        take(stream)
+    return TestStream(*found.values(), clock=script.start, steps=script.steps)
 
 
 def process(
@@ -291,12 +324,53 @@ def process(
     return played(process_of(flow, processor, keys, duration(allow_late)), script.commits())
 
 
+def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
+    """Runs a model, as `app.learn` gave its stream, without Spark: over a script, of which each commit is an epoch.
+
+    Or over the directory of an app that ran: again over what the master has, in the epochs that were recorded.
+    """
+    from penstock.learning.played import learned as learned_of
+
+    found = getattr(learned.log, "learning", None)
+    if found is None:
+        raise DefinitionError(f"«{learned.name}» is no model's stream", hint="give what app.learn(…) returned")
+    if isinstance(script, TestStream):
+        return learned_of(found, script.commits())
+    from penstock.engine.learn_again import learned_again
+
+    return learned_again(found, learned.name, Path(script))
+
+
+def run_topology(
+    topology: TopologyBuilder | Flowing, script: TestStream | None = None, *, settle: bool = True, **options: Any
+) -> PlayedTopology:
+    """Runs a topology without Spark, one task at a time: what `app.topology` gave, or a builder with its options.
+
+    A commit of the script is an epoch. With `settle` epochs follow until no tree is open.
+    """
+    from penstock.topology.builder import TopologyBuilder
+    from penstock.topology.local import play
+
+    made = topology.build("topology", **options) if isinstance(topology, TopologyBuilder) else topology.topology
+    return play(made, (script or TestStream().clock("+0 seconds")).commits(), settle=settle)
+
+
 def join(joined: Stream, script: TestStream) -> JoinPlayed:
     """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
-    found = getattr(joined.log, "join", None)
-    if not isinstance(found, StreamJoin):
+    found = join_behind(joined)
+    if found is None:
         raise DefinitionError(f"«{joined.name}» is no join of streams", hint="give what app.join(…) returned")
     return join_played(found, script.commits())
+
+
+def iterate(loop: Stream, script: TestStream) -> LoopPlayed:
+    """Runs a loop, as `app.iterate` gave it, over a script, without Spark."""
+    from penstock.engine.loop_local import played as loop_played
+
+    found = getattr(loop.log, "iteration", None)
+    if not isinstance(found, Iteration):
+        raise DefinitionError(f"«{loop.name}» is no loop", hint="give what app.iterate(…) returned")
+    return loop_played(found, script.commits())
 
 
 def start(view: View, engine: str) -> Engine:

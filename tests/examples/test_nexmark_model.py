@@ -103,7 +103,7 @@ def test_sql_defines_the_same_streams_and_views(given: Given) -> None:
     assert written.streams == {name: python.streams[name] for name in written.streams}
     assert written.flows == {name: flows[name] for name in written.flows}
     assert written.views == {name: python.views[name] for name in written.views}
-    assert {*written.flows, *written.views} >= {*queries.ROWS, *queries.VIEWS}
+    assert {*written.flows, *written.views} >= {f"q{number}" for number in range(23)} - {"q6"}
 
 
 def test_a_bid_that_comes_later_than_the_watermark_waits_is_refused_unless_it_is_allowed(given: Given) -> None:

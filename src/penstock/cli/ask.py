@@ -15,6 +15,7 @@ from rich.text import Text
 
 from penstock.cli import figures as fig
 from penstock.cli.answers import Format, Printer
+from penstock.cli.components import components_table
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
@@ -115,6 +116,9 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_generations(console, directory)
         _print_lags(console, found)
         _print_tables(console, found)
+        components = components_table(found)
+        if components.row_count:
+            console.print("", components)
 
 
 def _print_tables(console: Console, found: fig.Figures) -> None:

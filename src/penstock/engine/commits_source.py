@@ -114,18 +114,26 @@ class CommitReader(DataSourceStreamReader):
         return self._latest
 
     def _files(self, after: int) -> list[tuple[int, int]]:
-        """The files that commits after this one brought: the last one of each, and its rows."""
+        """The files that commits after this one brought: the last one of each, and its rows.
+
+        Of a file in which more commits were put together it is the share of those that were not read.
+        """
         names = list(self._streams)
-        sql = "SELECT last, rows FROM __files WHERE removed IS NULL AND kind = 'events' AND last > ?1 AND stream IN "
-        places = ", ".join(f"?{number}" for number in range(2, len(names) + 2))
-        return list(self.store.query(f"{sql} ({places}) ORDER BY last", [after, *names]).iter_rows())
+        places = ", ".join(f"?{number}" for number in range(2, len(names) + 2)) or "NULL"
+        told = f"removed IS NULL AND kind = 'events' AND last > ?1 AND stream IN ({places})"
+        found = self.store.query(f"SELECT first, last, rows FROM __files WHERE {told} ORDER BY last", [after, *names])
+        return [
+            (last, rows if first > after else rows * (last - after) // (last - first + 1))
+            for first, last, rows in found.iter_rows()
+        ]
 
     def times(self, after: int, through: int) -> list[Time]:
         """The commits of the streams, and those in which only time passed for whoever reads them."""
         names = list(self._streams)
+        among = marks(len(names)) or "NULL"
         epochs = self.store.query(
             'SELECT "commit", now, before, after FROM __marks '
-            f'WHERE "commit" > ?{len(names) + 1} AND "commit" <= ?{len(names) + 2} AND stream IN ({marks(len(names))})',
+            f'WHERE "commit" > ?{len(names) + 1} AND "commit" <= ?{len(names) + 2} AND stream IN ({among})',
             [*names, after, through],
         )
         ticks = self.store.query(

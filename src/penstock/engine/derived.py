@@ -287,7 +287,7 @@ class Inputs:
 def _last_mark(store: Store, name: str, sources: tuple[str, ...]) -> Instant:
     """Up to where time had passed for a stream when the last commit told it."""
     found = [BEGINNING]
-    places = ", ".join(f"?{number + 1}" for number in range(len(sources)))
+    places = ", ".join(f"?{number + 1}" for number in range(len(sources))) or "NULL"
     sql = f'SELECT after FROM __marks WHERE stream IN ({places}) ORDER BY "commit" DESC LIMIT 1'
     for (text,) in store.query(sql, list(sources)).iter_rows():
         told = json.loads(text)

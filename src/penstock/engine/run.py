@@ -20,8 +20,11 @@ from penstock.engine.clock import Steady
 from penstock.engine.core import Engine, Source
 from penstock.engine.dead import Retried, retry
 from penstock.engine.derived import derived, stepped
+from penstock.engine.epochs import EpochsLog, is_told
+from penstock.engine.epochs_following import Followers, following, own, wait_for
 from penstock.engine.errors import RunError
 from penstock.engine.keeper import Keeper
+from penstock.engine.learn_log import LearnLog
 from penstock.engine.needs import needed
 from penstock.engine.pace import Pace, last_notes
 from penstock.engine.process_log import ProcessLog
@@ -36,6 +39,7 @@ from penstock.engine.watching import Watching
 from penstock.errors import unknown
 from penstock.lake.erase import erase
 from penstock.lake.master import Master
+from penstock.learning.stored import Stored, load
 from penstock.logs import Follower, Log
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
@@ -227,6 +231,36 @@ class Run(Watching, Swapping):
         if not isinstance(log, ProcessLog):
             raise RunError(f"the stream «{stream}» is not what a processor gives", hint="make it with app.process(…)")
         return state_of(self._spark, self._checkpoint(stream), log.process, self._clock())
+
+    # models
+
+    def model(self, stream: str, version: int | None = None) -> Stored:
+        """The model behind a stream: as it is whenever it is asked, or one of the versions that are kept."""
+        if stream not in self.engine.streams:
+            raise unknown("stream", stream, self.engine.streams)
+        log = derived(self.engine.streams[stream])
+        if not isinstance(log, LearnLog):
+            raise RunError(f"the stream «{stream}» is not what a model predicts", hint="make it with app.learn(…)")
+        return load(self.directory, stream, version, learning=log.learning)
+
+    # epochs that are over
+
+    def wait_for_epoch(self, name: str, number: int, seconds: float = 60.0) -> None:
+        """Waits until the stream of this name, which `app.on_epoch` made, has told of an epoch."""
+        if not isinstance(self.engine.streams[name].log, EpochsLog):
+            raise RunError(f"the stream «{name}» tells of no epochs", hint="make it with app.on_epoch(…)")
+        wait_for(
+            lambda: is_told(self.store, name, number), seconds, f"the epoch {number} of «{name}» is not over", self.wait
+        )
+
+    def wait_through(self, stream: str, commit: int, seconds: float = 60.0) -> None:
+        """Waits until all that is made from a stream has read its commits up to one, and is committed too."""
+        behind = following(self.engine.streams, self.engine.streams[stream], EpochsLog)
+        last = own(self.store, stream, commit)
+        wait_for(
+            lambda: Followers(self.store, last, behind).done(stream, last) is not None,
+            seconds, f"not all that is made from «{stream}» has read the commit {last}", self.wait,
+        )  # fmt: skip
 
     # queries
 

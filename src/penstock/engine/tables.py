@@ -203,12 +203,11 @@ class Tables:
 
     def _snapshot(self, name: str, version: Version) -> Snapshot:
         assert self._folder is not None
-        large = version.rows > ROWS or version.bytes > BYTES
-        return Snapshot(version.version, str((self._folder / name / str(version.version)).absolute()), large)
+        return _snapshot(self._folder / name, version)
 
     def _noted(self, name: str) -> list[Version]:
         assert self._folder is not None
-        return [Version(**json.loads(note.read_text())) for note in (self._folder / name).glob("*.json")]
+        return _noted(self._folder / name)
 
     def _note(self, name: str, version: Version) -> None:
         assert self._folder is not None
@@ -225,3 +224,19 @@ class Tables:
             forget(str((self._folder / name / str(number)).absolute()))
             (self._folder / name / f"{number}.json").unlink(missing_ok=True)
             shutil.rmtree(self._folder / name / str(number), ignore_errors=True)
+
+
+def kept_versions(folder: Path, table: Table) -> dict[int, Snapshot]:
+    """The versions of a table that lie below a folder, as it is defined now."""
+    found = [one for one in _noted(folder / table.name) if one.definition == repr(table)]
+    return {one.version: _snapshot(folder / table.name, one) for one in found}
+
+
+def _noted(folder: Path) -> list[Version]:
+    """The versions that were read to their end."""
+    return [Version(**json.loads(note.read_text())) for note in folder.glob("*.json")]
+
+
+def _snapshot(folder: Path, version: Version) -> Snapshot:
+    large = version.rows > ROWS or version.bytes > BYTES
+    return Snapshot(version.version, str((folder / str(version.version)).absolute()), large)

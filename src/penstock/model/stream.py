@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DefinitionError
+from penstock.model.epochs import Epochs, epochs_of
 from penstock.model.expressions import bind
 from penstock.model.naming import function_name, valid_name
 from penstock.model.time import Duration, duration, not_negative, positive, show_duration
@@ -89,7 +90,7 @@ class Flow(ABC):
         The table's columns come along; names that the events have too begin with `prefix`. How «left», events that
         find none stay.
         """
-        from penstock.model.table import joined
+        from penstock.model.table_on import joined
 
         return joined(self, table, on, how, prefix)
 
@@ -132,6 +133,7 @@ class Stream(Flow):
     max_ahead: Duration | None = DEFAULT_AHEAD
     sign: str | None = None
     keep: str | None = None
+    epoch: Epochs | None = None
 
     def __post_init__(self) -> None:
         if not valid_name(self.name):
@@ -155,6 +157,8 @@ class Stream(Flow):
                 raise DefinitionError(
                     f"sign={self.sign!r} is {bound.type}", hint="give a column of whole numbers, +1 or -1"
                 )
+        if self.epoch is not None:
+            self.epoch.check(self.schema)
         if self.keep not in (None, "none") and not is_keepable(self.schema):
             raise DefinitionError(
                 f"the master cannot keep the stream «{self.name}»: it has columns of structs or maps",
@@ -188,6 +192,8 @@ class Stream(Flow):
             said.append(f"max_ahead={None if self.max_ahead is None else show_duration(self.max_ahead)!r}")
         if self.keep is not None:
             said.append(f"keep={self.keep!r}")
+        if self.epoch is not None:
+            said.append(f"epoch={self.epoch!r}")
         return f"ps.stream({', '.join(said)})"
 
 
@@ -203,13 +209,15 @@ def stream(
     max_ahead: str | timedelta | None = "1 day",
     sign: str | None = None,
     keep: str | timedelta | None = None,
+    epoch: str | Epochs | None = None,
 ) -> Stream:
     """A stream of events.
 
     `event_time` is any expression that gives a timestamp. `id` tells events apart: one that was accepted within
     `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
     `sign` is a column of +1 and -1: a row with -1 takes an earlier one back. `keep` says how much of it the master
-    keeps: "all", "none", or for how long, "30 days" of event time; all, if its types allow.
+    keeps: "all", "none", or for how long, "30 days" of event time; all, if its types allow. `epoch` is the column in
+    which the producer says to which of its epochs a row belongs, or `ps.epochs(…)`: `app.on_epoch` goes by them.
     """
     columns = Schema.parse(schema)
     for column in columns.names:
@@ -226,6 +234,7 @@ def stream(
         None if max_ahead is None else not_negative(max_ahead, "max_ahead"),
         sign,
         _keep(keep, event_time),
+        epochs_of(epoch),
     )
 
 

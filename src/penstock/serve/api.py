@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from penstock.errors import PenstockError
-from penstock.serve import routes, streams, subscribe
+from penstock.serve import models, routes, streams, subscribe
 from penstock.serve.askers import Question
 from penstock.serve.bodies import Status, errors
 from penstock.serve.dashboard.mount import Dashboard
@@ -45,7 +45,7 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
         openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
     app.state.service = service
-    for part in (routes.router, streams.router, subscribe.router):
+    for part in (routes.router, models.router, streams.router, subscribe.router):
         app.include_router(part)
     _operations(app, service)
     app.add_exception_handler(PenstockError, _refused)

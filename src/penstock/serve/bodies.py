@@ -66,6 +66,31 @@ class Answer(BaseModel):
     commit: int
 
 
+class ModelVersion(BaseModel):
+    number: int
+    rows: int = Field(description="From how many rows it was learned.")
+    at: str
+
+
+class Model(BaseModel):
+    """A model that learns, by the name of its stream."""
+
+    name: str
+    version: int = Field(description="The newest version.")
+    parts: list[str] = Field(description="The keyed parts.")
+    versions: list[ModelVersion] = Field(description="Those that are kept.")
+
+
+class KeyRow(BaseModel):
+    key: str
+    values: Any = Field(description="A number, or lists of numbers.")
+
+
+class ModelRows(BaseModel):
+    version: int
+    rows: list[KeyRow]
+
+
 class Query(BaseModel):
     """A SELECT over views. Parameters stand as :name or ? in the text."""
 

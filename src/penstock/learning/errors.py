@@ -1,0 +1,18 @@
+"""The error of a model that cannot go on."""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+
+
+class LearningError(PenstockError):
+    """What a model did that it must not; the message names it and says what to do."""
+
+
+class Misfit(LearningError):
+    """What a model gives has not the form that it said: no matter of rows."""
+
+
+def told(error: BaseException) -> str:
+    """An error of user code in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:500]
