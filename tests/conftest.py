@@ -33,6 +33,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("deep") and os.environ.get("PENSTOCK_DEEP") != "1":
+            item.add_marker(pytest.mark.skip(reason="for the deep run"))
         for group in {ON_SPARK[part] for part in item.path.parts if part in ON_SPARK}:
             item.add_marker(pytest.mark.xdist_group(group))
 

@@ -146,6 +146,7 @@ class Cluster:
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "log.retention.ms": "-1",  # who tries things writes old times too: they are not to vanish
             "broker.session.timeout.ms": "6000",
             "broker.heartbeat.interval.ms": "500",
         }  # fmt: skip

@@ -54,6 +54,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     made.kill()
 
 
+@pytest.mark.deep
 def test_the_demos_own_page_shows_its_parts_lives_and_comes_back_after_a_kill(demo: Demo, browser: Any):
     page = browser.new_context(viewport={"width": 1366, "height": 850}).new_page()
     page.set_default_timeout(2 * PATIENCE)

@@ -41,6 +41,7 @@ def test_an_audit_ends_with_1_over_what_is_wrong_and_history_is_asked(tmp_path):
     assert penstock(tmp_path, "ask", "SELECT 1").returncode == 1
 
 
+@pytest.mark.deep
 def test_the_demo_repairs_a_view_while_events_flow(tmp_path):
     told = penstock(tmp_path, "demo", "repair", "--for", "8s", "--dir", "demo")
     assert told.returncode == 0, told.stdout + told.stderr

@@ -117,6 +117,7 @@ def taken(run: Run) -> list[int]:
     return [note["rows"] for note in notes(run)]
 
 
+@pytest.mark.deep
 def test_a_slow_view_gets_smaller_epochs_and_loses_nothing(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.engine.pace._BOUNDS", {"bytes": replace(BYTES, floor=1000)})
     app = ps.App("slow")

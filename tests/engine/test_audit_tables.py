@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 import penstock as ps
 from penstock.app import App
 from penstock.batch.audit import Audit, Audited
@@ -59,6 +61,7 @@ def audit(run: Run, app: App, name: str) -> Audited:
     return Audit(run.spark, run.store, app.streams, app.views, run.engine.master).run(name)
 
 
+@pytest.mark.deep
 def test_an_audit_joins_with_the_versions_that_the_commits_had(spark, tmp_path):
     for name in ("clicks", "users"):
         (tmp_path / name).mkdir()

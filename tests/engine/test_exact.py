@@ -141,6 +141,7 @@ def test_any_window_is_exact_after_a_batch_run_and_the_audit_knows_which_stay_so
         check(run, app, *WINDOWS)
 
 
+@pytest.mark.deep
 def test_a_batch_run_that_decides_as_live_did_changes_nothing(spark, tmp_path):
     feed, app = Feed(tmp_path / "visits", 3), an_app(tmp_path / "visits", *WINDOWS)
     feed.write(0, 20, late=0.3)

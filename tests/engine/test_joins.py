@@ -131,6 +131,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("said", KINDS.values() if DEEP else [KINDS["left"]], ids=KINDS if DEEP else ["left"])
 def test_spark_joins_as_the_reference_does_over_restarts(spark, tmp_path, said):
     compare(spark, tmp_path, *((EPOCHS, 5) if DEEP else (EPOCHS[:4], 3)), said)

@@ -83,6 +83,7 @@ def same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
     assert sorted(found.select(wanted.columns).rows(), key=repr) == sorted(wanted.rows(), key=repr)
 
 
+@pytest.mark.deep
 @pytest.mark.xdist_group("spark")
 def test_on_spark_models_predict_and_learn_what_the_reference_does(spark, tmp_path):
     (tmp_path / "in").mkdir()

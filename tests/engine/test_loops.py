@@ -85,7 +85,7 @@ EPOCHS = [
 ]
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_after_every_epoch_a_loop_shows_what_it_shows_without_spark(spark, tmp_path, monkeypatch, apart):
     if apart:  # events enter in many tasks; then one task does the rest, or every round is a job, cut into parts
         monkeypatch.setattr(KeyMachine, "most_events", 0)
@@ -177,6 +177,7 @@ def test_a_function_is_called_when_all_of_an_epoch_is_committed_and_its_rows_com
         assert run.store.counters()["told.late_rows"] == 1
 
 
+@pytest.mark.deep
 def test_without_the_producers_epochs_each_commit_is_one(spark, tmp_path):
     (tmp_path / "in").mkdir()
     called: list[tuple[int, int]] = []

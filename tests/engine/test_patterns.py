@@ -7,6 +7,8 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 import penstock as ps
 from penstock.app import App
 from penstock.engine.run import Run
@@ -38,6 +40,7 @@ def define(root: Path) -> tuple[App, ps.Stream, Processed]:
     return app, trades, dips
 
 
+@pytest.mark.deep
 def test_a_pattern_finds_on_spark_what_it_finds_without(spark, tmp_path):
     chance = random.Random(5)
     app, trades, dips = define(tmp_path)

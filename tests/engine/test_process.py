@@ -177,6 +177,7 @@ def test_what_a_processor_cannot_read_is_refused(root: Path):
         app.process("a", kept, Sessions, by="user")
 
 
+@pytest.mark.deep
 def test_a_savepoint_holds_the_state_and_late_events_stay_late_where_spark_computes_columns(spark, root: Path):
     app, clicks, sessions = define(root)
     app.view("sounds", sessions.group_by(sound="soundex(user)").agg(n=ps.count()))

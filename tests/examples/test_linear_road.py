@@ -21,6 +21,8 @@ from penstock.store.base import REFUSALS
 from penstock.testing import TestStream, run
 from tests.strategies import DEEP
 
+pytestmark = pytest.mark.xdist_group("road")  # they share what is made up, which takes a while
+
 ROAD = Road(minutes=8, cars=700, ramps=3, accidents=2, balances=0.05, expenditures=0.01)
 ANSWERS = ("tolls", "alerts", "balances", "expenditures")
 

@@ -19,6 +19,8 @@ from penstock.model.time import instant
 from penstock.testing import TestStream, join, run
 from tests.examples.answers import compare
 
+pytestmark = pytest.mark.xdist_group("nexmark")  # they share what is made up, which takes a while
+
 EVENTS, FILES = 3_000, 4
 #: Three seconds: the watermark waits for four. Files are cut inside of it.
 DISORDER = 300

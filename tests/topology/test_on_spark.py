@@ -63,6 +63,7 @@ def test_a_word_count_is_exact_though_bolts_fail_and_the_app_is_started_again(sp
     assert Counter((row["word"], row["n"]) for row in same) == Counter((row["word"], row["n"]) for row in rows)
 
 
+@pytest.mark.deep
 def test_trees_that_time_out_are_tried_again_until_all_are_complete(spark, tmp_path):
     app = App("trees")
     lines = app.stream("lines", ps.files(tmp_path / "in"), schema="sentence string")
@@ -131,6 +132,7 @@ class Sizes(ps.BasicBolt):
         collector.emit({"text": f"{tup.size}: {tup.n}"})
 
 
+@pytest.mark.deep
 def test_groupings_divide_tuples_on_spark_as_they_do_without(spark, tmp_path):
     app = App("groupings")
     numbers = app.stream("numbers", ps.files(tmp_path / "in", files_per_epoch=1), schema="n bigint, word string")

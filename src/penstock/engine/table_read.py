@@ -108,7 +108,7 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
 def _write_files(spark: SparkSession, table: Table, source: Files, folder: Path) -> None:
     if "://" not in source.path and not Path(source.path).exists():
         raise PenstockError(f"there is no «{source.path}»")
-    found = source._configured(spark.read, table.schema, table.schema.names).load(source.path)
+    found = source._configured(spark.read, table.schema, table.schema.names).load(source.place)
     if MALFORMED in found.columns:
         found = found.cache()  # Spark tells malformed rows only of rows that it has kept
         try:

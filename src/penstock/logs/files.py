@@ -49,16 +49,21 @@ class Files(Log):
     files_per_epoch: int | None = None
     bytes_per_epoch: int | None = None  # the run's own limit, which no one says
 
+    @property
+    def place(self) -> str:
+        """Where it is, also for Spark, whose Java may have been started elsewhere."""
+        return self.path if "://" in self.path else str(Path(self.path).absolute())
+
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as f
 
         if "://" not in self.path and not Path(self.path).is_dir():
             raise DefinitionError(f"there is no directory «{self.path}»", hint="create it, or give another path")
         if self.decodes(schema.pick(columns)):
-            found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.path)
+            found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)
             return found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
         parsed = [MALFORMED] if self.format != "parquet" else []
-        return self._configured(self._reader(spark), schema, columns).load(self.path).select(*columns, *parsed)
+        return self._configured(self._reader(spark), schema, columns).load(self.place).select(*columns, *parsed)
 
     def read_these(
         self, spark: SparkSession, schema: Schema, columns: Sequence[str], paths: Sequence[tuple[str, int]]
@@ -69,7 +74,7 @@ class Files(Log):
         if self.decodes(schema.pick(columns)):
             return spark.createDataFrame([(path,) for path, _ in paths], f"`{PATH}` string")
         parsed = [MALFORMED] if self.format != "parquet" else []
-        reader = self._configured(spark.read, schema, columns).option("basePath", self.path)
+        reader = self._configured(spark.read, schema, columns).option("basePath", self.place)
         rows = reader.load([path for path, _ in paths])
         rows = rows.select(*columns, *parsed, f.expr("url_decode(_metadata.file_path)").alias(PATH))
         named = [(path if "://" in path else f"file://{path}", epoch) for path, epoch in paths]
