@@ -14,10 +14,10 @@ from penstock.errors import DefinitionError
 from penstock.learning.model import Model
 from penstock.learning.weights import Array
 from penstock.model.aggregates import last
+from penstock.model.by_kernel import check_by_kernel
 from penstock.model.expressions import bind
 from penstock.model.naming import valid_name
-from penstock.model.stream import Flow, Select, Transform, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Flow, Select
 from penstock.model.triggers import each
 from penstock.model.types import INTEGERS, Schema
 from penstock.model.view import View
@@ -48,7 +48,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         if self.learns is not None:
-            _check_text(self.learns, self.event)
+            _check_learns(self.learns, self.event)
         _check_keyed(self)
         for number, what in ((self.parts, "part"), (self.versions, "version"), (self.every, "version")):
             if number < 1:
@@ -160,31 +160,29 @@ def _check_flow(flow: Flow) -> None:
     """Refuses what a model cannot read: its rows come from the master, through steps of the kernel."""
     if not isinstance(flow, Flow):
         raise DefinitionError(f"a model learns from a stream, and not from {flow!r}")
-    for branch in branches(flow):
-        if branch.source.sign is not None:
+    for source in flow.sources:
+        if source.sign is not None:
             raise DefinitionError(
-                f"a model takes no rows back, and the stream «{branch.source.name}» has a sign",
+                f"a model takes no rows back, and the stream «{source.name}» has a sign",
                 hint="leave out sign=…; the column then comes to the model",
             )
-        schema: Schema | None = branch.source.schema
-        for step in branch.steps:
-            if isinstance(step, (Transform, TableJoin)):
-                raise DefinitionError(
-                    f"{step.label} stands before a model, which reads the master",
-                    hint="do it in the model, or with select and where",
-                )
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
-                _check_text(text, schema)
-            schema = step.schema
-        if schema is None:
-            raise DefinitionError("the columns that come to the model are not known", hint="select them with casts")
+    check_by_kernel(
+        flow,
+        lambda step: DefinitionError(
+            f"{step.label} stands before a model, which reads the master",
+            hint="do it in the model, or with select and where",
+        ),
+        _text_refused,
+        DefinitionError("the columns that come to the model are not known", hint="select them with casts"),
+    )
 
 
-def _check_text(text: str, schema: Schema | None) -> None:
-    if schema is not None and bind(text, schema).outside is not None:
-        raise DefinitionError(
-            f"«{text}» stands before a model, and only Spark can compute it", hint="compute it in the model"
-        )
+def _check_learns(text: str, event: Schema) -> None:
+    if bind(text, event).outside is not None:
+        raise _text_refused(text)
+
+
+def _text_refused(text: str) -> DefinitionError:
+    return DefinitionError(
+        f"«{text}» stands before a model, and only Spark can compute it", hint="compute it in the model"
+    )

@@ -17,10 +17,10 @@ from sqlglot import exp
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.aggregates import last
+from penstock.model.by_kernel import check_by_kernel
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
-from penstock.model.stream import Flow, Select, Stream, Transform, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Flow, Stream
 from penstock.model.time import Duration, Instant, duration, show_instant
 from penstock.model.triggers import each
 from penstock.model.types import Schema, is_integer
@@ -213,22 +213,14 @@ def check_side(flow: Flow) -> None:
             raise DefinitionError(
                 f"a join takes no rows back, and the stream «{source.name}» has a sign", hint="leave out sign=…"
             )
-    for branch in branches(flow):
-        schema: Schema | None = branch.source.schema
-        for step in branch.steps:
-            if isinstance(step, (Transform, TableJoin)):
-                raise DefinitionError(
-                    f"{step.label} stands before a join of streams", hint="do it with what the join gives out"
-                )
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
-                if schema is not None and bind(text, schema).outside is not None:
-                    raise DefinitionError(
-                        f"«{text}» stands before a join of streams, and only Spark can compute it",
-                        hint="compute it from what the join gives out",
-                    )
-            schema = step.schema
-        if schema is None:
-            raise DefinitionError("the columns that come to the join are not known", hint="select them with casts")
+    check_by_kernel(
+        flow,
+        lambda step: DefinitionError(
+            f"{step.label} stands before a join of streams", hint="do it with what the join gives out"
+        ),
+        lambda text: DefinitionError(
+            f"«{text}» stands before a join of streams, and only Spark can compute it",
+            hint="compute it from what the join gives out",
+        ),
+        DefinitionError("the columns that come to the join are not known", hint="select them with casts"),
+    )

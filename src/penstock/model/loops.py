@@ -26,10 +26,9 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import last
-from penstock.model.expressions import bind
+from penstock.model.by_kernel import check_by_kernel
 from penstock.model.naming import function_name
-from penstock.model.stream import Flow, Select, Transform, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Flow
 from penstock.model.triggers import each
 from penstock.model.types import Schema
 from penstock.model.view import View
@@ -206,23 +205,14 @@ def _check_flow(flow: Flow) -> None:
                 detail="what an event has set off in other keys cannot be told from what others have",
                 hint="leave out sign=…; the column then comes to the loop, and its code decides",
             )
-    for branch in branches(flow):
-        schema: Schema | None = branch.source.schema
-        for step in branch.steps:
-            if isinstance(step, (Transform, TableJoin)):
-                raise DefinitionError(
-                    f"{step.label} stands before a loop, which has neither DataFrames nor tables",
-                    hint="do it in the body of the loop, or with select and where",
-                )
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
-                if schema is not None and bind(text, schema).outside is not None:
-                    raise DefinitionError(
-                        f"«{text}» stands before a loop, and only Spark can compute it",
-                        hint="compute it in the body of the loop",
-                    )
-            schema = step.schema
-        if schema is None:
-            raise DefinitionError("the columns that come to the loop are not known", hint="select them with casts")
+    check_by_kernel(
+        flow,
+        lambda step: DefinitionError(
+            f"{step.label} stands before a loop, which has neither DataFrames nor tables",
+            hint="do it in the body of the loop, or with select and where",
+        ),
+        lambda text: DefinitionError(
+            f"«{text}» stands before a loop, and only Spark can compute it", hint="compute it in the body of the loop"
+        ),
+        DefinitionError("the columns that come to the loop are not known", hint="select them with casts"),
+    )

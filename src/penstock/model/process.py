@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.aggregates import last
+from penstock.model.by_kernel import check_by_kernel
 from penstock.model.expressions import bind
 from penstock.model.processing import Given, Shape, check_processor
 from penstock.model.processor import Processor
@@ -15,12 +16,8 @@ from penstock.model.stream import (
     Flow,
     Named,
     Piped,
-    Select,
     Stream,
     Transform,
-    Where,
-    WithTime,
-    branches,
     named_expressions,
     show_named,
 )
@@ -133,34 +130,26 @@ def _check_flow(flow: Flow) -> None:
                 f"a processor takes no rows back, and the stream «{source.name}» has a sign",
                 hint="leave out sign=…; the column then comes to the processor",
             )
-    for branch in branches(flow):
-        schema: Schema | None = branch.source.schema
-        for step in branch.steps:
-            if isinstance(step, Transform):
-                raise DefinitionError(
-                    f"{step.label} stands before a processor, which has no DataFrame",
-                    hint="do it in the processor, or with select and where",
-                )
-            if isinstance(step, TableJoin):
-                raise DefinitionError(
-                    f"{step.label} stands before a processor, which reads no table",
-                    hint="give the processor the events, and join the table with what it gives out",
-                )
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
-                _check_text(text, schema)
-            schema = step.schema
-        if schema is None:
-            raise DefinitionError("the columns that come to the processor are not known", hint="select them with casts")
-
-
-def _check_text(text: str, schema: Schema | None) -> None:
-    if schema is not None and bind(text, schema).outside is not None:
-        raise DefinitionError(
+    check_by_kernel(
+        flow,
+        _step_refused,
+        lambda text: DefinitionError(
             f"«{text}» stands before a processor, and only Spark can compute it", hint="compute it in the processor"
+        ),
+        DefinitionError("the columns that come to the processor are not known", hint="select them with casts"),
+    )
+
+
+def _step_refused(step: Transform | TableJoin) -> DefinitionError:
+    if isinstance(step, Transform):
+        return DefinitionError(
+            f"{step.label} stands before a processor, which has no DataFrame",
+            hint="do it in the processor, or with select and where",
         )
+    return DefinitionError(
+        f"{step.label} stands before a processor, which reads no table",
+        hint="give the processor the events, and join the table with what it gives out",
+    )
 
 
 def _check_time(process: Process) -> None:

@@ -21,13 +21,11 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.errors import DefinitionError, unknown
+from penstock.model.by_kernel import check_by_kernel
 from penstock.model.changes import Changes
-from penstock.model.expressions import bind
 from penstock.model.naming import valid_name
-from penstock.model.stream import Flow, Select, Transform, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Flow
 from penstock.model.time import Duration, positive
-from penstock.model.types import Schema
 from penstock.topology.components import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from penstock.topology.definition import GUARANTEES, BoltOf, Fields, Guarantee, SpoutOf, Topology, fields_of
 from penstock.topology.groupings import Grouping, Kind
@@ -173,25 +171,16 @@ def _check_flow(name: str, flow: Flow) -> None:
                 f"the changes of the view «{source.name}» are not kept anywhere for the spout «{name}» to read",
                 hint="app.sink(view, ps.to_jsonl('panes')) keeps them, and ps.files('panes') is their log",
             )
-    for branch in branches(flow):
-        schema: Schema | None = branch.source.schema
-        for step in branch.steps:
-            if isinstance(step, (Transform, TableJoin)):
-                raise DefinitionError(
-                    f"{step.label} stands before the spout «{name}», and only Spark can run it", hint="do it in a bolt"
-                )
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
-                if schema is not None and bind(text, schema).outside is not None:
-                    raise DefinitionError(
-                        f"«{text}» stands before the spout «{name}», and only Spark can compute it",
-                        hint="compute it in a bolt",
-                    )
-            schema = step.schema
-        if schema is None:
-            raise DefinitionError(f"the columns of the spout «{name}» are not known", hint="select them with casts")
+    check_by_kernel(
+        flow,
+        lambda step: DefinitionError(
+            f"{step.label} stands before the spout «{name}», and only Spark can run it", hint="do it in a bolt"
+        ),
+        lambda text: DefinitionError(
+            f"«{text}» stands before the spout «{name}», and only Spark can compute it", hint="compute it in a bolt"
+        ),
+        DefinitionError(f"the columns of the spout «{name}» are not known", hint="select them with casts"),
+    )
 
 
 def _made(name: str, given: Any, base: type[Component], what: str) -> Any:
