@@ -179,16 +179,22 @@ class Through2(ps.BasicBolt):
         yield tup.task, tup.word
 
 
-def test_a_topology_of_code_alone_runs_by_the_clock(spark, tmp_path):
+def test_topologies_of_code_alone_run_by_the_clock_each_with_its_own_components(spark, tmp_path):
     app = App("alone")
-    builder = ps.TopologyBuilder().spout("numbers", Numbers(30), 2)
-    builder.bolt("some", FailsSome, 2).shuffle("numbers")
-    alone = app.topology("alone", builder, guarantee="exactly_once")
-    app.view("numbers", alone.group_by("n").agg(times=ps.count()))
+    for name, count in (("short", 5), ("long", 30)):
+        builder = ps.TopologyBuilder().spout("numbers", Numbers(count), 2)
+        builder.bolt("some", FailsSome, 2).shuffle("numbers")
+        made = app.topology(name, builder, guarantee="exactly_once")
+        app.view(f"{name}_numbers", made.group_by("n").agg(times=ps.count()))
     run = app.run(tmp_path / "run", spark=spark, tick=0.05).start()
+
+    def completed(name: str) -> int:
+        return run.store.counters().get(f"{name}.completed", 0)
+
     try:
-        until(run, lambda: run.store.counters().get("alone.completed", 0) >= 60)
+        until(run, lambda: completed("short") >= 10 and completed("long") >= 60)
     finally:
         run.stop()
-    found = dict(run.store.query("SELECT n, times FROM numbers").iter_rows())
-    assert found == dict.fromkeys(range(30), 2), "each of its two tasks has all of them"
+    for name, count in (("short", 5), ("long", 30)):
+        found = dict(run.store.query(f"SELECT n, times FROM {name}_numbers").iter_rows())
+        assert found == dict.fromkeys(range(count), 2), "each of its two tasks has all of them"

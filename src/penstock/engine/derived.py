@@ -163,13 +163,12 @@ class Stepping(Derived):
 
 
 @contextmanager
-def stepped(stream: Stream, rows: DataFrame, store: Store, now: Instant) -> Iterator[Step]:
+def stepped(name: str, log: Log, rows: DataFrame, store: Store, now: Instant) -> Iterator[Step]:
     """An epoch's rows, and what else its commit writes. The rows of a stateful plan are made once, and kept."""
-    log = derived(stream)
-    if log is None:
+    if not isinstance(log, Derived):
         yield Step(rows)
     elif isinstance(log, Stepping):
-        with log.step(rows, Memory(store, stream.name), now) as step:
+        with log.step(rows, Memory(store, name), now) as step:
             yield step
     else:
         kept = rows.persist()

@@ -46,6 +46,11 @@ class Pace:
             self._admission = Admission(_BOUNDS[log.unit], target=target, limit=limit)
 
     @property
+    def placed(self) -> Log:
+        """The log as this run reads it."""
+        return self._log
+
+    @property
     def log(self) -> Log:
         """The log with the limit in force; what was wanted comes into force when it is read."""
         if self._admission is None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import threading
 import time as clock_time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +21,7 @@ from penstock.engine.changing import is_replayable, reads_kafka
 from penstock.engine.clock import Steady
 from penstock.engine.core import Engine, Source
 from penstock.engine.dead import Retried, retry
-from penstock.engine.derived import derived, stepped
+from penstock.engine.derived import Derived, derived, stepped
 from penstock.engine.epochs import EpochsLog, is_told
 from penstock.engine.epochs_following import Followers, following, own, wait_for
 from penstock.engine.errors import RunError
@@ -114,6 +116,7 @@ class Run(Watching, Swapping):
         self.name, self.directory = name, directory
         self._clock, self._tick, self._every = clock or Steady(), tick, epoch_every
         self._mutex, self._planning = threading.RLock(), threading.Lock()
+        self._idle, self._busy = threading.Condition(self._mutex), set[str]()  # streams with an epoch under way
         # Spark begins an epoch at most each `epoch_every`: one that takes less than fits in there falls behind.
         self._target = None if target is None else max(positive(target, "a target"), duration(epoch_every)) / SECOND
         self._paces: dict[str, Pace] = {}
@@ -315,8 +318,8 @@ class Run(Watching, Swapping):
         """Stops at an epoch boundary."""
         self._stopping.set()
         self.keeper.stop()
-        with self._mutex:
-            pass  # the epoch that runs is committed; from here on none begins
+        with self._idle:
+            self._idle.wait_for(lambda: not self._busy)  # the epochs that run are committed; from here on none begins
         if self._watcher.is_alive():
             self._watcher.join()  # and no query is started again
         self.lanes.stop()
@@ -397,43 +400,84 @@ class Run(Watching, Swapping):
     # epochs and ticks
 
     def _epoch(self, name: str, columns: tuple[str, ...], checkpoint: Place, rows: DataFrame, number: int) -> None:
+        """An epoch that Spark has cut. What a stream made from others does for it runs beside the epochs of others."""
         try:
-            with self._mutex:
-                if self._stopping.is_set() or name in self._restarting:
-                    raise _Stopping
-                began = clock_time.perf_counter()
-                self._waiting.discard(name)
-                self._known.add(name)
-                self.store.check_owner()
-                query = json.loads((checkpoint / "metadata").read_text())["id"]
-                offsets = offsets_of(checkpoint, number)
-                self._heed_leaps()
-                with taken_back(self.engine):
-                    self._know_partitions(name, offsets)
-                    done = self._is_done(name, query, number, offsets)
-                    log = derived(self.engine.streams[name])
-                    if done and log is not None:
+            with self._under_way(name):
+                source, log = self._begun(name, checkpoint, number), self._paces[name].placed
+                if source is None:
+                    if isinstance(log, Derived):
                         log.skip(rows)
-                    if not done:
-                        self._paces[name].look(self._queries.get(name), offsets)
-                        notes, now = self._paces[name].notes(self._followers[name].taken), self._clock()
-                        with stepped(self.engine.streams[name], rows, self.store, now) as step:
-                            source = Source(query, number, offsets, {**notes, **step.notes}, step=step)
-                            self.engine.epoch(name, columns, step.rows, source, now)
-                        self.engine.inputs.answered(name, offsets, step.due)
-                        self._committed.set()
-                self._followers[name].committed(offsets)
-                self._gets_on(name)
-                seconds = clock_time.perf_counter() - began
-                if not done and self._paces[name].ended(self._followers[name].taken, seconds):
-                    self._restarting.add(name)
+                else:
+                    began = clock_time.perf_counter()
+                    with stepped(name, log, rows, self.store, self._clock()) as step:
+                        waits = clock_time.perf_counter()
+                        with self._mutex:
+                            began += clock_time.perf_counter() - waits
+                            self._commit_epoch(name, columns, replace(source, step=step))
+                    self._end_epoch(name, clock_time.perf_counter() - began)
             if self._paces[name].wanted is not None:
                 self._wait_for_end(self._queries[name])
         except _Stopping:
             raise  # Spark comes with it again at the next start
         except BaseException as error:
-            self._epoch_failed(name, error)
+            if name not in self._restarting:  # else its jobs were cancelled
+                self._epoch_failed(name, error)
             raise
+
+    @contextmanager
+    def _under_way(self, name: str) -> Iterator[None]:
+        """From here on an epoch is committed before the run stops; one of a stream that restarts does not begin."""
+        with self._mutex:
+            self._check_goes_on(name)
+            self._busy.add(name)
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._busy.discard(name)
+                self._idle.notify_all()
+
+    def _check_goes_on(self, name: str) -> None:
+        if name in self._restarting or (self._stopping.is_set() and name not in self._busy):
+            raise _Stopping
+
+    def _begun(self, name: str, checkpoint: Place, number: int) -> Source | None:
+        """Where an epoch comes from; None if the store has it already."""
+        with self._mutex:
+            self._waiting.discard(name)
+            self._known.add(name)
+            self.store.check_owner()
+            query = json.loads((checkpoint / "metadata").read_text())["id"]
+            offsets = offsets_of(checkpoint, number)
+            if not self._is_done(name, query, number, offsets):
+                return Source(query, number, offsets)
+            self._know_partitions(name, offsets)
+            self._followers[name].committed(offsets)
+            self._gets_on(name)
+            return None
+
+    def _commit_epoch(self, name: str, columns: tuple[str, ...], source: Source) -> None:
+        """Takes the step of all views with an epoch, and commits it."""
+        self._check_goes_on(name)
+        self.store.check_owner()
+        self._heed_leaps()
+        step = source.step
+        assert step is not None
+        with taken_back(self.engine):
+            self._know_partitions(name, source.offsets)
+            self._paces[name].look(self._queries.get(name), source.offsets)
+            notes = {**self._paces[name].notes(self._followers[name].taken), **step.notes}
+            self.engine.epoch(name, columns, step.rows, replace(source, notes=notes), self._clock())
+        self.engine.inputs.answered(name, source.offsets, step.due)
+        self._committed.set()
+        self._followers[name].committed(source.offsets)
+        self._gets_on(name)
+
+    def _end_epoch(self, name: str, seconds: float) -> None:
+        """An epoch has taken so long: whether the next ones are to be larger or smaller."""
+        with self._mutex:
+            if name in self._paces and self._paces[name].ended(self._followers[name].taken, seconds):
+                self._restarting.add(name)
 
     def _wait_for_end(self, query: StreamingQuery) -> None:
         """Another limit is worth a restart: the watcher stops the query here, before Spark cuts the next epoch.

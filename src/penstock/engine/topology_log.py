@@ -58,6 +58,7 @@ class TopologyLog(Stepping):
         from penstock.engine.topology_jobs import SparkRunner
         from penstock.engine.topology_tasks import NOBODY, ROWS
 
+        assert self.run, "components are told apart by the run that they are in"
         began = time.perf_counter()
         runner = SparkRunner(self.topology, rows, memory.of)
         try:
