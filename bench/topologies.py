@@ -5,7 +5,7 @@
 Word count: sentences are split, and each word is emitted with its number so far. Hand-written means: `mapInArrow` to
 split, `transformWithState` (RocksDB with a changelog) to count, Parquet by `foreachBatch`. The chain: JSON is parsed, a
 price is reckoned, a line is written, by three functions; hand-written they are called one after the other in one
-`mapInArrow`. Penstock reads the same files into a stream with its master, the topology from there, exactly once; what
+`mapInArrow`; and once more with its input kept as Parquet too, as Penstock's master does. Penstock reads the same files into a stream with its master, the topology from there, exactly once; what
 comes out is in the topology's master and in a view. Both warm up first; then they take turns.
 
 `--trees` needs no Spark: the memory of an open tree, up to a million descendants.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -33,7 +32,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report
+from bench.side_by_side import Report, middle, ratio
 from penstock.app import App
 from penstock.engine.session import spark_session
 from penstock.testing import TestStream
@@ -42,7 +41,8 @@ from penstock.topology.local import LocalRun
 from penstock.topology.trees import Tree, root_of
 
 QUICK = "--quick" in sys.argv
-FILES, PER_FILE, ROUNDS = (3, 5_000, 1) if QUICK else (8, 100_000, 3)
+PER_FILE, ROUNDS = (5_000, 1) if QUICK else (100_000, 3)
+FILES = {"words": 3, "orders": 3} if QUICK else {"words": 8, "orders": 24}
 WORDS = 20_000
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
@@ -56,7 +56,7 @@ LINES = "line string, cents bigint"
 def write_sentences(folder: Path) -> None:
     """Sentences of five words, some of them often."""
     chance = np.random.default_rng(0)
-    for number in range(FILES):
+    for number in range(FILES["words"]):
         picked = np.minimum(chance.zipf(1.2, (PER_FILE // 5, 5)), WORDS)
         sentences = [" ".join(f"w{word}" for word in row) for row in picked.tolist()]
         pq.write_table(pa.table({"sentence": sentences}), folder / f"{number:04}.parquet")
@@ -64,7 +64,7 @@ def write_sentences(folder: Path) -> None:
 
 def write_orders(folder: Path) -> None:
     chance = np.random.default_rng(0)
-    for number in range(FILES):
+    for number in range(FILES["orders"]):
         rows = zip(chance.integers(0, 1000, PER_FILE).tolist(), chance.integers(1, 9, PER_FILE).tolist(), strict=True)
         orders = [json.dumps({"item": f"item{item}", "pieces": pieces, "price": item / 100}) for item, pieces in rows]
         pq.write_table(pa.table({"sentence": orders}), folder / f"{number:04}.parquet")
@@ -120,10 +120,14 @@ class CountByHand(StatefulProcessor):
         return
 
 
-def by_hand(spark: SparkSession, folder: Path, work: Path, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+def started(spark: SparkSession, folder: Path) -> DataFrame:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
-    events = spark.readStream.schema("sentence string").option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return spark.readStream.schema("sentence string").option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def by_hand(spark: SparkSession, folder: Path, work: Path, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    events = started(spark, folder)
 
     def keep(rows: DataFrame, number: int) -> None:
         rows.write.mode("append").parquet(str(work / "rows"))
@@ -144,6 +148,18 @@ def words_by_hand(spark: SparkSession, folder: Path, work: Path) -> int:
 def chain_by_hand(spark: SparkSession, folder: Path, work: Path) -> int:
     rows = by_hand(spark, folder, work, lambda events: events.mapInArrow(chain_batches, LINES))
     return int(rows.selectExpr("sum(cents)").first()[0])
+
+
+def chain_by_hand_with_input(spark: SparkSession, folder: Path, work: Path) -> int:
+    def keep(events: DataFrame, number: int) -> None:
+        kept = events.persist()
+        kept.write.mode("append").parquet(str(work / "events"))
+        kept.mapInArrow(chain_batches, LINES).write.mode("append").parquet(str(work / "rows"))
+        kept.unpersist()
+
+    query = started(spark, folder).writeStream.foreachBatch(keep).option("checkpointLocation", str(work / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    return int(spark.read.parquet(str(work / "rows")).selectExpr("sum(cents)").first()[0])
 
 
 # by Penstock
@@ -225,34 +241,42 @@ def chain_by_penstock(spark: SparkSession, folder: Path, work: Path) -> int:
 
 
 JOBS = {
-    "word count": (write_sentences, words_by_hand, words_by_penstock),
-    "chain of three bolts": (write_orders, chain_by_hand, chain_by_penstock),
+    "word count": ("words", words_by_penstock, {"word count": words_by_hand}),
+    "chain of three bolts": (
+        "orders",
+        chain_by_penstock,
+        {"chain of three bolts": chain_by_hand, "the same, its input kept by both": chain_by_hand_with_input},
+    ),
 }
+WRITE = {"words": write_sentences, "orders": write_orders}
 
 
 def compare(spark: SparkSession, root: Path, report: Report) -> None:
     rows = []
-    for job, (write, hand, penstock) in JOBS.items():
-        folder = root / job.split()[0]
+    for job, (what, penstock, hands) in JOBS.items():
+        folder = root / what
         folder.mkdir()
-        write(folder)
-        taken: dict[str, list[float]] = {"hand": [], "penstock": []}
+        WRITE[what](folder)
+        runs = {**hands, "penstock": penstock}
+        taken: dict[str, list[float]] = {name: [] for name in runs}
         for number in range(ROUNDS + 1):
             answers = set()
-            for name, run in (("hand", hand), ("penstock", penstock)):
+            for name, run in runs.items():
                 work = Path(tempfile.mkdtemp(dir=root))
                 begun = time.perf_counter()
                 answers.add(run(spark, folder, work))
                 if number:
                     taken[name].append(time.perf_counter() - begun)
                 shutil.rmtree(work)
-            print(f"  {job}: both say {answers}", file=sys.stderr)
+            print(f"  {job}: all say {answers}", file=sys.stderr)
             assert len(answers) == 1
-        speeds = {name: FILES * PER_FILE / statistics.median(seconds) / 1000 for name, seconds in taken.items()}
-        of = statistics.median(a / b for a, b in zip(taken["hand"], taken["penstock"], strict=True))
-        rows.append([job, f"{speeds['hand']:.0f} k/s", f"{speeds['penstock']:.0f} k/s", f"{of:.2f}"])
-    title = f"{FILES * PER_FILE:,} words, or orders, {PER_FILE:,} an epoch, exactly once"
-    report.table(title, ["job", "hand-written", "Penstock", "Penstock, of hand-written"], rows)
+        total = FILES[what] * PER_FILE
+        speed = {name: f"{total / seconds / 1000:.0f} k/s" for name, seconds in middle(taken).items()}
+        for name in hands:
+            of = f"{ratio(taken, name, 'penstock'):.2f}"
+            rows.append([name, f"{total:,} {what}", speed[name], speed["penstock"], of])
+    title = f"{PER_FILE:,} words or orders a file, exactly once"
+    report.table(title, ["job", "input", "hand-written", "Penstock", "Penstock, of hand-written"], rows)
 
 
 # trees

@@ -84,21 +84,30 @@ class Arriving:
                         yield from spark_batches(found)
 
     def _read(self, plan: Plan, stream: str, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        commits = rows.select(*_PLACE, "__commit")
         types = {name: dtype(kind) for name, kind in (*ARRIVED.items(), *self.schema)}
         for branch in plan.branches:
             if branch.source.name != stream:
                 continue
             found = elements(plan, branch, rows)
-            good = found.good.collect().join(commits, on=_PLACE)
+            good = _with_commits(found.good.collect(), rows)
             columns = [pl.col(plan.inputs[f"`{name}`"]).alias(name) for name in self.schema.names]
-            kept = good.select("__commit", "__at", *_PLACE, *columns)
-            dead = found.dead.join(rows, on=_PLACE)
-            text = as_json(dead, branch.source.schema.names).alias("__row")
-            for frame in (kept, dead.select("__commit", "__reason", *_PLACE, text)):
+            frames = [good.select("__commit", "__at", *_PLACE, *columns)]
+            if found.dead.height:
+                dead = found.dead.join(rows, on=_PLACE)
+                text = as_json(dead, branch.source.schema.names).alias("__row")
+                frames.append(dead.select("__commit", "__reason", *_PLACE, text))
+            for frame in frames:
                 lacking = [pl.lit(None, kind).alias(name) for name, kind in types.items() if name not in frame.columns]
                 if frame.height:
                     yield frame.with_columns(*lacking).with_columns(pl.lit(stream).alias("__stream")).select(*types)
+
+
+def _with_commits(found: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the commit that each came by; mostly they all came by one."""
+    commits = rows["__commit"].unique()
+    if commits.len() == 1:
+        return found.with_columns(pl.lit(commits[0], pl.Int64).alias("__commit"))
+    return found.join(rows.select(*_PLACE, "__commit"), on=_PLACE)
 
 
 def spark_batches(rows: pl.DataFrame, size: int = 50_000) -> Iterator[pa.RecordBatch]:

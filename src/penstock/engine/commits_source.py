@@ -25,7 +25,7 @@ from penstock.store.reader import Reader
 from penstock.store.tables import marks
 
 #: An epoch takes the events of so many commits at most; a part of it about so many events.
-COMMITS, PART = 2_000, 200_000
+COMMITS, PART = 2_000, 50_000
 #: What a row stands for: files to read, or what time it was in which commit.
 FILES: Final = "files"
 TIME: Final = "time"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 #: An epoch takes about so many events where nobody says how many.
-EVENTS: Final = 50_000
+EVENTS: Final = 500_000
 #: When something is due next: by the watermark, and by the clock.
 Due: TypeAlias = tuple[Instant, Instant]
 NEVER: Final = (END, END)

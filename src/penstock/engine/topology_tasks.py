@@ -7,8 +7,10 @@ what a tuple costs is what the user's code costs.
 from __future__ import annotations
 
 import atexit
+import gc
 import pickle
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -39,6 +41,8 @@ Record: TypeAlias = tuple[int, int, str, bytes]
 
 #: So many runs may have components that are ready in this process.
 _MOST_RUNS: Final = 8
+#: Python looks for cycles after so many objects: each look goes over all tuples that there are.
+_OBJECTS: Final = 1_000_000
 _crews: dict[str, Crew] = {}
 
 
@@ -55,6 +59,17 @@ def crew_of(run: str) -> Crew:
 def _leave() -> None:
     for crew in _crews.values():
         crew.dismiss()
+
+
+@contextmanager
+def _many_objects() -> Iterator[None]:
+    """In here many small objects are made, and few of them are cycles."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @dataclass(frozen=True)
@@ -160,10 +175,12 @@ class Spouting:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spouts = self.orders.topology.code_spouts
         stage = Stage(self.orders, crew_of(self.orders.run))
-        for batch in batches:
-            for name, task in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                stage.spout(spouts[name], task)
-        yield as_batch(records(stage.outcome, self.orders))
+        with _many_objects():
+            for batch in batches:
+                for name, task in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                    stage.spout(spouts[name], task)
+            made = as_batch(records(stage.outcome, self.orders))
+        yield made
 
 
 @dataclass(frozen=True)
@@ -175,6 +192,10 @@ class Bolting:
     places: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with _many_objects():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packets: dict[Task, list[Packet]] = {}
         state: dict[str, dict[bytes, bytes]] = {}
         for batch in batches:
