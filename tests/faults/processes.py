@@ -8,18 +8,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from penstock.model.stream import Stream
 from penstock.model.time import show_instant
 from penstock.store import Reader, StoreError
-from tests.faults.app import ADD
+from penstock.testing import TestStream
+from tests.conftest import need_spark
 from tests.faults.audit import Audit, made_up
 
 APP = Path(__file__).parent / "app.py"
 ROOT = Path(__file__).parent.parent.parent
 #: So many events a file has.
 FILE = 60
+#: So many seconds without a commit, and an app has done all that it can.
+QUIET = 30
+#: So many seconds it may take until a last process has done what is waited for; else comparing tells what is lacking.
+LONG = 600
 
 
 def put_file(root: Path, rows: list[Any], written: int, begun: int, size: int = FILE) -> int:
@@ -73,24 +81,36 @@ class Process:
 
 
 class Scenario:
-    """Events that flow, and processes that are killed."""
+    """Events that flow to an app, and processes of it that are killed. So many files there are for each kill."""
 
-    def __init__(self, root: Path, java: dict[str, str], kills: int) -> None:
-        self.root, self.java, self.written = root, java, 0
+    def __init__(self, root: Path, java: dict[str, str], kills: int, app: Path = APP, files: int = 3) -> None:
+        self.root, self.java, self.app, self.written = root, java, app, 0
         self._begun = int(time.time())
-        self.rows = made_up(FILE * 3 * (kills + 1))
+        self.rows = made_up(FILE * files * (kills + 1))
         (root / "in").mkdir()
-        self.next = Process(root, java)
+        self.next = Process(root, java, app)
 
     def process(self) -> Process:
         """The process that is ready by now; another one gets ready meanwhile."""
-        now, self.next = self.next, Process(self.root, self.java)
+        now, self.next = self.next, Process(self.root, self.java, self.app)
         return now
 
     def write(self, files: int) -> None:
         """More events, each file an epoch."""
         for _ in range(files):
             self.written += put_file(self.root, self.rows, self.written, self._begun)
+
+    @property
+    def seen(self) -> list[Any]:
+        """The events that were written."""
+        return self.rows[: self.written]
+
+    def script(self, events: Stream) -> TestStream:
+        """The same events for the reference, a file an epoch."""
+        found = TestStream(events)
+        for first in range(0, self.written, FILE):
+            found = found.add(*self.seen[first : first + FILE])
+        return found
 
     def commits(self) -> int:
         try:
@@ -101,15 +121,48 @@ class Scenario:
             return 0
         return 0 if last is None else last.number
 
-    def finish(self) -> dict[str, set[int]]:
-        """The last process, which is not killed; and the audit."""
-        self.write(2)
-        self.next.go(ADD)
-        return self.end()
+    def killed_at(self, step: str, passes: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """A process that kills itself at a fault point, when it has come there so many times.
 
-    def end(self) -> dict[str, set[int]]:
-        """Lets the process that reads come to its end; and the audit."""
+        A stream that is made from others may take all that there is in one epoch: for the next one it needs more.
+        """
+        self.write(3)
+        process = self.process()
+        process.go(f"{step}:{passes}")
+        meanwhile()
+        last, since = self.commits(), time.monotonic()
+        while process.runs:
+            time.sleep(0.05)
+            if (now := self.commits()) != last:
+                last, since = now, time.monotonic()
+            if time.monotonic() > since + QUIET:
+                self.write(1)
+                since = time.monotonic()
+        assert process.ends() == -signal.SIGKILL, (step, (self.root / "stderr").read_text()[-3000:])
+
+    def finish(self, step: str = "", until: Callable[[], object] = lambda: True) -> None:
+        """The last process, which is not killed: it ends when it has done everything."""
+        self.write(2)
+        self.next.go(step)
+        end = time.monotonic() + LONG
+        while not until() and time.monotonic() < end:
+            assert self.next.runs, (self.root / "stderr").read_text()[-3000:]
+            time.sleep(0.2)
         (self.root / "END").touch()
         self.next.wait_for("done")
         assert self.next.ends() == 0
-        return Audit(self.root / "state", self.rows[: self.written], panes=self.root / "panes").run()
+
+    def audit(self) -> dict[str, set[int]]:
+        """Compares everything; the late events of each view."""
+        return Audit(self.root / "state", self.seen, panes=self.root / "panes").run()
+
+
+@contextmanager
+def scenario_of(app: str, root: Path, kills: int, files: int = 3) -> Iterator[Scenario]:
+    """A scenario with one of the apps of this folder."""
+    need_spark()
+    made = Scenario(root, dict(os.environ), kills, Path(__file__).parent / app, files)
+    try:
+        yield made
+    finally:
+        made.next.kill()

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.app import ADDED, SAVEPOINT, STEPS
+from tests.faults.app import ADD, ADDED, SAVEPOINT, STEPS
 from tests.faults.java import fast_java
 from tests.faults.processes import Scenario
 
@@ -32,7 +31,7 @@ POSITIONS = [
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     def train(environment: dict[str, str]) -> None:
-        Scenario(tmp_path_factory.mktemp("train"), environment, kills=3).finish()
+        Scenario(tmp_path_factory.mktemp("train"), environment, kills=3).finish(ADD)
 
     return fast_java(train)
 
@@ -59,16 +58,15 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_counts_twice(scena
                 break
             time.sleep(0.005)
         process.kill()
-    late = scenario.finish()
+    scenario.finish(ADD)
+    late = scenario.audit()
     assert late["sessions"] > late["counts"], "there were late events"
 
 
 @pytest.mark.parametrize("scenario", [len(POSITIONS)], indirect=True)
 def test_killed_at_each_step_of_the_commit_protocol(scenario: Scenario):
     for step, passes in POSITIONS:
-        scenario.write(3)
-        process = scenario.process()
-        process.go(f"{step}:{passes}")
-        assert process.ends() == -signal.SIGKILL, (step, (scenario.root / "stderr").read_text()[-3000:])
-    late = scenario.finish()
+        scenario.killed_at(step, passes)
+    scenario.finish(ADD)
+    late = scenario.audit()
     assert late["sessions"] > late["counts"], "there were late events"

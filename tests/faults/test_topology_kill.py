@@ -2,71 +2,41 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.store import Reader
-from penstock.testing import TestStream, run_topology
-from tests.conftest import need_spark
-from tests.faults.audit import made_up
-from tests.faults.processes import FILE, Process, put_file
+from penstock.testing import run_topology
+from tests.faults.processes import Scenario, scenario_of
 from tests.faults.topology_app import STEPS, WORKER, define
 
-DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
-APP = Path(__file__).parent / "topology_app.py"
 KILLS = [(step, passes) for step in STEPS for passes in (1, 2)]
 
 
-class OfTopology(Process):
-    """One process of the app with the topologies."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, dict(os.environ), APP)
-
-
-@pytest.fixture
-def next_process(tmp_path: Path) -> Iterator[list[OfTopology]]:
-    need_spark()
-    (tmp_path / "in").mkdir()
-    made = [OfTopology(tmp_path)]
-    yield made
-    made[0].kill()
+@pytest.mark.deep
+def test_killed_in_the_middle_of_epochs_each_guarantee_holds(tmp_path: Path):
+    with scenario_of("topology_app.py", tmp_path, len(KILLS), files=6) as scenario:
+        for step, passes in KILLS:
+            if step == WORKER:
+                _kill_a_worker(scenario)
+            else:
+                scenario.killed_at(step, passes)
+        scenario.finish(until=lambda: _settled(tmp_path) == len({row["id"] for row in scenario.seen}))
+    _compare(scenario)
 
 
-@pytest.mark.skipif(not DEEP, reason="for the deep run")
-def test_killed_in_the_middle_of_epochs_each_guarantee_holds(tmp_path: Path, next_process: list[OfTopology]):
-    rows, written, begun = made_up(FILE * 3 * (len(KILLS) + 1)), 0, int(time.time())
-
-    def write(files: int) -> int:
-        done = written
-        for _ in range(files):
-            done += put_file(tmp_path, rows, done, begun)
-        return done
-
-    for step, passes in KILLS:
-        written = write(3)
-        current, next_process[0] = next_process[0], OfTopology(tmp_path)
-        current.go(f"{step}:{passes}")
-        if step == WORKER:  # the driver goes on
-            _until(lambda: not (tmp_path / "KILL").exists())
-            _until(lambda: _replayed(tmp_path))
-            current.kill()
-        else:
-            assert current.ends() == -signal.SIGKILL, (step, (tmp_path / "stderr").read_text()[-3000:])
-    written = write(2)
-    next_process[0].go()
-    total = len({row["id"] for row in rows[:written]})
-    _until(lambda: _settled(tmp_path) == total)
-    (tmp_path / "END").touch()
-    next_process[0].wait_for("done")
-    assert next_process[0].ends() == 0
-    _compare(tmp_path, rows[:written])
+def _kill_a_worker(scenario: Scenario) -> None:
+    """A worker dies, and the driver goes on; then it dies too."""
+    scenario.write(3)
+    process = scenario.process()
+    process.go(f"{WORKER}:1")
+    _until(lambda: not (scenario.root / "KILL").exists())
+    before = scenario.commits()
+    _until(lambda: scenario.commits() > before)
+    process.kill()
 
 
 def _until(done, seconds: float = 600.0) -> None:
@@ -84,29 +54,12 @@ def _settled(root: Path) -> int:
     return counters.get("least.completed", 0) + counters.get("least.given_up", 0)
 
 
-def _commits(root: Path) -> int:
-    reader = Reader(root / "state")
-    last = reader.last()
-    reader.close()
-    return 0 if last is None else last.number
-
-
-def _replayed(root: Path) -> bool:
-    """Whether the app has committed something since the worker died."""
-    before = _commits(root)
-    _until(lambda: _commits(root) > before)
-    return True
-
-
-def _compare(root: Path, rows: list[dict]) -> None:
-    _, events, made = define(root)
-    script = TestStream(events)
-    for first in range(0, len(rows), FILE):
-        script = script.add(*rows[first : first + FILE])
-    reader = Reader(root / "state")
+def _compare(scenario: Scenario) -> None:
+    _, events, made = define(scenario.root)
+    reader = Reader(scenario.root / "state")
     counters = reader.counters()
     found = {name: _found(reader, name) for name in made}
-    exact = run_topology(made["runs"], script)
+    exact = run_topology(made["runs"], scenario.script(events))
     want: dict[str, tuple[int, int]] = {}
     for row in exact.rows["sums"]:
         want[row["k"]] = max(want.get(row["k"], (0, 0)), (row["n"], row["s"]))
@@ -117,7 +70,7 @@ def _compare(root: Path, rows: list[dict]) -> None:
     assert least >= truth
     left = "SELECT count(*) FROM __memory_least WHERE part IN ('trees', 'again')"
     assert reader.query(left).item() == 0, "every tree is complete"
-    all_of = Counter(row["k"] for row in _accepted(rows))
+    all_of = Counter(row["k"] for row in _accepted(scenario.seen))
     assert Counter({k: n for k, (n, _) in found["most"].items()}) <= all_of
     reader.close()
 
