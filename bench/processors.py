@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report
+from bench.side_by_side import Report, compare, middle, ratio
 from penstock.app import App
 from penstock.engine.session import spark_session
 
@@ -156,21 +155,12 @@ def main() -> None:
             folder = root / str(keys)
             folder.mkdir()
             write(folder, keys)
-            taken: dict[str, list[float]] = {"hand": [], "penstock": []}
-            for number in range(ROUNDS + 1):
-                counted = set()
-                for name, job in (("hand", by_hand), ("penstock", by_penstock)):
-                    work = Path(tempfile.mkdtemp(dir=root))
-                    begun = time.perf_counter()
-                    counted.add(job(spark, folder, work))
-                    if number:
-                        taken[name].append(time.perf_counter() - begun)
-                    shutil.rmtree(work)
-                if counted != {FILES * PER_FILE}:
-                    raise SystemExit(f"{keys:,} keys: of {FILES * PER_FILE:,} events were counted {counted}")
-            speeds = {name: FILES * PER_FILE / statistics.median(seconds) / 1000 for name, seconds in taken.items()}
-            of = statistics.median(a / b for a, b in zip(taken["hand"], taken["penstock"], strict=True))
-            rows.append([f"{keys:,}", f"{speeds['hand']:.0f} k/s", f"{speeds['penstock']:.0f} k/s", f"{of:.2f}"])
+            jobs = {"hand": partial(by_hand, spark, folder), "penstock": partial(by_penstock, spark, folder)}
+            taken, counted = compare(jobs, root, ROUNDS)
+            if counted != FILES * PER_FILE:
+                raise SystemExit(f"{keys:,} keys: of {FILES * PER_FILE:,} events were counted {counted}")
+            speed = {name: f"{FILES * PER_FILE / seconds / 1000:.0f} k/s" for name, seconds in middle(taken).items()}
+            rows.append([f"{keys:,}", speed["hand"], speed["penstock"], f"{ratio(taken, 'hand', 'penstock'):.2f}"])
         title = f"{FILES * PER_FILE:,} events on random keys, {PER_FILE:,} an epoch, timers of event time"
         report.table(title, ["keys an epoch", "hand-written", "Penstock", "Penstock, of hand-written"], rows)
         if not QUICK:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
@@ -22,6 +25,23 @@ def measure(jobs: Mapping[str, Callable[[], object]], rounds: int = 9) -> dict[s
             if number:
                 taken[name].append(time.perf_counter() - start)
     return taken
+
+
+def compare(
+    jobs: Mapping[str, Callable[[Path], object]], root: Path, rounds: int
+) -> tuple[dict[str, list[float]], object]:
+    """The seconds that each job took in each round, each in a new folder; and what they all gave, which is the same."""
+    given: list[object] = []
+
+    def run(job: Callable[[Path], object]) -> None:
+        work = Path(tempfile.mkdtemp(dir=root))
+        given.append(job(work))
+        shutil.rmtree(work)
+
+    taken = measure({name: partial(run, job) for name, job in jobs.items()}, rounds)
+    if any(one != given[0] for one in given):
+        raise SystemExit(f"{', '.join(jobs)} do not agree: {given}")
+    return taken, given[0]
 
 
 def middle(taken: Mapping[str, list[float]]) -> dict[str, float]:

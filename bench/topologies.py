@@ -18,9 +18,9 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report, middle, ratio
+from bench.side_by_side import Report, compare, middle, ratio
 from penstock.app import App
 from penstock.engine.session import spark_session
 from penstock.testing import TestStream
@@ -242,9 +242,8 @@ def chain_by_penstock(spark: SparkSession, folder: Path, work: Path) -> int:
 
 
 JOBS = {
-    "word count": ("words", words_by_penstock, {"word count": words_by_hand}),
-    "chain of three bolts": (
-        "orders",
+    "words": (words_by_penstock, {"word count": words_by_hand}),
+    "orders": (
         chain_by_penstock,
         {"chain of three bolts": chain_by_hand, "the same, its input kept by both": chain_by_hand_with_input},
     ),
@@ -252,25 +251,14 @@ JOBS = {
 WRITE = {"words": write_sentences, "orders": write_orders}
 
 
-def compare(spark: SparkSession, root: Path, report: Report) -> None:
+def against_hand(spark: SparkSession, root: Path, report: Report) -> None:
     rows = []
-    for job, (what, penstock, hands) in JOBS.items():
+    for what, (penstock, hands) in JOBS.items():
         folder = root / what
         folder.mkdir()
         WRITE[what](folder)
-        runs = {**hands, "penstock": penstock}
-        taken: dict[str, list[float]] = {name: [] for name in runs}
-        for number in range(ROUNDS + 1):
-            answers = set()
-            for name, run in runs.items():
-                work = Path(tempfile.mkdtemp(dir=root))
-                begun = time.perf_counter()
-                answers.add(run(spark, folder, work))
-                if number:
-                    taken[name].append(time.perf_counter() - begun)
-                shutil.rmtree(work)
-            print(f"  {job}: all say {answers}", file=sys.stderr)
-            assert len(answers) == 1
+        jobs = {name: partial(run, spark, folder) for name, run in {**hands, "penstock": penstock}.items()}
+        taken, _ = compare(jobs, root, ROUNDS)
         total = FILES[what] * PER_FILE
         speed = {name: f"{total / seconds / 1000:.0f} k/s" for name, seconds in middle(taken).items()}
         for name in hands:
@@ -342,7 +330,7 @@ def main() -> None:
     spark = spark_session("bench", master="local[2]", memory="4g")
     root = Path(tempfile.mkdtemp())
     try:
-        compare(spark, root, report)
+        against_hand(spark, root, report)
         if not QUICK:
             report.write()
     finally:
