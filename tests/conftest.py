@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 quick_java()
 
 #: Folders whose tests use a shared session, and the group that each belongs to: a group runs in one process.
-ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "spark", "kafka": "kafka"}
+ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "engine", "kafka": "kafka"}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

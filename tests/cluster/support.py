@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.store import Reader, StoreError
 from tests.faults.audit import SECOND, Audit, made_up
+from tests.faults.java import quick_options
 from tests.faults.processes import put_file
 
 HERE = Path(__file__).parent
@@ -19,9 +20,8 @@ ROOT = HERE.parents[1]
 APP = HERE / "apps" / "app.py"
 #: So many events a file has.
 FILE = 40
-_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SMALL = ("--conf", "spark.driver.memory=512m", "--conf", "spark.executor.memory=512m",
-         "--conf", f"spark.executor.extraJavaOptions={_FAST}")  # fmt: skip
+         "--conf", f"spark.executor.extraJavaOptions={quick_options()}")  # fmt: skip
 
 
 def until(is_so: Callable[[], object], what: str, seconds: float = 300.0) -> None:
@@ -44,7 +44,7 @@ class Driver:
             [*command, *SMALL, *options], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
             env={
                 **os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(scene.root),
-                "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{_FAST}" pyspark-shell', **environment,
+                **environment,
             },
         )  # fmt: skip
         said.close()

@@ -84,7 +84,6 @@ def same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.xdist_group("spark")
 def test_on_spark_models_predict_and_learn_what_the_reference_does(spark, tmp_path):
     (tmp_path / "in").mkdir()
     files, app = made(), define(tmp_path)
@@ -150,7 +149,6 @@ def without_times(memory: pl.DataFrame) -> list[tuple]:
     ]
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_model_that_fails_on_all_rows_ends_the_run_with_its_name(spark, tmp_path):
     app = App("odd")
     numbers = app.stream("numbers", ps.files(tmp_path / "in"), schema="n bigint")

@@ -66,7 +66,6 @@ class Numbered(Stepping):
         yield Step(frame, memory=kept, counters={"words": len(words)}, notes={"words": len(words)})
 
 
-@pytest.mark.xdist_group("spark")
 def test_what_an_epoch_remembers_is_there_at_the_next_also_after_a_failure(spark, tmp_path):
     app = App("stepping")
     words = app.stream("words", ps.files(tmp_path / "in"), schema="word string")

@@ -81,8 +81,12 @@ def quick_java() -> None:
 
     They are many and small, on few cores: compiling their code to the last is work that never pays.
     """
-    option = f"{_FAST} -XX:SharedArchiveFile={archive_of_classes()}"
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{option}" pyspark-shell')
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{quick_options()}" pyspark-shell')
+
+
+def quick_options() -> str:
+    """What such a Java is started with."""
+    return f"{_FAST} -XX:SharedArchiveFile={archive_of_classes()}"
 
 
 def _with(option: str) -> dict[str, str]:

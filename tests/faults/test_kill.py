@@ -18,6 +18,7 @@ from tests.faults.app import ADD, ADDED, SAVEPOINT, STEPS
 from tests.faults.java import fast_java
 from tests.faults.processes import Scenario
 
+pytestmark = pytest.mark.xdist_group("kill")  # groups come first, and these take longest
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 KILLS = 200 if DEEP else 20
 #: At which pass of a fault point the process is killed: in the deep run at the first three of each.

@@ -135,8 +135,11 @@ def test_an_older_copy_of_the_store_is_refused_before_anything_is_read(spark, tm
         rig.stop()
         shutil.copytree(rig.state, tmp_path / "copy")
         rig.start()
-        rig.write()
-        rig.current()
+        for _ in range(
+            2
+        ):  # Spark may not have noted the last epoch as done when it is stopped: that one may come again
+            rig.write()
+            rig.current()
         rig.stop()
         newer = (rig.state / "store.db").read_bytes()
         shutil.copy(tmp_path / "copy" / "store.db", rig.state / "store.db")
