@@ -135,9 +135,7 @@ def test_an_older_copy_of_the_store_is_refused_before_anything_is_read(spark, tm
         rig.stop()
         shutil.copytree(rig.state, tmp_path / "copy")
         rig.start()
-        for _ in range(
-            2
-        ):  # Spark may not have noted the last epoch as done when it is stopped: that one may come again
+        for _ in range(2):  # the last one may come again: Spark may be stopped before it notes that it is done
             rig.write()
             rig.current()
         rig.stop()
