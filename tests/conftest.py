@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 quick_java()
 
-#: Folders whose tests use a shared session, and the group that each belongs to: a group runs in one process.
+#: Folders whose tests share what takes long to start, and the group that each belongs to. A group runs in one process;
+#: all other tests of a file are a group too.
 ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "engine", "kafka": "kafka"}
+#: Groups that take longest begin first.
+LONG = ("engine", "kill", "kafka", "spark", "cluster", "browser")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -35,8 +38,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("deep") and os.environ.get("PENSTOCK_DEEP") != "1":
             item.add_marker(pytest.mark.skip(reason="for the deep run"))
-        for group in {ON_SPARK[part] for part in item.path.parts if part in ON_SPARK}:
-            item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("xdist_group") is None:
+            found = [ON_SPARK[part] for part in item.path.parts if part in ON_SPARK]
+            item.add_marker(pytest.mark.xdist_group(found[0] if found else item.nodeid.partition("::")[0]))
+    items.sort(key=_begins)
+
+
+def _begins(item: pytest.Item) -> int:
+    """When a test begins: those of groups that take longest come first, all others in their order."""
+    mark = item.get_closest_marker("xdist_group")
+    group = None if mark is None else mark.args[0]
+    return LONG.index(group) if group in LONG else len(LONG)
 
 
 def without(what: str) -> NoReturn:
