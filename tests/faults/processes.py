@@ -71,6 +71,14 @@ class Process:
     def runs(self) -> bool:
         return self._process.poll() is None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Waits for its end, but no longer than this."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
         self._process.communicate()
@@ -131,8 +139,7 @@ class Scenario:
         process.go(f"{step}:{passes}")
         meanwhile()
         last, since = self.commits(), time.monotonic()
-        while process.runs:
-            time.sleep(0.05)
+        while not process.ends_within(1.0):
             if (now := self.commits()) != last:
                 last, since = now, time.monotonic()
             if time.monotonic() > since + QUIET:
@@ -140,14 +147,21 @@ class Scenario:
                 since = time.monotonic()
         assert process.ends() == -signal.SIGKILL, (step, (self.root / "stderr").read_text()[-3000:])
 
-    def finish(self, step: str = "", until: Callable[[], object] = lambda: True) -> None:
+    def finish(self, step: str = "") -> None:
         """The last process, which is not killed: it ends when it has done everything."""
+        self.go_on(step)
+        self.end()
+
+    def go_on(self, step: str = "") -> None:
+        """The last process begins, with the last events."""
         self.write(2)
         self.next.go(step)
+
+    def end(self, until: Callable[[], object] = lambda: True) -> None:
+        """The last process ends, when something has come that is waited for."""
         end = time.monotonic() + LONG
         while not until() and time.monotonic() < end:
-            assert self.next.runs, (self.root / "stderr").read_text()[-3000:]
-            time.sleep(0.2)
+            assert not self.next.ends_within(0.2), (self.root / "stderr").read_text()[-3000:]
         (self.root / "END").touch()
         self.next.wait_for("done")
         assert self.next.ends() == 0

@@ -34,9 +34,11 @@ def test_killed_around_the_commits_of_an_epoch_a_join_does_what_the_reference_do
     with scenario_of("join_app.py", tmp_path, len(KILLS), files=8) as scenario:
         for number, (step, passes) in enumerate(KILLS):
             scenario.killed_at(step, passes, lambda number=number: name_keys(tmp_path, number + 2))
+        scenario.go_on()
+        want = _wanted(scenario)
         # All that is joined comes by itself, also what found no partner: no more events are needed.
-        scenario.finish(until=lambda: _is_complete(scenario))
-    _compare_streams(scenario)
+        scenario.end(until=lambda: _is_complete(tmp_path, want))
+    _compare_streams(tmp_path, want)
     _compare_names(tmp_path, scenario.seen)
 
 
@@ -49,19 +51,22 @@ def _kept(reader: Reader, root: Path) -> pl.DataFrame:
     return Master(reader).past(define(root)[2]).read().select("id", "k", "other")
 
 
-def _is_complete(scenario: Scenario) -> bool:
-    want, reader = Counter((row[0], row[1], row[3]) for row in _wanted(scenario).rows), Reader(scenario.root / "state")
-    found = Counter(_kept(reader, scenario.root).iter_rows())
+def _is_complete(root: Path, want: JoinPlayed) -> bool:
+    reader = Reader(root / "state")
+    found = Counter(_kept(reader, root).iter_rows())
     reader.close()
-    return found == want
+    return found == _given(want)
 
 
-def _compare_streams(scenario: Scenario) -> None:
-    want = _wanted(scenario)
-    reader = Reader(scenario.root / "state")
-    kept = _kept(reader, scenario.root)
+def _given(want: JoinPlayed) -> Counter:
+    return Counter((row[0], row[1], row[3]) for row in want.rows)
+
+
+def _compare_streams(root: Path, want: JoinPlayed) -> None:
+    reader = Reader(root / "state")
+    kept = _kept(reader, root)
     assert None in kept["other"], "some found none"
-    assert Counter(kept.iter_rows()) == Counter((row[0], row[1], row[3]) for row in want.rows)
+    assert Counter(kept.iter_rows()) == _given(want)
     late = sum(one.event.stream == "events" for one in want.late)
     assert reader.counters().get("runs.late", 0) == late > 0
     assert reader.query("SELECT sum(rows) FROM by_key").item() == kept.height

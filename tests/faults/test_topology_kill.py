@@ -24,7 +24,9 @@ def test_killed_in_the_middle_of_epochs_each_guarantee_holds(tmp_path: Path):
                 _kill_a_worker(scenario)
             else:
                 scenario.killed_at(step, passes)
-        scenario.finish(until=lambda: _settled(tmp_path) == len({row["id"] for row in scenario.seen}))
+        scenario.go_on()
+        total = len({row["id"] for row in scenario.seen})
+        scenario.end(until=lambda: _settled(tmp_path) == total)
     _compare(scenario)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.core import Source
-from penstock.engine.derived import Derived, stepped
+from penstock.engine.derived import Derived, Step, stepped
 from penstock.engine.errors import RunError
 from penstock.engine.standby import offsets_of, other_offsets
 from penstock.engine.undo import taken_back
@@ -60,7 +60,7 @@ class Turns(Watching):
                         waits = clock_time.perf_counter()
                         with self._mutex:
                             began += clock_time.perf_counter() - waits
-                            self._commit_epoch(name, columns, replace(source, step=step))
+                            self._commit_epoch(name, columns, source, step)
                     self._end_epoch(name, clock_time.perf_counter() - began)
             if self._paces[name].wanted is not None:
                 self._wait_for_end(self._queries[name])
@@ -103,18 +103,16 @@ class Turns(Watching):
             self._gets_on(name)
             return None
 
-    def _commit_epoch(self, name: str, columns: tuple[str, ...], source: Source) -> None:
+    def _commit_epoch(self, name: str, columns: tuple[str, ...], source: Source, step: Step) -> None:
         """Takes the step of all views with an epoch, and commits it."""
         self._check_goes_on(name)
         self.store.check_owner()
         self._heed_leaps()
-        step = source.step
-        assert step is not None
         with taken_back(self.engine):
             self._know_partitions(name, source.offsets)
             self._paces[name].look(self._queries.get(name), source.offsets)
             notes = {**self._paces[name].notes(self._followers[name].taken), **step.notes}
-            self.engine.epoch(name, columns, step.rows, replace(source, notes=notes), self._clock())
+            self.engine.epoch(name, columns, step.rows, replace(source, notes=notes, step=step), self._clock())
         self.engine.inputs.answered(name, source.offsets, step.due)
         self._committed.set()
         self._followers[name].committed(source.offsets)
