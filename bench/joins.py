@@ -74,7 +74,7 @@ def app_of(root: Path, kind: str) -> App:
         return app
     table = app.table(
         "subscribers", ps.files(root / "subscribers", format="parquet"), schema="id bigint, tier string", key="id",
-        broadcast=kind == "small",
+        broadcast=True if kind == "small" else None,
     )  # fmt: skip
     joined = calls.join(table, on="subscriber = id")
     app.view("found", joined.group_by("tier").window(ps.fixed("10 seconds")).agg(n=ps.count(), s=ps.sum("v")))

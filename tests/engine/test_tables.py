@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import penstock as ps
 from penstock.app import App
+from penstock.engine import table_read, table_sort
 from penstock.engine.errors import RunError
 from penstock.engine.script import OnSpark
+from penstock.kernel.expressions import dtype
 from penstock.model.reference import Reference
 from penstock.testing import TestStream, replay
 
@@ -126,8 +129,12 @@ def wait_for(run, version: int) -> None:
         run.wait(0.05)
 
 
-@pytest.mark.parametrize("broadcast", [True, False])
-def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(spark, tmp_path, broadcast):
+@pytest.mark.parametrize(("broadcast", "rows", "here"), [(True, 9, 9), (False, 9, 9), (None, 0, 9), (None, 0, 0)])
+def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
+    spark, tmp_path, monkeypatch, broadcast, rows, here
+):
+    monkeypatch.setattr(table_read, "ROWS", rows)  # more rows are looked up in files
+    monkeypatch.setattr(table_sort, "HERE", here)  # and if there are more of them, Spark sorts those
     put(tmp_path / "users", "a.json", {"id": 1, "tier": "free"})
     put(tmp_path / "clicks", "1.json", click(1, 1), click(2, 2))
     app = shop(tmp_path, reload="on change", broadcast=broadcast)
@@ -147,6 +154,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         run.catch_up()
         assert counted(run) == {"free": 2, "gold": 2, None: 1}
         assert versions(run) == [1, 2, 2]
+        assert run.engine.tables.snapshots["users"].large is (rows == 0)
         (note,) = run.store.query("SELECT timings FROM __commits ORDER BY number DESC LIMIT 1").row(0)
         assert "two rows with id = 2" in json.loads(note)["stale"]["users"]
     finally:
@@ -158,6 +166,28 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         assert counted(again)["gold"] == 3
     finally:
         again.stop()
+
+
+@pytest.mark.parametrize("kind", ["bigint", "int"])
+def test_parquet_files_become_a_version_as_they_are_if_their_types_fit(spark, tmp_path, kind):
+    (tmp_path / "clicks").mkdir()
+    (tmp_path / "users").mkdir()
+    told = pl.DataFrame({"tier": ["free", "gold"], "id": pl.Series([1, 2], dtype=dtype(kind)), "more": [0, 0]})
+    told.write_parquet(tmp_path / "users" / "some.parquet")
+    app = App("shop")
+    clicks = app.stream("clicks", ps.files(str(tmp_path / "clicks")), schema="user int, page string, at timestamp")
+    source = ps.files(str(tmp_path / "users"), format="parquet")
+    table = app.table("users", source, schema="id bigint, tier string", key="id")
+    app.view("by_tier", clicks.join(table, on="user = id").group_by("tier").agg(n=ps.count()))
+    put(tmp_path / "clicks", "1.json", click(1, 1), click(2, 2), click(2, 2))
+    run = app.run(tmp_path / "data", spark=spark).start()
+    try:
+        run.catch_up()
+        assert counted(run) == {"free": 1, "gold": 2}
+        copied = (tmp_path / "data" / "tables" / "users" / "1" / "part-0.parquet").exists()
+        assert copied is (kind == "bigint")
+    finally:
+        run.stop()
 
 
 def test_a_table_that_was_never_read_stops_the_start(spark, tmp_path):

@@ -103,7 +103,7 @@ def cut(branch: Branch) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
 
 
 def _by_spark(step: Step) -> bool:
-    """Whether a step is Spark's: DataFrame code, and a join with a table that not every task has."""
+    """Whether a step is Spark's: DataFrame code, and a join with a table that is left to it."""
     return isinstance(step, Transform) or (isinstance(step, TableJoin) and step.by_spark)
 
 

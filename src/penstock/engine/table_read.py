@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from penstock.engine.table_sort import check_once, checked, sort
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.expressions import dtype
 from penstock.logs.base import MALFORMED
 from penstock.logs.database import Database
 from penstock.logs.files import Files
 from penstock.model.table import ON_CHANGE, Table, table
-from penstock.model.table_rows import twice
 from penstock.model.types import Schema
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted, Global
@@ -25,6 +26,8 @@ from penstock.model.windows import Counted, Global
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: A table with more rows or bytes than this is not given to every process.
+ROWS, BYTES = 1_000_000, 64 << 20
 #: Asks the store of the run.
 Ask = Callable[[str], pl.DataFrame]
 
@@ -91,18 +94,47 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
     """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
     source = table.source
     if isinstance(source, Files):
-        _write_files(spark, table, source, folder)
-        checked(spark, table, folder)
+        if not _copied(table, source, folder):
+            _write_files(spark, table, source, folder)
     else:
         rows = _fitting(table, _asked(table, ask))
-        _check_once(table, rows)
         if last is not None and rows.equals(_read(table, last)):
             return None
         folder.mkdir(parents=True)
         rows.write_parquet(folder / "part-0.parquet")
     files = list(folder.glob("*.parquet"))
     rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
-    return Written(int(rows_read), sum(file.stat().st_size for file in files))
+    written = Written(int(rows_read), sum(file.stat().st_size for file in files))
+    large = written.rows > ROWS or written.bytes > BYTES
+    if large and table.broadcast is None:
+        sort(spark, table, folder, written.rows)
+    elif large and not table.broadcast:
+        checked(spark, table, folder)
+    elif files:
+        check_once(table, _read(table, folder, [*table.key, *([table.valid_from] if table.valid_from else [])]))
+    return written
+
+
+def _copied(table: Table, source: Files, folder: Path) -> bool:
+    """Copies files that are as a version's would be, without looking into them; whether they were."""
+    if source.format != "parquet" or "://" in source.path:
+        return False
+    place = Path(source.path)
+    files = sorted(place.iterdir()) if place.is_dir() else [place] if place.is_file() else []
+    files = [file for file in files if not file.name.startswith(("_", "."))]
+    types = {name: dtype(kind) for name, kind in table.schema}
+    for file in files:
+        try:
+            found = pl.read_parquet_schema(file) if file.is_file() else {}
+        except pl.exceptions.PolarsError:
+            return False
+        if any(found.get(name) != kind for name, kind in types.items()):
+            return False
+    if files:
+        folder.mkdir(parents=True)
+    for number, file in enumerate(files):
+        shutil.copyfile(file, folder / f"part-{number}.parquet")
+    return bool(files)
 
 
 def _write_files(spark: SparkSession, table: Table, source: Files, folder: Path) -> None:
@@ -126,17 +158,6 @@ def _written(rows: DataFrame, folder: Path) -> None:
     spark = rows.sparkSession
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     rows.write.parquet(f"file://{folder.absolute()}")
-
-
-def checked(spark: SparkSession, table: Table, folder: Path) -> None:
-    """Refuses a table of which two rows have the same key."""
-    from pyspark.sql import functions as f
-
-    names = [*table.key, *([table.valid_from] if table.valid_from else [])]
-    rows = spark.read.parquet(f"file://{folder.absolute()}").dropna(subset=list(table.key))
-    found = rows.groupBy(*(f"`{name}`" for name in names)).agg(f.count("*").alias("__n")).where("__n > 1").head()
-    if found is not None:
-        raise twice(table, list(found)[:-1])
 
 
 def _asked(table: Table, ask: Ask | None) -> pl.DataFrame:
@@ -170,14 +191,8 @@ def _cast(column: pl.Series, kind: str) -> pl.Series:
     return column.cast(dtype(kind))
 
 
-def _check_once(table: Table, rows: pl.DataFrame) -> None:
-    names = [*table.key, *([table.valid_from] if table.valid_from else [])]
-    keyed = rows.select(names).drop_nulls(list(table.key))
-    again = keyed.filter(keyed.is_duplicated())
-    if again.height:
-        raise twice(table, again.row(0))
-
-
-def _read(table: Table, folder: Path) -> pl.DataFrame:
-    found = pl.read_parquet(folder / "*.parquet", hive_partitioning=False)
-    return found.select(pl.col(name).cast(dtype(kind)) for name, kind in table.schema)
+def _read(table: Table, folder: Path, names: Sequence[str] | None = None) -> pl.DataFrame:
+    """Rows of a version; of all columns, or of these."""
+    wanted = table.schema if names is None else table.schema.pick(names)
+    found = pl.read_parquet(folder / "*.parquet", columns=list(wanted.names), hive_partitioning=False)
+    return found.select(pl.col(name).cast(dtype(kind)) for name, kind in wanted)

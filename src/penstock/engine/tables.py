@@ -1,8 +1,9 @@
 """The tables of an app that runs: each is read by its rule, and each reading is a version.
 
 A version is a folder of Parquet below the app's directory, tables/NAME/VERSION, and a note beside it that is written
-last. Epochs go on with the version that they have while another is read; the next epoch takes it up, and its commit
-says which one it had. So all tasks of an epoch, and what is tried again, see the same rows.
+last. A large one lies there a second time, sorted by its key. Epochs go on with the version that they have while
+another is read; the next epoch takes it up, and its commit says which one it had. So all tasks of an epoch, and what is
+tried again, see the same rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.engine.errors import RunError, essence
 from penstock.engine.table_frame import forget
 from penstock.engine.table_read import Ask, seen, write
 from penstock.errors import DefinitionError, PenstockError
+from penstock.kernel import lookup
 from penstock.model.stream import Flow
 from penstock.model.table import AT_START, ON_CHANGE, Snapshot, Table, tables
 from penstock.model.time import SECOND, Instant
@@ -28,8 +30,6 @@ from penstock.model.time import SECOND, Instant
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A table with more rows or bytes than this is not given to every task.
-ROWS, BYTES = 1_000_000, 64 << 20
 #: So many versions of a table are kept: work that began with one goes on with it.
 KEPT: Final = 10
 #: A table that could not be read is tried again after so long, or when its files change.
@@ -238,5 +238,5 @@ def _noted(folder: Path) -> list[Version]:
 
 
 def _snapshot(folder: Path, version: Version) -> Snapshot:
-    large = version.rows > ROWS or version.bytes > BYTES
-    return Snapshot(version.version, str((folder / str(version.version)).absolute()), large)
+    path = (folder / str(version.version)).absolute()
+    return Snapshot(version.version, str(path), (path / lookup.FOLDER).is_dir())

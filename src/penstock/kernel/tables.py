@@ -1,14 +1,17 @@
 """Tables on columns: a version of a table in this process, and what events find in it.
 
-A version never changes, so that a process reads it once, however many epochs it is asked in.
+A version never changes, so that a process reads it once, however many epochs it is asked in. Of a large one it reads
+only the rows that events ask for (`lookup`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import polars as pl
 
+from penstock.kernel import lookup
 from penstock.kernel.expressions import dtype
 from penstock.model.table import Snapshot, Table, TableJoin
 from penstock.model.time import BEGINNING
@@ -21,13 +24,17 @@ _SINCE, _UNTIL = "__since", "__until"
 
 def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.LazyFrame:
     """The events, each with the row that it finds; nothing is left out."""
-    table = looked_up(step.table, step.snapshot or Snapshot(0))
-    names = [f"__k{number}" for number in range(len(keys))]
+    names, snapshot = key_names(step.table), step.snapshot or Snapshot(0)
     kinds = [dtype(_wide(step.table.schema.type_of(name))) for name in step.table.key]
     made = (key.cast(kind, strict=False).alias(name) for key, kind, name in zip(keys, kinds, names, strict=True))
+    left = frame.with_columns(*made)
+    if snapshot.large:
+        events = left.collect()
+        table, left = _asked_for(step.table, snapshot, events.select(names)), events.lazy()
+    else:
+        table = looked_up(step.table, snapshot)
     columns = [pl.col(f"t:{column}").alias(name) for name, column in step.joined]
     right = table.lazy().select(*names, "__hit", *(c for c in (_SINCE, _UNTIL) if c in table.columns), *columns)
-    left = frame.with_columns(*made)
     if step.table.valid_from is None:
         return left.join(right, on=names, how="left", maintain_order="left")
     found = left.sort("__at").join_asof(
@@ -46,27 +53,49 @@ def looked_up(table: Table, snapshot: Snapshot) -> pl.DataFrame:
     """A version as things are looked up in it; this process keeps the one of each table that was last asked for."""
     known = _KEPT.get(table)
     if known is None or known[0] != snapshot:
-        known = _KEPT[table] = snapshot, _prepared(table, snapshot)
+        known = _KEPT[table] = snapshot, _prepared(table, frame_of(table, snapshot))
     return known[1]
 
 
 _KEPT: dict[Table, tuple[Snapshot, pl.DataFrame]] = {}
 
 
-def _prepared(table: Table, snapshot: Snapshot) -> pl.DataFrame:
-    """Keys in the widest type, and from when to when rows are valid."""
-    rows = frame_of(table, snapshot)
-    keys = [
-        pl.col(name).cast(dtype(_wide(table.schema.type_of(name)))).alias(f"__k{number}")
-        for number, name in enumerate(table.key)
+def _asked_for(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a large version that have one of these keys."""
+    assert snapshot.path is not None
+    found = lookup.opened(str(Path(snapshot.path) / lookup.FOLDER)).rows(lookup.numbers(keys.unique().drop_nulls()))
+    return _prepared(table, _typed(table, found))
+
+
+def write_sorted(table: Table, rows: pl.DataFrame, path: Path) -> None:
+    """Rows of a version as a file that is looked things up in."""
+    kept = rows.drop_nulls(list(table.key))
+    numbers = lookup.numbers(kept.select(wide_keys(table)))
+    lookup.write(_typed(table, kept).with_columns(numbers), path)
+
+
+def key_names(table: Table) -> list[str]:
+    """What the columns of a key are called while they are compared."""
+    return [f"__k{number}" for number in range(len(table.key))]
+
+
+def wide_keys(table: Table) -> list[pl.Expr]:
+    """The columns of a key as they are compared."""
+    kinds = [dtype(_wide(table.schema.type_of(name))) for name in table.key]
+    return [
+        pl.col(own).cast(kind).alias(name) for own, kind, name in zip(table.key, kinds, key_names(table), strict=True)
     ]
+
+
+def _prepared(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Keys in the widest type, and from when to when rows are valid."""
     made = rows.select(
-        *keys,
+        *wide_keys(table),
         pl.lit(True).alias("__hit"),
         *(pl.col(name).alias(f"t:{name}") for name in table.schema.names),
         *([pl.col(table.valid_from).to_physical().fill_null(BEGINNING).alias(_SINCE)] if table.valid_from else []),
         *([pl.col(table.valid_to).to_physical().alias(_UNTIL)] if table.valid_to else []),
-    ).drop_nulls([f"__k{number}" for number in range(len(keys))])
+    ).drop_nulls(key_names(table))
     return made.sort(_SINCE) if table.valid_from else made
 
 
@@ -74,12 +103,16 @@ def frame_of(table: Table, snapshot: Snapshot) -> pl.DataFrame:
     """All rows of a version."""
     if snapshot.path is not None:
         found = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
-        return found.select(pl.col(name).cast(dtype(kind)) for name, kind in table.schema)
+        return _typed(table, found)
     from penstock.kernel.local import model_series
 
     columns = list(zip(*snapshot.rows, strict=True)) or [()] * len(table.schema.names)
     made = zip(table.schema, columns, strict=True)
     return pl.DataFrame([model_series(name, kind, list(values)) for (name, kind), values in made])
+
+
+def _typed(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(pl.col(name).cast(dtype(kind)) for name, kind in table.schema)
 
 
 def _wide(kind: str) -> str:

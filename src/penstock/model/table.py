@@ -33,7 +33,7 @@ _UNKEYED = ("array<", "struct<", "map<")
 class Snapshot:
     """A version of a table: a folder of Parquet that nobody changes, or rows in the table's order of columns.
 
-    One that is `large` does not fit into every task.
+    One that is `large` does not fit into every task, and also lies there sorted, to be looked things up in.
     """
 
     version: int
@@ -46,7 +46,8 @@ class Snapshot:
 class Table:
     """Reference data with a key. `source` says where it is read, `reload` when it is read again.
 
-    `broadcast`: whether each task has all of it; None leaves that to its size.
+    `broadcast`: True gives all of it to each process, False has Spark join it, by shuffling. None leaves it to its
+    size: each process has a small one, and looks things up in the files of a large one.
     """
 
     name: str
@@ -175,10 +176,8 @@ class TableJoin(Step):
 
     @property
     def by_spark(self) -> bool:
-        """Whether Spark joins it, by shuffling; else each task has the table, and the kernel does."""
-        if self.table.broadcast is not None:
-            return not self.table.broadcast
-        return self.snapshot is not None and self.snapshot.large
+        """Whether Spark joins it, by shuffling; else the kernel does."""
+        return self.table.broadcast is False
 
     @cached_property
     def joined(self) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,136 @@
+"""The rows of a large table, in files that lie sorted by their keys and are looked at where they lie.
+
+A file is Arrow, uncompressed, and mapped into memory: all processes of a machine share its pages, and only those are
+read that hold a wanted key. So what an epoch costs follows its own keys, and not the table. Rows are sorted by one
+number: a whole number is its own, anything else is hashed, always in the same way. Rows of other keys with the same
+number come along; whoever joins them compares the keys themselves.
+
+>>> numbers(pl.DataFrame({"id": [3, 1]})).to_list()
+[3, 1]
+>>> numbers(pl.DataFrame({"name": ["ann", "bob", "ann"]})).n_unique()
+2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+#: The folder of a version that holds these files; Spark and Polars leave it out when they read the version.
+FOLDER: Final = "_lookup"
+#: The number that rows are sorted by.
+NUMBER: Final = "__number"
+_BATCH: Final = 1 << 20
+#: An odd number has a reciprocal modulo 2**64: by it a text's hash is told from those of all texts before it.
+_BASE: Final = 0x9E3779B97F4A7C15
+_RECIPROCAL: Final = pow(_BASE, -1, 1 << 64)
+_TEXTS: Final = 1 << 16
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def numbers(keys: pl.DataFrame) -> pl.Series:
+    """A number for each row of keys, none of them null: for the same keys the same one, in every process, for ever."""
+    parts = [_number(keys[name]) for name in keys.columns]
+    if len(parts) == 1:
+        return pl.Series(NUMBER, parts[0].view(np.int64))
+    found = np.zeros(keys.height, np.uint64)
+    for part in parts:
+        found = _mixed(found * np.uint64(_BASE) + part)
+    return pl.Series(NUMBER, found.view(np.int64))
+
+
+def write(rows: pl.DataFrame, path: Path) -> None:
+    """Rows with their `NUMBER`, sorted by it."""
+    rows.sort(NUMBER).write_ipc(path, compat_level=pl.CompatLevel.oldest(), record_batch_size=_BATCH)
+
+
+@lru_cache(maxsize=16)
+def opened(folder: str) -> Lookup:
+    """The files of a version, mapped into this process."""
+    return Lookup(folder)
+
+
+class Lookup:
+    """The files of a version."""
+
+    def __init__(self, folder: str) -> None:
+        self._schema: pa.Schema | None = None
+        self._runs: list[_Run] = []
+        for path in sorted(Path(folder).glob("*.arrow")):
+            file = pa.ipc.open_file(pa.memory_map(str(path)))
+            self._schema = file.schema
+            self._runs += [_run(batch) for number in range(file.num_record_batches)
+                           if (batch := file.get_batch(number)).num_rows]  # fmt: skip
+
+    def rows(self, wanted: pl.Series) -> pl.DataFrame:
+        """The rows with these numbers."""
+        numbers = np.unique(wanted.to_numpy())
+        batches = [batch for run in self._runs if (batch := run.rows(numbers)) is not None]
+        assert self._schema is not None
+        found = pl.from_arrow(pa.Table.from_batches(batches, self._schema))
+        assert isinstance(found, pl.DataFrame)
+        return found.drop(NUMBER)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A batch of a file, with the numbers of its rows."""
+
+    numbers: _Array
+    first: int
+    last: int
+    batch: pa.RecordBatch
+
+    def rows(self, wanted: _Array) -> pa.RecordBatch | None:
+        """The rows with these numbers, which are sorted."""
+        mine = wanted[np.searchsorted(wanted, self.first) : np.searchsorted(wanted, self.last, side="right")]
+        begin, end = np.searchsorted(self.numbers, mine), np.searchsorted(self.numbers, mine, side="right")
+        counts = end - begin
+        total = int(counts.sum())
+        if not total:
+            return None
+        steps = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.batch.take(pa.array(np.repeat(begin, counts) + steps))
+
+
+def _run(batch: pa.RecordBatch) -> _Run:
+    numbers = batch.column(NUMBER).to_numpy(zero_copy_only=True)
+    return _Run(numbers, int(numbers[0]), int(numbers[-1]), batch)
+
+
+def _number(key: pl.Series) -> _Array:
+    if key.dtype.is_integer() or key.dtype.is_temporal() or key.dtype == pl.Boolean:
+        return key.to_physical().cast(pl.Int64).to_numpy().view(np.uint64)
+    texts = key.bin.encode("hex") if key.dtype == pl.Binary else key.cast(pl.String)
+    parts = [_hashed(texts[begin : begin + _TEXTS]) for begin in range(0, len(texts), _TEXTS)]
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def _hashed(texts: pl.Series) -> _Array:
+    """A polynomial in the texts' bytes, for all of them at once: differences of one running sum."""
+    array = texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, ends, data = array.buffers()
+    place = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+    first, size = place[0], int(place[-1] - place[0])
+    place = place - first
+    held = np.frombuffer(data, np.uint8)[first : first + size] if size else np.zeros(0, np.uint8)
+    powers = np.cumprod(np.full(size, _BASE, np.uint64), dtype=np.uint64)
+    undone = np.cumprod(np.full(size, _RECIPROCAL, np.uint64), dtype=np.uint64)
+    undone = np.concatenate([np.ones(1, np.uint64), undone])
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((held.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
+    found: _Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
+    return _mixed(found)
+
+
+def _mixed(found: _Array) -> _Array:
+    """Spreads numbers over all of theirs, one to one."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return found
