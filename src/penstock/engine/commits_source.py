@@ -1,13 +1,15 @@
 """The commits of streams, as a stream that Spark reads: an offset is the number of a commit.
 
 What a commit brought lies in the master; which files those are, and what time it was then, the store says. So an epoch
-that comes again reads the same events at the same times. A task gets names of files and reads them itself.
+that comes again reads the same events at the same times. A task gets names of files and reads them itself; what is done
+with them first (`through`) it does there and then, so that rows need not go from one Python process to another.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,11 +55,19 @@ class Commits(DataSource):
         return "penstock_commits"
 
     def schema(self) -> str:
-        return SCHEMA
+        return str(self.options.get("schema", SCHEMA))
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
+        return CommitReader(**self.told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a reader is told."""
         streams = {name: Schema.parse(ddl) for name, ddl in json.loads(self.options["streams"]).items()}
-        return CommitReader(Path(self.options["folder"]), self.options["name"], streams, int(self.options["limit"]))
+        return {
+            "folder": Path(self.options["folder"]), "name": self.options["name"], "streams": streams,
+            "limit": int(self.options["limit"]), "through": self.options.get("through"),
+        }  # fmt: skip
 
 
 @dataclass
@@ -71,8 +81,11 @@ class Part(InputPartition):
 class CommitReader(DataSourceStreamReader):
     """Tells which commits are new, and hands out what they brought."""
 
-    def __init__(self, folder: Path, name: str, streams: Mapping[str, Schema], limit: int) -> None:
+    def __init__(
+        self, folder: Path, name: str, streams: Mapping[str, Schema], limit: int, through: str | None = None
+    ) -> None:
         self._folder, self._name, self._streams, self._limit = folder, name, streams, limit
+        self._through = through
         self._key = ",".join(sorted(streams))
         self._store: Reader | None = None
         self._seen = -1  # the newest commit of all when there was nothing new
@@ -171,7 +184,11 @@ class CommitReader(DataSourceStreamReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         arrays = [pa.array([partition.kind], pa.string()), pa.array([partition.data], pa.binary())]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        if self._through is None:
+            yield batch
+        else:
+            yield from pickle.loads(b64decode(self._through))(iter([batch]))
 
 
 def _pieces(past: MasterPast) -> Iterator[MasterPast]:

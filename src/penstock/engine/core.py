@@ -10,11 +10,11 @@ import json
 import time as clock_time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from penstock.engine.derived import Step
+from penstock.engine.derived import Rows, Step
 from penstock.engine.epoch import Epoch, kept_files, refused, shown
 from penstock.engine.feeds import Feed
 from penstock.engine.ids import left_out
@@ -31,10 +31,6 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.store import Commit
 from penstock.store.file import Mark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 #: Rows that DataFrame code makes of dead letters fed in again have places of their own: of epochs from here on.
 RETRIED = 1 << 24
@@ -57,7 +53,7 @@ class Engine(Steps):
 
     # epochs
 
-    def epoch(self, name: str, columns: tuple[str, ...], rows: DataFrame, source: Source, now: Instant) -> Commit:
+    def epoch(self, name: str, columns: tuple[str, ...], rows: Rows, source: Source, now: Instant) -> Commit:
         """One epoch of a stream, committed."""
         started = clock_time.perf_counter()
         self.turn_tables()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.engine.errors import RunError
 from penstock.errors import DefinitionError
@@ -37,6 +39,10 @@ EVENTS: Final = 500_000
 #: When something is due next: by the watermark, and by the clock.
 Due: TypeAlias = tuple[Instant, Instant]
 NEVER: Final = (END, END)
+#: The rows of an epoch: as Spark has them, or here already.
+Rows: TypeAlias = "DataFrame | pa.Table"
+#: What a task makes of batches, and the columns that come out.
+Through: TypeAlias = tuple[Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], str]
 _SETTLED: Final = "settled"
 _ROCKS: Final = {
     "spark.sql.streaming.stateStore.providerClass":
@@ -63,8 +69,20 @@ class Derived(Log):
     def placed(self, directory: Path, stream: str, schema: Schema) -> Self:
         return self.at(str(directory.absolute()), stream)
 
-    def commits(self, spark: SparkSession, name: str, by: type[DataSource] | None = None, **more: str) -> DataFrame:
-        """The commits of the streams that it reads: their files, and their times (`commits_source`)."""
+    def commits(
+        self,
+        spark: SparkSession,
+        name: str,
+        through: Through | None = None,
+        by: type[DataSource] | None = None,
+        **more: str,
+    ) -> DataFrame:
+        """The commits of the streams that it reads: their files, and their times (`commits_source`).
+
+        With `through` tasks give what that makes of them: a function as `mapInArrow` takes it, and its columns.
+        """
+        from pyspark import cloudpickle
+
         from penstock.engine.commits_source import Commits
 
         source = by or Commits
@@ -75,15 +93,19 @@ class Derived(Log):
         spark.dataSource.register(source)
         streams = {stream.name: stream.schema.ddl() for stream in self.inputs}
         options = {"folder": self.folder, "name": name, "streams": json.dumps(streams), "limit": str(self.limit)}
+        if through is not None:
+            code, schema = through
+            packed: bytes = cloudpickle.dumps(code)  # type: ignore[no-untyped-call]
+            more |= {"through": b64encode(packed).decode(), "schema": schema}
         return spark.readStream.format(source.name()).options(**options, **more).load()
 
     def skip(self, rows: DataFrame) -> None:
         """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
         rows.write.format("noop").mode("overwrite").save()
 
-    def due(self, rows: DataFrame) -> Due | None:
-        """When something is due after an epoch, by what its rows say; None if that is as it was before it."""
-        return NEVER
+    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
+        """The rows of an epoch, and when something is due after it by what they say; None: as it was before it."""
+        return rows, NEVER
 
     @property
     def settled(self) -> Mapping[str, str]:
@@ -126,7 +148,7 @@ class Step:
     it counts, and what its commit tells with its timings.
     """
 
-    rows: DataFrame
+    rows: Rows
     due: Due | None = NEVER
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REMEMBERED))
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -173,7 +195,7 @@ def stepped(name: str, log: Log, rows: DataFrame, store: Store, now: Instant) ->
     else:
         kept = rows.persist()
         try:
-            yield Step(kept, log.due(kept), memory=_settled(log))
+            yield Step(*log.answer(kept), memory=_settled(log))
         finally:
             kept.unpersist()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock.engine.derived import EVENTS, NEVER, Derived, Due
+from penstock.engine.derived import EVENTS, NEVER, Derived, Due, Rows
 from penstock.logs.base import LATE, MALFORMED, REASON, Folder, Follower
 from penstock.model.join import StreamJoin
 from penstock.model.stream import Stream
@@ -56,7 +56,7 @@ class JoinLog(Derived):
                    ((MALFORMED, "string"), (REASON, "string"), (LATE, "boolean"), (NOTE, "bigint"))]  # fmt: skip
         refusing = Refusing(self.join)
         only = json.dumps([stream.name for stream in self.inputs])
-        refused = self.commits(spark, self.name, JoinCommits, only=only).mapInArrow(refusing, refusing.ddl)
+        refused = self.commits(spark, self.name, (refusing, refusing.ddl), JoinCommits, only=only)
         return found.select(*taken, *nothing).unionByName(refused)
 
     def _side(self, spark: SparkSession, number: int) -> DataFrame:
@@ -65,7 +65,7 @@ class JoinLog(Derived):
         side, letter = Side(self.join, number), "lr"[number]
         flow = (self.join.left, self.join.right)[number]
         only = json.dumps([stream.name for stream in flow.sources])
-        rows = self.commits(spark, self.name, JoinCommits, only=only).mapInArrow(side, side.ddl)
+        rows = self.commits(spark, self.name, (side, side.ddl), JoinCommits, only=only)
         rows = rows.withColumnRenamed("__at", f"__{letter}_at").withWatermark(f"__{letter}_at", f"{AHEAD_DAYS} days")
         # It names the event time, so that Spark does it after it has looked at the rows of time.
         rows = rows.where(f"CASE WHEN `__{letter}_at` IS NULL THEN false ELSE NOT `{MARK}` END").drop(MARK)
@@ -78,17 +78,17 @@ class JoinLog(Derived):
         bounds = f"`__r_at` >= `__l_at` + {_interval(self.join.earliest)}"
         return " AND ".join([*keys, bounds, f"`__r_at` <= `__l_at` + {_interval(self.join.latest)}"])
 
-    def due(self, rows: DataFrame) -> Due | None:
+    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
         """Events that found none are given out as time passes: each step of it must be told.
 
         Spark gives them out in the epoch after the one that was told: at once, in one that brings nothing new.
         """
         if self.join.how == "inner":
-            return NEVER
+            return rows, NEVER
         from penstock.engine.join_tasks import NOTE
 
         (mark,) = rows.selectExpr(f"max(`{NOTE}`)").collect()[0]
-        return None if mark is None else (mark + 1, END)
+        return rows, None if mark is None else (mark + 1, END)
 
     def decodes(self, schema: Schema) -> bool:
         return True

@@ -12,7 +12,6 @@ import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
@@ -29,7 +28,7 @@ from penstock.model.expressions import bind
 from penstock.model.join import StreamJoin, late_reason
 from penstock.model.stream import Branch
 from penstock.model.time import BEGINNING, SECOND, Instant
-from penstock.model.types import Schema, is_integer
+from penstock.model.types import is_integer
 
 #: How far ahead of their time the rows of time lie, and what Spark takes for the delay of its watermark.
 AHEAD_DAYS: Final = 36_500
@@ -49,14 +48,12 @@ class JoinCommits(Commits):
         return "penstock_join_commits"
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
-        streams = {name: Schema.parse(ddl) for name, ddl in json.loads(self.options["streams"]).items()}
-        told = Path(self.options["folder"]), self.options["name"], streams, int(self.options["limit"])
-        return _Reader(*told, frozenset(json.loads(self.options["only"])))
+        return _Reader(frozenset(json.loads(self.options["only"])), **self.told)
 
 
 class _Reader(CommitReader):
-    def __init__(self, folder: Path, name: str, streams: Any, limit: int, only: frozenset[str]) -> None:
-        super().__init__(folder, name, streams, limit)
+    def __init__(self, only: frozenset[str], **told: Any) -> None:
+        super().__init__(**told)
         self._only = only
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Part]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.engine.commits_source import SCHEMA, TIME, past_of
 from penstock.engine.derived import EVENTS, Memory, Step, Stepping
@@ -82,17 +83,17 @@ class LoopLog(Stepping):
         counters = {"rounds": told.rounds, "messages": told.messages, "changed": kept.height}
         counters |= {"dropped": told.dropped} if told.dropped else {}
         notes = {"rounds": told.rounds, "messages": told.messages, "jobs": done.jobs}
-        yield Step(self._given(rows.sparkSession, done), memory=kept, counters=counters, notes=notes)
+        yield Step(self._given(done), memory=kept, counters=counters, notes=notes)
 
-    def _given(self, spark: SparkSession, done: Done) -> DataFrame:
+    def _given(self, done: Done) -> pa.Table:
         """The rows of the epoch, and its dead letters, as this log's `frames` reads them."""
         dead = pl.DataFrame(done.told.refused, schema={MALFORMED: pl.String, REASON: pl.String}, orient="row")
         types = {name: dtype(kind) for name, kind in self.iteration.schema}
         nothing = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean()}
         empty = pl.DataFrame(schema={**types, **nothing})
         frame = pl.concat([empty, *(some for some in (done.rows, dead) if some.height)], how="diagonal")
-        data = [(pack(frame[first : first + _CHUNK]),) for first in range(0, max(1, frame.height), _CHUNK)]
-        return spark.createDataFrame(data, "data binary")
+        data = [pack(frame[first : first + _CHUNK]) for first in range(0, max(1, frame.height), _CHUNK)]
+        return pa.table({"data": pa.array(data, pa.binary())})
 
     def __repr__(self) -> str:
         return repr(self.iteration)

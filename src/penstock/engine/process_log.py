@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from penstock.engine.derived import EVENTS, Derived, Due
+from penstock.engine.derived import EVENTS, Derived, Due, Rows
 from penstock.engine.records import unpack
 from penstock.errors import PenstockError
 from penstock.logs.base import LATE, MALFORMED, REASON
@@ -21,6 +21,9 @@ from penstock.model.types import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+#: What a part gives is few if it has no more bytes.
+_FEW: Final = 64 << 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,13 +60,18 @@ class ProcessLog(Derived):
             ) from error
         from penstock.engine.process_tasks import ENTERING, LEAVING, Entering, Operator
 
-        entering = self.commits(spark, self.name).mapInArrow(Entering(self.process, self.parts), ENTERING)
+        entering = self.commits(spark, self.name, (Entering(self.process, self.parts), ENTERING))
         return entering.groupBy("bucket").transformWithState(Operator(self.process), LEAVING, "Append", "None")
 
-    def due(self, rows: DataFrame) -> Due:
-        notes = [json.loads(note)["due"] for (note,) in rows.where("kind = 'note'").select("data").collect()]
+    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
+        """The rows are here if all of its parts gave few."""
+        few = f"CASE WHEN kind = 'note' OR length(data) <= {_FEW} THEN data END AS data"
+        found = rows.selectExpr("kind", few).toArrow()
+        kinds, data = found.column("kind").to_pylist(), found.column("data").to_pylist()
+        notes = [json.loads(one)["due"] for kind, one in zip(kinds, data, strict=True) if kind == "note"]
         event, clock = ((at for due in notes if (at := due[of]) is not None) for of in (0, 1))
-        return min(event, default=END), min(clock, default=END)
+        due = min(event, default=END), min(clock, default=END)
+        return (rows if None in data else found), due
 
     def decodes(self, schema: Schema) -> bool:
         return True

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
@@ -39,6 +41,7 @@ LEAVING: Final = "kind string, data binary"
 EVENTS, DEAD, ROWS, NOTE = "events", "dead", "rows", "note"
 _ENTERING: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _PLACE: Final = ("__partition", "__offset")
+_BITS: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Entering:
         for batch in batches:
             for kind, data in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if kind == TIME:
-                    yield _batch([(bucket, TIME, data) for bucket in range(self.buckets)])
+                    yield _batch([(bucket, TIME, data) for bucket in spread(self.buckets)])
                 else:
                     past = past_of(data)
                     yield from self._read(plan, past.stream.name, past.read())
@@ -67,14 +70,16 @@ class Entering:
             if found.dead.height:
                 told = found.dead.join(rows, on=list(_PLACE))
                 told = told.with_columns(as_json(told, branch.source.schema.names).alias("row"))
-                yield _batch([(0, DEAD, pack(told.select("row", pl.col("__reason").alias("reason"))))])
+                told = told.select("row", pl.col("__reason").alias("reason"))
+                yield _batch([(spread(self.buckets)[0], DEAD, pack(told))])
             yield from self._parted(plan, found.good.collect().join(commits, on=list(_PLACE)))
 
     def _parted(self, plan: Plan, rows: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         shape = self.process.shape
         keys = rows.select(_plain(rows[name]) for name in plan.keys).unique()
         texts = [shape.key_text(values) for values in keys.iter_rows()] if plan.keys else ["[]"]
-        parts = [crc32(text.encode()) % self.buckets for text in texts]
+        buckets = spread(self.buckets)
+        parts = [buckets[crc32(text.encode()) % self.buckets] for text in texts]
         told = pl.DataFrame({"__key": texts, "__bucket": parts}, schema={"__key": pl.String, "__bucket": pl.Int32})
         columns = [pl.col(plan.inputs[f"`{name}`"]).alias(f"e:{name}") for name in shape.event.names]
         if plan.keys:
@@ -86,6 +91,31 @@ class Entering:
         rows = rows.select("__bucket", "__key", "__commit", "__source", *_PLACE, "__at", *columns)
         for (bucket,), part in rows.partition_by("__bucket", include_key=False, as_dict=True).items():
             yield _batch([(int(bucket), EVENTS, pack(part))])
+
+
+@lru_cache
+def spread(buckets: int) -> tuple[int, ...]:
+    """Numbers for parts of the keys which Spark gives out evenly to tasks whose number divides that of the parts."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(_spark_hash(number) % buckets, number)
+        if len(found) == buckets:
+            return tuple(found[part] for part in range(buckets))
+    raise AssertionError
+
+
+def _spark_hash(number: int) -> int:
+    """What Spark tells the task of a number by: MurmurHash3 of four bytes, from 42."""
+    some = _turned(number * 0xCC9E2D51, 15) * 0x1B873593
+    some = _turned(42 ^ (some & _BITS), 13) * 5 + 0xE6546B64
+    some = (some & _BITS) ^ 4
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        some = ((some ^ (some >> shift)) * factor) & _BITS
+    return some - (1 << 32) if some >> 31 else some
+
+
+def _turned(number: int, by: int) -> int:
+    return ((number & _BITS) << by | (number & _BITS) >> (32 - by)) & _BITS
 
 
 def _batch(rows: list[tuple[int, str, bytes]]) -> pa.RecordBatch:

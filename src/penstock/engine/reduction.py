@@ -1,5 +1,8 @@
 """One epoch of a stream in Spark's tasks: a job for the stream itself, and one for each piece of DataFrame code.
 
+Few rows that are here already, as a stream made from others may have them, are reduced here: a job would take longer to
+be planned than to be done.
+
 If Spark's part fails, Catalyst's columns or the code, the rows on which it does are looked for (`poison`). Those are
 dead letters, and everything else goes the same way again, in the same epoch, with every row at its place.
 """
@@ -8,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.engine.analyst import applied
+from penstock.engine.derived import Rows
 from penstock.engine.epoch import Epoch, gathered, unpacked_ids
 from penstock.engine.errors import RunError, essence
 from penstock.engine.feeds import Feed
@@ -20,6 +25,7 @@ from penstock.engine.job import Admitting, Decoding, IdJob, Job
 from penstock.engine.poison import Culprit, culprits, numbered
 from penstock.engine.records import RECORD, as_json, refusals
 from penstock.engine.retry import passes
+from penstock.engine.session import active_session
 from penstock.engine.task import NUMBER, PLACE, ROW_BITS, made_offset
 from penstock.errors import PenstockError
 from penstock.kernel.share import Sharing
@@ -29,6 +35,8 @@ from penstock.logs.base import LATE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: Rows of so many bytes need no job.
+HERE: Final = 8 << 20
 #: Has Spark's tasks do a job, and puts together what they send.
 Take = Callable[["DataFrame", Job], Epoch]
 #: Given the ids of an epoch (`__id`, `__at`, place), the places of rows that do not count, with kind and reason.
@@ -50,8 +58,12 @@ class Reduction:
         self._jobs, self._columns, self._identify, self._take = jobs, columns, identify, take or taken
         self._kept: list[DataFrame] = []
 
-    def run(self, rows: DataFrame) -> dict[str, Epoch]:
+    def run(self, rows: Rows) -> dict[str, Epoch]:
         """What the tasks sent, by feed."""
+        if isinstance(rows, pa.Table):
+            if self._is_plain and rows.nbytes <= HERE:
+                return {self._feed.name: self._here(rows)}
+            rows = active_session().createDataFrame(rows)
         try:
             if self._made or self._feed.stream.id is not None:
                 rows = self._keep(rows.persist())
@@ -63,6 +75,18 @@ class Reduction:
         finally:
             for frame in self._kept:
                 frame.unpersist()
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the kernel alone does all of it, in one pass."""
+        return not self._made and not self._feed.columns and self._feed.stream.id is None
+
+    def _here(self, rows: pa.Table) -> Epoch:
+        """The same as the only task would do it."""
+        job = self._jobs[self._feed.name]
+        epoch = gathered([record for batch in job(rows.to_batches()) for record in batch.to_pylist()])
+        epoch.sharing = job.sharing
+        return epoch
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         self._kept.append(frame)

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine.errors import essence
 from penstock.engine.masters import cluster_settings, is_local, reach
 from penstock.engine.ship import beside_main, packed
+from penstock.engine.spark_home import fast_home
 from penstock.errors import PenstockError
 from penstock.jars import connector
 
@@ -70,7 +72,8 @@ def spark_session(
         settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
     if not alone:
         reach(master)
-    _launch_java({"spark.app.name": app, "spark.master": master, **settings})
+    with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
+        _launch_java({"spark.app.name": app, "spark.master": master, **settings})
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
