@@ -2,7 +2,10 @@
 
 Calls are joined with a table of subscribers and counted by tier in windows of ten seconds; and clicks with impressions
 of the minute before them. Hand-written, each is one Structured Streaming query into SQLite, exactly once by its epoch
-number. Both read the same Parquet or JSON files, with the same number of epochs.
+number. Both read the same Parquet files, one an epoch; a join of streams may take several commits in one epoch.
+
+Penstock keeps the state of a join of streams on disk (RocksDB). Hand-written it is there once in RocksDB too, as Spark
+sets that up, and once in memory, which is Spark's default.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ START = 1_714_564_800_000_000
 CALLS = "subscriber bigint, v int, at timestamp"
 SHOWN = "ad bigint, place int, seen timestamp"
 FILES = 4
+#: Where hand-written joins of streams keep their state.
+STORES = {"streams": "RocksDBStateStoreProvider", "streams, by hand in memory": "HDFSBackedStateStoreProvider"}
 
 
 def write(root: Path, events: int, subscribers: int) -> None:
@@ -59,9 +64,9 @@ def app_of(root: Path, kind: str) -> App:
     late = ps.bounded("10 seconds")
     calls = app.stream(
         "calls", ps.files(root / "calls", format="parquet", files_per_epoch=1), schema=CALLS, event_time="at",
-        watermark=late, max_ahead=None, keep=None if kind == "streams" else "none",
+        watermark=late, max_ahead=None, keep=None if kind in STORES else "none",
     )  # fmt: skip
-    if kind == "streams":
+    if kind in STORES:
         shown = app.stream(
             "shown", ps.files(root / "shown", format="parquet", files_per_epoch=1), schema=SHOWN, event_time="seen",
             watermark=late, max_ahead=None,
@@ -96,7 +101,8 @@ def by_hand(spark: SparkSession, root: Path, kind: str) -> None:
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
 
     calls = read("calls", CALLS).withWatermark("at", "10 seconds")
-    if kind == "streams":
+    if kind in STORES:
+        set_up(spark, STORES[kind])
         shown = read("shown", SHOWN).withWatermark("seen", "10 seconds")
         found = calls.join(
             shown, _expr("subscriber = ad AND seen >= at - INTERVAL 1 MINUTE AND seen <= at"), "inner"
@@ -116,6 +122,15 @@ def by_hand(spark: SparkSession, root: Path, kind: str) -> None:
     running.processAllAvailable()
     running.stop()
     shutil.rmtree(directory)
+
+
+def set_up(spark: SparkSession, store: str) -> None:
+    """A state store with Spark's own settings, and a changelog for RocksDB; nothing of what Penstock has set."""
+    for name in ("join.stateFormatVersion", "stateStore.rocksdb.trackTotalNumberOfRows"):
+        spark.conf.unset(f"spark.sql.streaming.{name}")
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    place = "org.apache.spark.sql.execution.streaming.state"
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{place}.{store}")
 
 
 def _expr(text: str) -> Any:
@@ -162,7 +177,7 @@ def main() -> None:
     spark = spark_session("bench-joins", master="local[2]", memory="4g")
     report = Report("joins", f"python bench/joins.py {events}")
     rows = []
-    for kind, subscribers in (("small", 100_000), ("large", 5_000_000), ("streams", 100_000)):
+    for kind, subscribers in (("small", 100_000), ("large", 5_000_000), *((kind, 100_000) for kind in STORES)):
         root = Path(tempfile.mkdtemp())
         write(root, events, subscribers)
         jobs = {

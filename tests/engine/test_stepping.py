@@ -13,8 +13,9 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.arrivals import arrivals, times_in
-from penstock.engine.derived import EVENTS, Memory, Step, Stepping
+from penstock.engine.arrivals import Arriving
+from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
+from penstock.engine.times import TIME
 from penstock.logs.base import MALFORMED, REASON
 from penstock.model.stream import Flow
 from penstock.model.time import Instant
@@ -48,9 +49,11 @@ class Numbered(Stepping):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, rows, memory: Memory, now: Instant) -> Iterator[Step]:
-        assert times_in(rows)
-        found = pl.from_arrow(arrivals(rows, self.flow).orderBy("__commit", "__partition", "__offset").toArrow())
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+        assert [kind for kind, _ in came.parts].count(TIME) == 1
+        arriving = Arriving(self.flow)
+        rows = came.frame.mapInArrow(arriving, arriving.ddl)
+        found = pl.from_arrow(rows.orderBy("__commit", "__partition", "__offset").toArrow())
         dead = found.filter(pl.col("__reason").is_not_null())
         words = found.filter(pl.col("__reason").is_null())["word"].to_list()
         known = {key.decode(): int(value) for key, value in memory.of("n", [w.encode() for w in set(words)]).items()}
@@ -62,7 +65,7 @@ class Numbered(Stepping):
         if Path(self.flag).exists():
             raise OSError("told to fail")
         kept = pl.DataFrame([("n", w.encode(), str(n).encode()) for w, n in known.items()], REMEMBERED, orient="row")
-        frame = rows.sparkSession.createDataFrame(given, f"{OUT}, `{MALFORMED}` string, `{REASON}` string")
+        frame = came.spark.createDataFrame(given, f"{OUT}, `{MALFORMED}` string, `{REASON}` string")
         yield Step(frame, memory=kept, counters={"words": len(words)}, notes={"words": len(words)})
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits_source import TIME, Time, past_of, times_of
+from penstock.engine.commits_source import past_of
 from penstock.engine.records import as_json
+from penstock.engine.times import TIME
 from penstock.kernel.elements import elements
 from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan
@@ -26,9 +27,6 @@ from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.windows import global_window
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 #: What comes with each event: its stream, its place there, its commit, its time in microseconds (the beginning of time
 #: for a flow without one); and of dead letters the row as JSON and the reason.
 ARRIVED: Final = {
@@ -36,18 +34,6 @@ ARRIVED: Final = {
     "__row": "string", "__reason": "string",
 }  # fmt: skip
 _PLACE: Final = ["__partition", "__offset"]
-
-
-def times_in(rows: DataFrame) -> list[Time]:
-    """The commits that an epoch has read, in order: when each was, and its watermarks."""
-    told = [times_of(row["data"]) for row in rows.where(f"kind = '{TIME}'").collect()]
-    return sorted((time for times in told for time in times), key=lambda time: time.commit)
-
-
-def arrivals(rows: DataFrame, flow: Flow) -> DataFrame:
-    """The events of a flow in an epoch that has read these commits."""
-    arriving = Arriving(flow)
-    return rows.mapInArrow(arriving, arriving.ddl)
 
 
 @dataclass(frozen=True)

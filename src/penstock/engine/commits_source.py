@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from penstock.engine.times import TIME, Time
 from penstock.errors import PenstockError
 from penstock.lake.master import Master, MasterPast
 from penstock.model.stream import Stream
@@ -28,23 +29,12 @@ from penstock.store.tables import marks
 
 #: An epoch takes the events of so many commits at most; a part of it about so many events.
 COMMITS, PART = 2_000, 50_000
-#: What a row stands for: files to read, or what time it was in which commit.
+#: What a row stands for: files to read, or what time it was (`times`).
 FILES: Final = "files"
-TIME: Final = "time"
 SCHEMA: Final = "kind string, data binary"
 _ARROW: Final = pa.schema([("kind", pa.string()), ("data", pa.binary())])
 
 Offset = dict[str, int]
-
-
-@dataclass(frozen=True)
-class Time:
-    """A commit: when it was, and the watermarks in force when it began and after it."""
-
-    commit: int
-    now: Instant
-    before: Instant
-    after: Instant
 
 
 class Commits(DataSource):
@@ -182,13 +172,23 @@ class CommitReader(DataSourceStreamReader):
             parts += [Part(FILES, pickle.dumps(piece)) for piece in _pieces(past)]
         return parts
 
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        arrays = [pa.array([partition.kind], pa.string()), pa.array([partition.data], pa.binary())]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        (batch,) = arrow_of([(partition.kind, partition.data)]).to_batches()
         if self._through is None:
             yield batch
         else:
             yield from pickle.loads(b64decode(self._through))(iter([batch]))
+
+
+def arrow_of(parts: Sequence[tuple[str, bytes]]) -> pa.Table:
+    """Parts as Spark's tasks get them."""
+    kinds, data = [kind for kind, _ in parts], [data for _, data in parts]
+    return pa.table([pa.array(kinds, pa.string()), pa.array(data, pa.binary())], schema=_ARROW)
 
 
 def _pieces(past: MasterPast) -> Iterator[MasterPast]:
@@ -206,11 +206,6 @@ def _pieces(past: MasterPast) -> Iterator[MasterPast]:
 
 def _of(past: MasterPast, files: list[Any]) -> MasterPast:
     return MasterPast(past.stream, past.place, tuple(files), past.tombstones, past.after, past.through)
-
-
-def times_of(data: bytes) -> list[Time]:
-    """What a row of the kind «time» says."""
-    return [Time(**told) for told in json.loads(data)]
 
 
 def past_of(data: bytes) -> MasterPast:

@@ -43,6 +43,7 @@ class Source:
     query: str
     epoch: int
     offsets: str
+    before: str | None = None  # the offsets of the epoch before it
     notes: Mapping[str, Any] = field(default_factory=dict)  # what the commit remembers with its timings
     retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
     step: Step | None = field(default=None, compare=False)  # of a stream that is made from others

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
+    from penstock.engine.core import Source
+
 #: An epoch takes about so many events where nobody says how many.
 EVENTS: Final = 500_000
 #: When something is due next: by the watermark, and by the clock.
@@ -48,6 +50,8 @@ _ROCKS: Final = {
     "spark.sql.streaming.stateStore.providerClass":
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # it reads before each write
+    "spark.sql.streaming.join.stateFormatVersion": "4",  # one store and not four, and what is over found by its time
 }  # fmt: skip
 
 
@@ -173,24 +177,56 @@ class Memory:
         return self.store.memory(self.stream, part=part)
 
 
+@dataclass(frozen=True)
+class Came:
+    """What the commits of an epoch brought: names of files, and times, as `commits_source` has them."""
+
+    spark: SparkSession
+    parts: tuple[tuple[str, bytes], ...]
+
+    @property
+    def frame(self) -> DataFrame:
+        """The same for Spark's tasks to read."""
+        from penstock.engine.commits_source import arrow_of
+
+        return self.spark.createDataFrame(arrow_of(self.parts))
+
+
 class Stepping(Derived):
-    """The log of a stream whose epochs are jobs of our own, with what they remember in the store."""
+    """The log of a stream whose epochs are jobs of our own, with what they remember in the store.
+
+    Spark cuts its epochs. What they bring is told here, so that no task need be started to read it.
+    """
 
     @abstractmethod
-    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
+    def step(self, came: Came, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
         """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
+
+    def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
+        """What an epoch reads: from where the one before it ended up to its own end."""
+        from penstock.engine.commits_source import CommitReader
+
+        assert self.folder is not None
+        streams = {stream.name: stream.schema for stream in self.inputs}
+        reader = CommitReader(Path(self.folder), name, streams, self.limit)
+        try:
+            start = reader.initialOffset() if before is None else json.loads(before)
+            return Came(spark, tuple((part.kind, part.data) for part in reader.partitions(start, json.loads(offsets))))
+        finally:
+            reader.close()
 
     def skip(self, rows: DataFrame) -> None:
         """The store has all of it: Spark keeps no state."""
 
 
 @contextmanager
-def stepped(name: str, log: Log, rows: DataFrame, store: Store, now: Instant) -> Iterator[Step]:
+def stepped(name: str, log: Log, rows: DataFrame, source: Source, store: Store, now: Instant) -> Iterator[Step]:
     """An epoch's rows, and what else its commit writes. The rows of a stateful plan are made once, and kept."""
     if not isinstance(log, Derived):
         yield Step(rows)
     elif isinstance(log, Stepping):
-        with log.step(rows, Memory(store, name), now) as step:
+        came = log.came(rows.sparkSession, name, source.before, source.offsets)
+        with log.step(came, Memory(store, name), now) as step:
             yield step
     else:
         kept = rows.persist()

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import polars as pl
 
 from penstock.engine.arrivals import Arriving
-from penstock.engine.commits_source import SCHEMA, TIME, past_of
-from penstock.engine.derived import EVENTS, Memory, Step, Stepping
+from penstock.engine.commits_source import SCHEMA, past_of
+from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.epochs_following import Followers, following
+from penstock.engine.times import TIME
 from penstock.errors import DefinitionError
 from penstock.kernel.expressions import dtype
 from penstock.logs.kafka import Kafka
@@ -104,14 +105,14 @@ class EpochsLog(Stepping):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> Iterator[Step]:
-        read = [(kind, bytes(data)) for kind, data in rows.select("kind", "data").collect()]
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = list(came.parts)
         kept = memory.of(PART, [KEY])
         told = Told.restore(kept[KEY]) if KEY in kept else Told()
         commits = {time["commit"] for kind, data in read if kind == TIME for time in json.loads(data)}
-        late = self._look(rows.sparkSession, read, _own(memory.store, self.of.name, commits), told)
+        late = self._look(came.spark, read, _own(memory.store, self.of.name, commits), told)
         given, due, count = self._tell(memory.store, told, now)
-        frame = rows.sparkSession.createDataFrame(given, self.schema.ddl())
+        frame = came.spark.createDataFrame(given, self.schema.ddl())
         memory_rows = pl.DataFrame([(PART, KEY, told.saved())], schema=REMEMBERED, orient="row")
         counters = {EPOCH + "s": count} | ({"late_rows": late} if late else {})
         notes = {"epoch": told.told, "waiting": len(told.waiting)}

@@ -18,8 +18,9 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from penstock.engine.commits_source import FILES, TIME, CommitReader, Commits, Offset, Part, Time, past_of, times_of
+from penstock.engine.commits_source import FILES, CommitReader, Commits, Offset, Part, past_of
 from penstock.engine.records import as_json
+from penstock.engine.times import TIME, Time, times_of
 from penstock.kernel.elements import compiled, elements
 from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan

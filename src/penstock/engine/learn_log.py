@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.engine.derived import EVENTS, Memory, Step, Stepping
+from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.learn_tasks import DEAD, KEYS, RECORD, ROWS, UPDATE, Entering, Working
 from penstock.engine.learn_tasks import EVENTS as EVENTS_OF
 from penstock.engine.records import unpack
@@ -54,9 +54,9 @@ class LearnLog(Stepping):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> Iterator[Step]:
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
         learning = self.learning
-        entered = rows.mapInArrow(Entering(learning), RECORD).persist()
+        entered = came.frame.mapInArrow(Entering(learning), RECORD).persist()
         try:
             before = head(memory)
             model = in_force(learning, memory, self._keys(entered))

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits_source import SCHEMA, TIME, past_of
-from penstock.engine.derived import EVENTS, Memory, Step, Stepping
+from penstock.engine.commits_source import SCHEMA, past_of
+from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.loop_machine import KEPT, Machine, Told, after, machine_of
 from penstock.engine.loop_memory import answering
 from penstock.engine.loop_tasks import APART, FAILED, MEMORY, REST, ROWS, TOLD, Alone, Entering, Showing, Working
 from penstock.engine.records import RECORD, pack, unpack
+from penstock.engine.times import TIME
 from penstock.errors import PenstockError
 from penstock.kernel.expressions import dtype
 from penstock.logs.base import LATE, MALFORMED, REASON
@@ -75,9 +76,9 @@ class LoopLog(Stepping):
             yield unpack(data).select(*schema.names, MALFORMED, REASON, LATE)
 
     @contextmanager
-    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> Iterator[Step]:
-        read = [(kind, bytes(data)) for kind, data in rows.select("kind", "data").collect() if kind != TIME]
-        done = Epoch(self.iteration, self.name, rows.sparkSession, memory, read).run()
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = [(kind, data) for kind, data in came.parts if kind != TIME]
+        done = Epoch(self.iteration, self.name, came.spark, memory, read).run()
         told = done.told
         kept = done.memory.select(pl.lit(PART).alias("part"), "key", "value").cast(REMEMBERED)  # type: ignore[arg-type]
         counters = {"rounds": told.rounds, "messages": told.messages, "changed": kept.height}

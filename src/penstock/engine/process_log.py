@@ -58,7 +58,8 @@ class ProcessLog(Derived):
                 "Spark speaks to the state of a processor by protobuf, which is not installed",
                 hint="pip install 'penstock[spark]'",
             ) from error
-        from penstock.engine.process_tasks import ENTERING, LEAVING, Entering, Operator
+        from penstock.engine.process_operator import LEAVING, Operator
+        from penstock.engine.process_tasks import ENTERING, Entering
 
         entering = self.commits(spark, self.name, (Entering(self.process, self.parts), ENTERING))
         return entering.groupBy("bucket").transformWithState(Operator(self.process), LEAVING, "Append", "None")

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-#: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands.
-_ALONE = {"spark.sql.shuffle.partitions": "2"}
+#: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands. And there
+#: Spark's logs lie on a local disk: the way that it writes them starts some sixty processes (chmod, readlink) an epoch,
+#: for a rename that fails if somebody else was faster. Here nobody else is: the directory is locked.
+_ALONE = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass":
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+}  # fmt: skip
 #: A module that Spark's launcher asks for and that trimmed runtimes lack; it only speeds up some of MLlib.
 _OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
 

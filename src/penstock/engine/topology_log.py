@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.engine.derived import EVENTS, Memory, Step, Stepping
+from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.records import pack, unpack
 from penstock.engine.topology_rows import dead_frame
 from penstock.logs.base import MALFORMED, REASON
@@ -54,13 +54,13 @@ class TopologyLog(Stepping):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, rows: DataFrame, memory: Memory, now: Instant) -> Iterator[Step]:
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
         from penstock.engine.topology_jobs import SparkRunner
         from penstock.engine.topology_tasks import NOBODY, ROWS
 
         assert self.run, "components are told apart by the run that they are in"
         began = time.perf_counter()
-        runner = SparkRunner(self.topology, rows, memory.of)
+        runner = SparkRunner(self.topology, came.frame, memory.of)
         try:
             settled = Cycle(self.topology, _Recall(memory), now, runner, self.run).settled()
             self._look(settled, time.perf_counter() - began)

@@ -20,6 +20,7 @@ from penstock.engine.errors import RunError
 from penstock.engine.standby import offsets_of, other_offsets
 from penstock.engine.undo import taken_back
 from penstock.engine.watching import Watching
+from penstock.store.base import Progress
 from penstock.store.checkpoints import Place
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Turns(Watching):
                         log.skip(rows)
                 else:
                     began = clock_time.perf_counter()
-                    with stepped(name, log, rows, self.store, self._clock()) as step:
+                    with stepped(name, log, rows, source, self.store, self._clock()) as step:
                         waits = clock_time.perf_counter()
                         with self._mutex:
                             began += clock_time.perf_counter() - waits
@@ -96,8 +97,9 @@ class Turns(Watching):
             self.store.check_owner()
             query = json.loads((checkpoint / "metadata").read_text())["id"]
             offsets = offsets_of(checkpoint, number)
-            if not self._is_done(name, query, number, offsets):
-                return Source(query, number, offsets)
+            progress = self.store.progress(query)
+            if not self._is_done(name, progress, number, offsets):
+                return Source(query, number, offsets, None if progress is None else progress.offsets)
             self._know_partitions(name, offsets)
             self._followers[name].committed(offsets)
             self._gets_on(name)
@@ -139,9 +141,8 @@ class Turns(Watching):
         if found is not None and tracker is not None:
             tracker.know(*found, self._clock())
 
-    def _is_done(self, name: str, query: str, number: int, offsets: str) -> bool:
+    def _is_done(self, name: str, progress: Progress | None, number: int, offsets: str) -> bool:
         """Whether the store has this epoch already; refuses a store that is behind, or that knows another one."""
-        progress = self.store.progress(query)
         last = -1 if progress is None else progress.epoch
         if number > last + 1:
             raise RunError(

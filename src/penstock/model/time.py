@@ -93,6 +93,8 @@ def show_duration(micros: Duration) -> str:
 
 def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
     """An instant from ISO text, a datetime (naive means UTC), a date, or microseconds; «12:00:05» is on `day`."""
+    if type(value) is datetime and value.tzinfo is not None:
+        return _since_epoch(value)
     if isinstance(value, bool):
         raise DefinitionError(f"not an instant: {value!r}")
     if isinstance(value, int):
@@ -115,7 +117,12 @@ def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    return (value - _EPOCH) // timedelta(microseconds=1)
+    return _since_epoch(value)
+
+
+def _since_epoch(value: datetime) -> Instant:
+    passed = value - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * SECOND + passed.microseconds
 
 
 def to_datetime(micros: Instant) -> datetime:
