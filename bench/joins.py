@@ -126,7 +126,8 @@ def by_hand(spark: SparkSession, root: Path, kind: str) -> None:
 
 def set_up(spark: SparkSession, store: str) -> None:
     """A state store with Spark's own settings, and a changelog for RocksDB; nothing of what Penstock has set."""
-    for name in ("join.stateFormatVersion", "stateStore.rocksdb.trackTotalNumberOfRows"):
+    rocksdb = ("trackTotalNumberOfRows", "blockCacheSizeMB")
+    for name in ("join.stateFormatVersion", *(f"stateStore.rocksdb.{one}" for one in rocksdb)):
         spark.conf.unset(f"spark.sql.streaming.{name}")
     spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     place = "org.apache.spark.sql.execution.streaming.state"

@@ -34,7 +34,7 @@ from penstock.app import App
 from penstock.engine.session import spark_session
 
 QUICK = "--quick" in sys.argv
-FILES, PER_FILE, ROUNDS = (3, 20_000, 1) if QUICK else (6, 50_000, 2)
+FILES, PER_FILE, ROUNDS = (3, 20_000, 1) if QUICK else (6, 50_000, 3)
 KEYS = (PER_FILE // 4, PER_FILE // 100)
 START = 1_700_000_000_000_000
 SCHEMA = "at timestamp, key bigint, v bigint"

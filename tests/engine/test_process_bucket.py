@@ -133,7 +133,7 @@ def run_parts(script: Made, cuts: list[int], parts: int) -> tuple[Counter, Count
                 for event in commit.events:
                     key = shape.key_text((event.row["k"],))
                     if crc32(key.encode()) % parts == part:
-                        row = tuple(shape.shown_event([event.row[name] for name in stream.schema.names]))
+                        row = shape.shown_event([event.row[name] for name in stream.schema.names])
                         mine.append(Arrived(key, row, event.row["at"]))
                         offsets[id(mine[-1])] = mine[-1], event.offset
                 bucket.commit(mine, before, after, commit.now)
@@ -176,7 +176,8 @@ def test_a_slot_of_many_keys_is_stored_in_chunks_and_a_timer_that_moves_later_st
 
     def commit(keys: range, n: int, after: int) -> int:
         bucket = Bucket(process, Processing(process.shape), cells)
-        rows = [Arrived(f'["{k}"]', (str(k), 0, n, None), START) for k in keys]
+        event = process.shape.make_event
+        rows = [Arrived(f'["{k}"]', event(str(k), 0, n, None), START) for k in keys]
         bucket.commit(rows, BEGINNING, after, START)
         bucket.flush()
         return len(bucket.outcome.rows)

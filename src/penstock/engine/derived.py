@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.errors import RunError
+from penstock.engine.masters import is_local
 from penstock.errors import DefinitionError
 from penstock.logs import Follower, Log
 from penstock.logs.base import Folder
@@ -53,6 +54,10 @@ _ROCKS: Final = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # it reads before each write
     "spark.sql.streaming.join.stateFormatVersion": "4",  # one store and not four, and what is over found by its time
 }  # fmt: skip
+
+
+#: With the few parts that one process has, each may keep so much of its state at hand.
+_ROCKS_ALONE: Final = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "128"}
 
 
 class Derived(Log):
@@ -92,7 +97,8 @@ class Derived(Log):
         source = by or Commits
         if self.folder is None:
             raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
-        for setting, said in _ROCKS.items():
+        alone = _ROCKS_ALONE if is_local(spark.sparkContext.master or "") else {}
+        for setting, said in {**_ROCKS, **alone}.items():
             spark.conf.set(setting, said)
         spark.dataSource.register(source)
         streams = {stream.name: stream.schema.ddl() for stream in self.inputs}

@@ -42,10 +42,10 @@ class Cells(Protocol):
 
 
 class Arrived(NamedTuple):
-    """An event of a key: the key as it is stored, the event's values as code has them, and its time."""
+    """An event of a key: the key as it is stored, the event as code has it, and its time."""
 
     key: str
-    row: tuple[object, ...]
+    row: Any
     at: Instant | None
 
 
@@ -84,18 +84,19 @@ class Bucket:
         """One commit: its events in their order, then the timers that are due after it."""
         self.load(event.key for event in events)
         touched: dict[str, _Held] = {}
+        process, known, handle = self._process, self._held, self._processing.event
+        refused, given = self.outcome.refused, self.outcome.rows
         for event in events:
-            if self._process.is_late(event.at, before):
-                assert event.at is not None
-                reason = late_reason(event.at, before, self._process.allow_late)
-                self.outcome.refused.append(("late", event, reason))
+            key, row, at = event
+            if process.is_late(at, before):
+                assert at is not None
+                refused.append(("late", event, late_reason(at, before, process.allow_late)))
                 continue
-            held = touched[event.key] = self._held[event.key]
-            shown = self._process.shape.make_event._make(event.row)
+            held = touched[key] = known[key]
             try:
-                self.outcome.rows += self._processing.event(held.cell, held.shown, shown, event.at, before, now)
+                given += handle(held.cell, held.shown, row, at, before, now)
             except RowError as error:
-                self.outcome.refused.append(("dead", event, error.message))
+                refused.append(("dead", event, error.message))
         for key, held in touched.items():
             self._place(key, held, after, now)
         for clock, time in ((EVENT, after), (PROCESSING, now)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -101,13 +102,12 @@ def _by_commit(process: Process, frames: list[pl.DataFrame]) -> dict[int, list[A
     columns = []
     for name, turn in zip(process.shape.event.names, process.shape.turns, strict=True):
         values = plain(rows[f"e:{name}"]).to_list()
-        columns.append(values if turn is None else list(map(turn, values)))
-    events = zip(*columns, strict=True)
+        columns.append(values if turn is None else [None if value is None else turn(value) for value in values])
+    events = map(process.shape.make_event._make, zip(*columns, strict=True))
     times = rows["__at"].to_list() if process.timed else [None] * rows.height
-    found: dict[int, list[Arrived]] = {}
-    for commit, key, at, event in zip(rows["__commit"].to_list(), rows["__key"].to_list(), times, events, strict=True):
-        found.setdefault(commit, []).append(Arrived(key, event, at))
-    return found
+    arrived = map(Arrived, rows["__key"].to_list(), events, times)
+    counts = rows.group_by("__commit", maintain_order=True).len()
+    return {commit: list(islice(arrived, count)) for commit, count in counts.iter_rows()}
 
 
 def plain(column: pl.Series) -> pl.Series:

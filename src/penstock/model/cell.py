@@ -56,13 +56,24 @@ class Cell:
                 held[name] = before
         self._undo.clear()
 
+    def hold(self, name: str, held: Any) -> None:
+        """Holds something, which is not None, under a name."""
+        states = self.states
+        self._undo.append((states, name, states.get(name)))
+        states[name] = held
+
     def put(self, name: str, held: Any) -> None:
         """Replaces what is held under a name; None: nothing."""
         put_in(self.states, name, held, self)
 
     def set_timer(self, timer: TimerId, at: Instant | None) -> None:
         """Sets a timer, or takes it away."""
-        put_in(self.timers, timer, at, self)
+        if at is None:
+            put_in(self.timers, timer, at, self)
+            return
+        timers = self.timers
+        self._undo.append((timers, timer, timers.get(timer)))
+        timers[timer] = at
 
     # time
 

@@ -93,6 +93,8 @@ def _integer(name: str) -> Turn:
     bound = 1 << (INTEGERS[name] - 1)
 
     def take(value: Any) -> int:
+        if type(value) is int and -bound <= value < bound:
+            return value
         if not isinstance(value, int) or isinstance(value, bool) or not -bound <= value < bound:
             raise _wrong(value, name)
         return value

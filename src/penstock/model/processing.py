@@ -81,8 +81,8 @@ class Shape:
 
     @property
     def turns(self) -> list[Any]:
-        """How each column of an event is given to user code; None where it stays as it is."""
-        return [None if kind.give is None else kind.given for kind in self._event]
+        """How each column of an event is given to user code, if it is not null; None where it stays as it is."""
+        return [kind.give for kind in self._event]
 
     def event_text(self, event: Sequence[object]) -> str:
         """An event as code has it, as JSON."""

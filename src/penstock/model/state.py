@@ -90,16 +90,19 @@ class Value(State[T]):
     def __get__(self, instance: object | None, owner: type) -> Value[T] | T:
         if instance is None:
             return self
-        cell = self._cell(instance)
+        cell: Cell = instance._cell or self._cell(instance)  # type: ignore[attr-defined]
         held = cell.states.get(self.name)
         if held is None or (held[1] is not None and cell.is_gone(held)):
-            return cast(T, self.default)
+            return self.default  # type: ignore[return-value]
         give = self.kind.give
-        return cast(T, held[0] if give is None else give(held[0]))
+        return held[0] if give is None else give(held[0])  # type: ignore[no-any-return]
 
     def __set__(self, instance: object, value: T) -> None:
-        cell = self._cell(instance)
-        cell.put(self.name, None if value is None else self.entry(value, cell))
+        cell: Cell = instance._cell or self._cell(instance)  # type: ignore[attr-defined]
+        if value is None:
+            cell.put(self.name, None)
+        else:
+            cell.hold(self.name, (self.kind.take(value), None if self.ttl is None else cell.now + self.ttl))
 
     def __delete__(self, instance: object) -> None:
         self._cell(instance).put(self.name, None)
