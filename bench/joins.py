@@ -4,8 +4,8 @@ Calls are joined with a table of subscribers and counted by tier in windows of t
 of the minute before them. Hand-written, each is one Structured Streaming query into SQLite, exactly once by its epoch
 number. Both read the same Parquet files, one an epoch; a join of streams may take several commits in one epoch.
 
-Penstock keeps the state of a join of streams on disk (RocksDB). Hand-written it is there once in RocksDB too, as Spark
-sets that up, and once in memory, which is Spark's default.
+Joins of streams keep their state on disk (RocksDB, by hand as Spark sets it up), and then both in memory, which is
+Spark's default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALLS = "subscriber bigint, v int, at timestamp"
 SHOWN = "ad bigint, place int, seen timestamp"
 FILES = 4
 #: Where hand-written joins of streams keep their state.
-STORES = {"streams": "RocksDBStateStoreProvider", "streams, by hand in memory": "HDFSBackedStateStoreProvider"}
+STORES = {"streams, on disk": "RocksDBStateStoreProvider", "streams, in memory": "HDFSBackedStateStoreProvider"}
 
 
 def write(root: Path, events: int, subscribers: int) -> None:
@@ -73,6 +73,7 @@ def app_of(root: Path, kind: str) -> App:
         )  # fmt: skip
         both = app.join(
             "both", calls, shown, on="subscriber = ad", within=("-1 minute", "0 seconds"), event_time="at",
+            state="disk" if "disk" in kind else "memory",
             watermark=ps.bounded("2 minutes"), max_ahead=None, keep="none",
         )  # fmt: skip
         app.view("found", both.group_by("place").agg(n=ps.count()))

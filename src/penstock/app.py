@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.derived import check_inputs
 from penstock.engine.epochs import OnEpoch, epochs_stream, waiting
-from penstock.engine.join_log import JoinLog
+from penstock.engine.join_log import DISK, MEMORY, JoinLog
 from penstock.engine.learn_log import LearnLog
 from penstock.engine.loop_log import LoopLog
 from penstock.engine.process_log import ProcessLog
 from penstock.engine.realtime import check_lane, is_lane
 from penstock.engine.table_read import check_reload, view_table
 from penstock.engine.topology_log import TopologyLog
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, unknown
 from penstock.learning.definition import learning_of
 from penstock.learning.model import Model
 from penstock.logs import Files, Log
@@ -225,6 +225,7 @@ class App:
         window: Window | None = None,
         how: str = "inner",
         prefix: str = "",
+        state: str = DISK,
         event_time: str | None = None,
         watermark: Watermark | None = None,
         max_ahead: str | timedelta | None = "1 day",
@@ -234,26 +235,32 @@ class App:
 
         `within` bounds the right one's time less the left one's; or both must fall into the same `window`. Columns of
         the right that the left has too get names that begin with `prefix`. `how`: inner, left, right or full.
+        What waits for a partner lies on disk (`state`) or, as long as it fits, in memory, which is faster.
         `event_time` and `watermark` are those of the rows that come out.
         """
         self._check_free(name)
         join = stream_join(left, right, on, within, window, how, prefix)
-        return self.take_join(name, join, event_time=event_time, watermark=watermark, max_ahead=max_ahead, keep=keep)
+        return self.take_join(
+            name, join, state=state, event_time=event_time, watermark=watermark, max_ahead=max_ahead, keep=keep
+        )
 
     def take_join(
         self,
         name: str,
         join: StreamJoin,
         *,
+        state: str = DISK,
         event_time: str | None = None,
         watermark: Watermark | None = None,
         max_ahead: str | timedelta | None = "1 day",
         keep: str | timedelta | None = None,
     ) -> Stream:
         """Adds what a join gives that was made elsewhere, as a stream of this name."""
+        if state not in (DISK, MEMORY):
+            raise unknown("place for the state of a join", state, [DISK, MEMORY])
         made = stream(
-            name, JoinLog(join), schema=join.schema, event_time=event_time, watermark=watermark, max_ahead=max_ahead,
-            keep=keep,
+            name, JoinLog(join, state), schema=join.schema, event_time=event_time, watermark=watermark,
+            max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
         return self._take_stream(made)
 

@@ -119,7 +119,7 @@ def compare(spark, root: Path, epochs: list[Epoch], restart: int, said: dict[str
 
 
 WITHIN = ("-30 seconds", "5 seconds")
-#: All but one are for the deep run: each epoch starts several processes. By default Nexmark joins on Spark too.
+#: All but two are for the deep run: each epoch starts several processes. By default Nexmark joins on Spark too.
 KINDS: dict[str, dict[str, Any]] = {
     "left": {"how": "left", "within": WITHIN},
     "right": {"how": "right", "within": WITHIN},
@@ -128,11 +128,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "window": {"how": "inner", "window": ps.fixed("1 minute")},
     "window full": {"how": "full", "window": ps.fixed("1 minute", offset="10 seconds")},
     "window left": {"how": "left", "window": ps.fixed("10 seconds")},
+    "memory": {"how": "full", "within": WITHIN, "state": "memory"},
 }
+USUAL = KINDS if DEEP else ["left", "memory"]
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("said", KINDS.values() if DEEP else [KINDS["left"]], ids=KINDS if DEEP else ["left"])
+@pytest.mark.parametrize("said", [KINDS[kind] for kind in USUAL], ids=USUAL)
 def test_spark_joins_as_the_reference_does_over_restarts(spark, tmp_path, said):
     compare(spark, tmp_path, *((EPOCHS, 5) if DEEP else (EPOCHS[:4], 3)), said)
 
@@ -143,3 +145,18 @@ def test_spark_joins_as_the_reference_does_over_restarts(spark, tmp_path, said):
 @pytest.mark.parametrize("meet", [{"within": ("-10 seconds", "3.5 seconds")}, {"window": ps.fixed("10 seconds")}])
 def test_random_streams_are_joined_as_the_reference_does(spark, tmp_path, seed, how, meet):
     compare(spark, tmp_path, made_up(random.Random(seed), 10), 6, {"how": how, **meet})
+
+
+def test_where_the_state_lies_is_one_of_two_and_stays(spark, tmp_path):
+    with pytest.raises(ps.DefinitionError, match="unknown place for the state of a join"):
+        define(tmp_path, within=WITHIN, state="clouds")
+    for name in ("clicks", "shown"):
+        (tmp_path / name).mkdir()
+    put(tmp_path, 0, *EPOCHS[0])
+    run = define(tmp_path, within=WITHIN)[0].run(tmp_path / "state", spark=spark).start()
+    try:
+        run.catch_up()
+    finally:
+        run.stop()
+    with pytest.raises(ps.DefinitionError, match="was begun with state=disk, and now has state=memory"):
+        define(tmp_path, within=WITHIN, state="memory")[0].run(tmp_path / "state", spark=spark)

@@ -97,8 +97,7 @@ class Derived(Log):
         source = by or Commits
         if self.folder is None:
             raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
-        alone = _ROCKS_ALONE if is_local(spark.sparkContext.master or "") else {}
-        for setting, said in {**_ROCKS, **alone}.items():
+        for setting, said in self.settings(is_local(spark.sparkContext.master or "")).items():
             spark.conf.set(setting, said)
         spark.dataSource.register(source)
         streams = {stream.name: stream.schema.ddl() for stream in self.inputs}
@@ -108,6 +107,10 @@ class Derived(Log):
             packed: bytes = cloudpickle.dumps(code)  # type: ignore[no-untyped-call]
             more |= {"through": b64encode(packed).decode(), "schema": schema}
         return spark.readStream.format(source.name()).options(**options, **more).load()
+
+    def settings(self, alone: bool) -> Mapping[str, str]:
+        """Where Spark keeps the state of its operator; `alone`: in one process with the driver."""
+        return {**_ROCKS, **(_ROCKS_ALONE if alone else {})}
 
     def skip(self, rows: DataFrame) -> None:
         """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""

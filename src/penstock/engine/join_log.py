@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +19,21 @@ from penstock.model.types import Schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+DISK, MEMORY = "disk", "memory"
+_MEMORY = {
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "spark.sql.streaming.join.stateFormatVersion": "2",
+}  # fmt: skip
 _HOWS = {"inner": "inner", "left": "left_outer", "right": "right_outer", "full": "full_outer"}
 
 
 @dataclass(frozen=True, repr=False)
 class JoinLog(Derived):
-    """What a join of two streams gives."""
+    """What a join of two streams gives; its state lies on disk, or in memory."""
 
     join: StreamJoin
+    state: str = DISK
     name: str = ""
     folder: str | None = None
     limit: int = EVENTS
@@ -37,6 +44,13 @@ class JoinLog(Derived):
 
     def at(self, folder: str, name: str) -> JoinLog:
         return replace(self, folder=folder, name=name)
+
+    @property
+    def settled(self) -> dict[str, str]:
+        return {"state": self.state}
+
+    def settings(self, alone: bool) -> Mapping[str, str]:
+        return _MEMORY if self.state == MEMORY else super().settings(alone)
 
     def limited(self, limit: int) -> JoinLog:
         return replace(self, limit=limit)

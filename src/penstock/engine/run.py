@@ -8,6 +8,7 @@ that the store has already is skipped; a store that lacks epochs which Spark has
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time as clock_time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,6 +48,8 @@ from penstock.model.view import View
 from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
 from penstock.store import Keep, SqlStore, Standby, StoreError
+from penstock.store.base import Gone
+from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import Place, remember
 from penstock.store.checkpoints import checkpoints as places
 from penstock.store.file import Tombstone
@@ -328,7 +331,25 @@ class Run(Turns, Swapping):
             self.delivery.close()
             for follower in self._followers.values():
                 follower.close()
+            gone = self._is_gone()
             self.store.close()
+            if gone:
+                self._leave_nothing()
+
+    def _is_gone(self) -> bool:
+        """Whether the store is no longer where it was."""
+        try:
+            self.store.check_place()
+        except Gone:
+            return True
+        except StoreError:  # it was never opened to write
+            return False
+        return False
+
+    def _leave_nothing(self) -> None:
+        """Takes away the folder that Spark has made for its logs where the directory was moved away."""
+        if self.directory.is_dir() and {file.name for file in self.directory.iterdir()} == {CHECKPOINTS}:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def wait(self, seconds: float | None = None) -> None:
         """Waits so long, or until a query fails."""

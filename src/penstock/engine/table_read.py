@@ -107,7 +107,7 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
     written = Written(int(rows_read), sum(file.stat().st_size for file in files))
     large = written.rows > ROWS or written.bytes > BYTES
     if large and table.broadcast is None:
-        sort(spark, table, folder, written.rows)
+        sort(spark, table, folder, written.rows, written.bytes)
     elif large and not table.broadcast:
         checked(spark, table, folder)
     elif files:

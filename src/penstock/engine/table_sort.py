@@ -22,16 +22,16 @@ from penstock.model.table_rows import twice
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: So many rows this process sorts by itself, and so many a task of Spark's.
-HERE: Final = 10_000_000
-_PIECE: Final = 4_000_000
+#: So many rows and bytes (of Parquet) this process sorts by itself, and so many a task of Spark's.
+HERE, HERE_BYTES = 10_000_000, 256 << 20
+_PIECE: Final = (4_000_000, 64 << 20)
 
 
-def sort(spark: SparkSession, table: Table, folder: Path, rows: int) -> None:
+def sort(spark: SparkSession, table: Table, folder: Path, rows: int, size: int) -> None:
     """Writes the rows of a version a second time, sorted by key. Refuses them if two have the same."""
     place, snapshot = folder / lookup.FOLDER, _snapshot(folder)
     place.mkdir()
-    if rows <= HERE:
+    if rows <= HERE and size <= HERE_BYTES:
         found = frame_of(table, snapshot)
         check_once(table, found)
         write_sorted(table, found, place / "0.arrow")
@@ -39,7 +39,7 @@ def sort(spark: SparkSession, table: Table, folder: Path, rows: int) -> None:
     numbered = table_frame(spark, table, snapshot).mapInArrow(
         _Numbering(table), f"{_types(table)}, {lookup.NUMBER} bigint"
     )
-    ranges = numbered.repartitionByRange(1 + rows // _PIECE, lookup.NUMBER)
+    ranges = numbered.repartitionByRange(1 + max(rows // _PIECE[0], size // _PIECE[1]), lookup.NUMBER)
     again = ranges.mapInArrow(_Sorting(table, str(place.absolute())), _types(table)).collect()
     if again:
         raise twice(table, [again[0][name] for name in _unique(table)])

@@ -56,6 +56,10 @@ class StoreError(PenstockError):
     """The store cannot be read or written, or holds something else than the app expects."""
 
 
+class Gone(StoreError):
+    """The file of a store is no longer where it was."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """The last epoch of a query (one checkpoint of Spark's) that the store holds."""

@@ -17,7 +17,7 @@ import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import polars as pl
 
-from penstock.store.base import StoreError
+from penstock.store.base import Gone, StoreError
 from penstock.store.connection import Busy, Connection, Full
 from penstock.store.dialect import SQLITE, Dialect, marks, quoted, select
 from penstock.store.tables import APPLICATION, FORMAT
@@ -162,7 +162,7 @@ class SqliteConnection(Connection):
     def check_place(self) -> None:
         """Refuses to go on with a file that was moved, deleted or replaced: what is written there nobody would find."""
         if self._found() != self._place:
-            raise StoreError(
+            raise Gone(
                 f"the store «{self.path}» is gone: it was moved, deleted or replaced while the app ran",
                 hint="put back what was there and start the app again; what was committed is in it",
             )
