@@ -17,7 +17,7 @@ from penstock.kafka_client import load
 from penstock.sinks.base import SinkError
 
 TOPIC: Final = "penstock-positions"
-_SECONDS: Final = 90.0  # longer than a transaction that another sink has left open can stay in the way
+_SECONDS: Final = 180.0  # longer than a transaction that another sink has left open can stay in the way
 _SILENT: Final = 10.0  # after so long without a word from Kafka it is asked anew, by another connection
 _ANSWER = 30.0  # how long Kafka may take for an answer
 _SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
