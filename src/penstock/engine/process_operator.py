@@ -15,7 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.engine.process_bucket import Arrived, Bucket, Outcome
-from penstock.engine.records import pack, unpack
+from penstock.engine.records import pack, plain, unpack
 from penstock.engine.state_pipe import Texts
 from penstock.engine.times import TIME, times_of
 from penstock.kernel.expressions import dtype
@@ -108,14 +108,6 @@ def _by_commit(process: Process, frames: list[pl.DataFrame]) -> dict[int, list[A
     arrived = map(Arrived, rows["__key"].to_list(), events, times)
     counts = rows.group_by("__commit", maintain_order=True).len()
     return {commit: list(islice(arrived, count)) for commit, count in counts.iter_rows()}
-
-
-def plain(column: pl.Series) -> pl.Series:
-    """A column as the model has its values: times as numbers."""
-    inner: Any = column.dtype
-    while isinstance(inner, pl.List):
-        inner = inner.inner
-    return column.to_physical() if inner.is_temporal() else column
 
 
 def _leaving(process: Process, outcome: Outcome, dead: list[pl.DataFrame]) -> pl.DataFrame:

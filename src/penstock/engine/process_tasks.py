@@ -17,8 +17,8 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.commits_source import past_of
-from penstock.engine.process_operator import DEAD, EVENTS, PLACE, plain
-from penstock.engine.records import as_json, pack
+from penstock.engine.process_operator import DEAD, EVENTS, PLACE
+from penstock.engine.records import as_json, pack, plain
 from penstock.engine.times import TIME
 from penstock.kernel.elements import elements
 from penstock.kernel.plan import Plan

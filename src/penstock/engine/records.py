@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -50,6 +51,14 @@ def as_json(rows: pl.DataFrame, names: Iterable[str]) -> pl.Expr:
         else:
             columns.append(pl.col(name))
     return pl.struct(columns).struct.json_encode()
+
+
+def plain(column: pl.Series) -> pl.Series:
+    """A column as the model has its values: times as numbers."""
+    inner: Any = column.dtype
+    while isinstance(inner, pl.List):
+        inner = inner.inner
+    return column.to_physical() if inner.is_temporal() else column
 
 
 def pack(frame: pl.DataFrame) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.engine.table_sort import check_once, checked, sort
+from penstock.engine.table_sort import check_once, checked, sort, unique
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.expressions import dtype
 from penstock.logs.base import MALFORMED
@@ -111,7 +111,7 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
     elif large and not table.broadcast:
         checked(spark, table, folder)
     elif files:
-        check_once(table, _read(table, folder, [*table.key, *([table.valid_from] if table.valid_from else [])]))
+        check_once(table, _read(table, folder, unique(table)))
     return written
 
 

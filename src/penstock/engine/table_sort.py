@@ -42,7 +42,7 @@ def sort(spark: SparkSession, table: Table, folder: Path, rows: int, size: int) 
     ranges = numbered.repartitionByRange(1 + max(rows // _PIECE[0], size // _PIECE[1]), lookup.NUMBER)
     again = ranges.mapInArrow(_Sorting(table, str(place.absolute())), _types(table)).collect()
     if again:
-        raise twice(table, [again[0][name] for name in _unique(table)])
+        raise twice(table, [again[0][name] for name in unique(table)])
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ def check_once(table: Table, rows: pl.DataFrame) -> None:
     """Refuses rows of which two have the same key."""
     again = _again(table, rows)
     if again is not None:
-        raise twice(table, again.select(_unique(table)).row(0))
+        raise twice(table, again.select(unique(table)).row(0))
 
 
 def checked(spark: SparkSession, table: Table, folder: Path) -> None:
     """The same for a version of any size."""
     from pyspark.sql import functions as f
 
-    names = _unique(table)
+    names = unique(table)
     rows = table_frame(spark, table, _snapshot(folder)).dropna(subset=list(table.key))
     found = rows.groupBy(*(f"`{name}`" for name in names)).agg(f.count("*").alias("__n")).where("__n > 1").head()
     if found is not None:
@@ -101,13 +101,13 @@ def checked(spark: SparkSession, table: Table, folder: Path) -> None:
 
 def _again(table: Table, rows: pl.DataFrame) -> pl.DataFrame | None:
     keyed = rows.drop_nulls(list(table.key))
-    names = _unique(table)
+    names = unique(table)
     if keyed.select(names).n_unique() == keyed.height:
         return None
     return keyed.filter(keyed.select(names).is_duplicated())
 
 
-def _unique(table: Table) -> list[str]:
+def unique(table: Table) -> list[str]:
     """The columns of which no two rows have the same."""
     return [*table.key, *([table.valid_from] if table.valid_from else [])]
 

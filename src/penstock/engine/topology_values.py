@@ -9,6 +9,8 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from penstock.engine.records import plain
+from penstock.kernel.lookup import mixed
 from penstock.model.kinds import Kind, kind_of
 from penstock.topology.definition import Fields
 from penstock.topology.groupings import key_of, task_of
@@ -19,14 +21,14 @@ Numbers: TypeAlias = np.ndarray[Any, Any]
 def python_rows(frame: pl.DataFrame, fields: Fields) -> list[tuple[Any, ...]]:
     """Rows as code has them: times as datetimes, not as numbers."""
     assert fields.schema is not None
-    columns = [_given(_plain(frame[name]), kind_of(kind)) for name, kind in fields.schema]
+    columns = [_given(plain(frame[name]), kind_of(kind)) for name, kind in fields.schema]
     return list(zip(*columns, strict=True))
 
 
 def keyed(rows: pl.DataFrame, names: Sequence[str], fields: Fields, tasks: int) -> tuple[Numbers, list[bytes]]:
     """The task of each row by the values of some fields, and the keys that there are."""
     assert fields.schema is not None
-    picked = rows.select(_plain(rows[name]).alias(name) for name in names)
+    picked = rows.select(plain(rows[name]).alias(name) for name in names)
     unique = picked.unique()
     kinds = {name: kind_of(fields.schema.type_of(name)) for name in names}
     keys = [key_of(values) for values in zip(*(_given(unique[name], kinds[name]) for name in names), strict=True)]
@@ -41,20 +43,10 @@ def roots_of(spout: str, rows: pl.DataFrame) -> Numbers:
         x = rows["__offset"].to_numpy().astype(np.uint64)
         x = x + rows["__partition"].to_numpy().astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
         x = x + np.uint64(crc32(spout.encode()) * 0x9E3779B97F4A7C15 % (1 << 64))
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
+        x = mixed(x)
     return np.maximum(x, np.uint64(1))
 
 
 def _given(column: pl.Series, kind: Kind) -> list[Any]:
     values = column.to_list()
     return values if kind.give is None else list(map(kind.given, values))
-
-
-def _plain(column: pl.Series) -> pl.Series:
-    """A column as the model has its values: times as numbers."""
-    inner: Any = column.dtype
-    while isinstance(inner, pl.List):
-        inner = inner.inner
-    return column.to_physical() if inner.is_temporal() else column

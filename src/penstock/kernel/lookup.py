@@ -42,7 +42,7 @@ def numbers(keys: pl.DataFrame) -> pl.Series:
         return pl.Series(NUMBER, parts[0].view(np.int64))
     found = np.zeros(keys.height, np.uint64)
     for part in parts:
-        found = _mixed(found * np.uint64(_BASE) + part)
+        found = mixed(found * np.uint64(_BASE) + part)
     return pl.Series(NUMBER, found.view(np.int64))
 
 
@@ -126,11 +126,11 @@ def _hashed(texts: pl.Series) -> _Array:
     undone = np.concatenate([np.ones(1, np.uint64), undone])
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((held.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
     found: _Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
-    return _mixed(found)
+    return mixed(found)
 
 
-def _mixed(found: _Array) -> _Array:
-    """Spreads numbers over all of theirs, one to one."""
+def mixed(found: _Array) -> _Array:
+    """Spreads numbers of 64 bits over all of theirs, one to one (splitmix64)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
     return found
