@@ -186,7 +186,7 @@ def main() -> None:
             "penstock": lambda root=root, kind=kind: with_penstock(spark, root, kind),
             "by hand": lambda root=root, kind=kind: by_hand(spark, root, kind),
         }
-        taken = measure(jobs, rounds=2)
+        taken = measure(jobs, rounds=3)
         seconds = middle(taken)
         times = ratio(taken, "by hand", "penstock")
         rows.append(

@@ -1,6 +1,6 @@
 """State beyond memory: up to ten million keys in a view and in a processor, the memory that they take, and the cost.
 
-    python bench/keys.py [--quick]
+    python bench/keys.py [--quick] [--only KEYS KIND]
 
 Each app runs in a process of its own with a Java heap of 1 GB, as a user runs it. First every key comes once; then
 epochs of 250,000 events on random keys are measured. Memory is what the processes hold at most meanwhile: Python with
@@ -118,16 +118,22 @@ def run(kind: str, folder: Path, fills: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs=2, metavar=("KEYS", "KIND"), help="so many keys, in a «view» or a «processor»")
     parser.add_argument("--run", nargs=3, metavar=("KIND", "FOLDER", "FILLS"))
     given = parser.parse_args()
     if given.run:
         print(json.dumps(run(given.run[0], Path(given.run[1]), int(given.run[2]))))
         return
     lines = []
-    for keys in (10_000, 100_000) if given.quick else (100_000, 1_000_000, 10_000_000):
+    sizes, kinds = (10_000, 100_000) if given.quick else (100_000, 1_000_000, 10_000_000), ("view", "processor")
+    name, said_so = "keys", ""
+    if given.only:
+        sizes, kinds = (int(given.only[0]),), (given.only[1],)
+        name, said_so = f"keys-{'-'.join(given.only)}", f" --only {' '.join(given.only)}"
+    for keys in sizes:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
             fills = write(Path(folder), keys)
-            for kind in ("view", "processor"):
+            for kind in kinds:
                 command = [sys.executable, __file__, "--run", kind, folder, str(fills)]
                 said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
                 told = json.loads(said.splitlines()[-1])
@@ -137,7 +143,7 @@ def main() -> None:
                 lines.append(
                     [f"{keys:,}", kind, f"{told['epoch']:.2f} s", f"{cost:.1f} µs", memory, f"{total:,.0f} MB"]
                 )
-    report = Report("keys", "python bench/keys.py")
+    report = Report(name, f"python bench/keys.py{said_so}")
     head = ["keys", "as a", f"an epoch of {PER_FILE:,}", "an event", "most memory: Python + Java + workers", "together"]
     report.table("Players' statistics by keys in the state, events on random keys", head, lines)
     if not given.quick:

@@ -85,7 +85,8 @@ def spark() -> Iterator[SparkSession]:
     """Spark as Penstock runs it: ANSI mode (the default of Spark 4), session time zone UTC."""
     need_spark()
     host = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.default.parallelism": "2"}
-    session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host)
+    often = {"spark.sql.streaming.pollingDelay": "10ms"}  # tests wait for what is idle, all the time
+    session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host | often)
     yield session
     session.stop()
 

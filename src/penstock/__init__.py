@@ -11,75 +11,74 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DefinitionError, PenstockError
-from penstock.model.aggregates import (
-    approx_distinct,
-    avg,
-    collect_list,
-    collect_set,
-    count,
-    count_distinct,
-    first,
-    heavy_hitters,
-    last,
-    max,
-    max_by,
-    min,
-    min_by,
-    monoid,
-    quantile,
-    second_moment,
-    stddev,
-    stddev_pop,
-    sum,
-    top,
-    var_pop,
-    variance,
-)
-from penstock.model.epochs import epochs
-from penstock.model.loops import FrameLoop, Loop
-from penstock.model.patterns import pattern
-from penstock.model.processor import Processor, Timer
-from penstock.model.state import list_of, map_of, value
-from penstock.model.stream import Stream, stream
-from penstock.model.table import Table, table
-from penstock.model.triggers import (
-    after_completeness,
-    after_count,
-    after_delay,
-    all_of,
-    any_of,
-    each,
-    every,
-    in_turn,
-    never,
-    on_close,
-    on_time,
-    repeatedly,
-)
-from penstock.model.view import View
-from penstock.model.watermarks import bounded, percentile, punctuated
-from penstock.model.windows import (
-    calendar,
-    count_window,
-    cumulating,
-    custom,
-    custom_merging,
-    fixed,
-    global_window,
-    session,
-    sliding,
-    window_of,
-)
-
 if TYPE_CHECKING:
     from penstock.app import App
     from penstock.client import connect
     from penstock.engine.loop_components import connected_components
     from penstock.engine.loop_paths import shortest_paths
+    from penstock.errors import DefinitionError, PenstockError
     from penstock.learning import Model
     from penstock.logs import files, generator, http, kafka, socket
     from penstock.logs.database import database
+    from penstock.model.aggregates import (
+        approx_distinct,
+        avg,
+        collect_list,
+        collect_set,
+        count,
+        count_distinct,
+        first,
+        heavy_hitters,
+        last,
+        max,
+        max_by,
+        min,
+        min_by,
+        monoid,
+        quantile,
+        second_moment,
+        stddev,
+        stddev_pop,
+        sum,
+        top,
+        var_pop,
+        variance,
+    )
+    from penstock.model.epochs import epochs
+    from penstock.model.loops import FrameLoop, Loop
+    from penstock.model.patterns import pattern
+    from penstock.model.processor import Processor, Timer
+    from penstock.model.state import list_of, map_of, value
+    from penstock.model.stream import Stream, stream
+    from penstock.model.table import Table, table
+    from penstock.model.triggers import (
+        after_completeness,
+        after_count,
+        after_delay,
+        all_of,
+        any_of,
+        each,
+        every,
+        in_turn,
+        never,
+        on_close,
+        on_time,
+        repeatedly,
+    )
+    from penstock.model.view import View
+    from penstock.model.watermarks import bounded, percentile, punctuated
+    from penstock.model.windows import (
+        calendar,
+        count_window,
+        cumulating,
+        custom,
+        custom_merging,
+        fixed,
+        global_window,
+        session,
+        sliding,
+        window_of,
+    )
     from penstock.sinks import (
         to_console,
         to_function,
@@ -92,28 +91,130 @@ if TYPE_CHECKING:
     )
     from penstock.topology import BasicBolt, Bolt, FailedTuple, Spout, StatefulBolt, TopologyBuilder
 
-#: What needs more than pure Python is loaded when it is first asked for: definitions alone load in no time.
-_LATER = {
-    "App": "penstock.app",
-    "Model": "penstock.learning",
-    "connect": "penstock.client",
-    "connected_components": "penstock.engine.loop_components",
-    "shortest_paths": "penstock.engine.loop_paths",
-    "database": "penstock.logs.database",
-    **dict.fromkeys(
-        ("BasicBolt", "Bolt", "FailedTuple", "Spout", "StatefulBolt", "TopologyBuilder"), "penstock.topology"
+#: By module what is loaded when it is first asked for. Processes that Spark starts for a moment load next to nothing.
+_FROM = {
+    "penstock.app": ("App",),
+    "penstock.client": ("connect",),
+    "penstock.engine.loop_components": ("connected_components",),
+    "penstock.engine.loop_paths": ("shortest_paths",),
+    "penstock.errors": (
+        "DefinitionError",
+        "PenstockError",
     ),
-    **dict.fromkeys(("files", "generator", "http", "kafka", "socket"), "penstock.logs"),
-    **dict.fromkeys(
-        ("to_console", "to_function", "to_http", "to_jdbc", "to_jsonl", "to_kafka", "to_parquet", "to_postgres"),
-        "penstock.sinks",
+    "penstock.learning": ("Model",),
+    "penstock.logs": (
+        "files",
+        "generator",
+        "http",
+        "kafka",
+        "socket",
+    ),
+    "penstock.logs.database": ("database",),
+    "penstock.model.aggregates": (
+        "approx_distinct",
+        "avg",
+        "collect_list",
+        "collect_set",
+        "count",
+        "count_distinct",
+        "first",
+        "heavy_hitters",
+        "last",
+        "max",
+        "max_by",
+        "min",
+        "min_by",
+        "monoid",
+        "quantile",
+        "second_moment",
+        "stddev",
+        "stddev_pop",
+        "sum",
+        "top",
+        "var_pop",
+        "variance",
+    ),
+    "penstock.model.epochs": ("epochs",),
+    "penstock.model.loops": (
+        "FrameLoop",
+        "Loop",
+    ),
+    "penstock.model.patterns": ("pattern",),
+    "penstock.model.processor": (
+        "Processor",
+        "Timer",
+    ),
+    "penstock.model.state": (
+        "list_of",
+        "map_of",
+        "value",
+    ),
+    "penstock.model.stream": (
+        "Stream",
+        "stream",
+    ),
+    "penstock.model.table": (
+        "Table",
+        "table",
+    ),
+    "penstock.model.triggers": (
+        "after_completeness",
+        "after_count",
+        "after_delay",
+        "all_of",
+        "any_of",
+        "each",
+        "every",
+        "in_turn",
+        "never",
+        "on_close",
+        "on_time",
+        "repeatedly",
+    ),
+    "penstock.model.view": ("View",),
+    "penstock.model.watermarks": (
+        "bounded",
+        "percentile",
+        "punctuated",
+    ),
+    "penstock.model.windows": (
+        "calendar",
+        "count_window",
+        "cumulating",
+        "custom",
+        "custom_merging",
+        "fixed",
+        "global_window",
+        "session",
+        "sliding",
+        "window_of",
+    ),
+    "penstock.sinks": (
+        "to_console",
+        "to_function",
+        "to_http",
+        "to_jdbc",
+        "to_jsonl",
+        "to_kafka",
+        "to_parquet",
+        "to_postgres",
+    ),
+    "penstock.topology": (
+        "BasicBolt",
+        "Bolt",
+        "FailedTuple",
+        "Spout",
+        "StatefulBolt",
+        "TopologyBuilder",
     ),
 }
+_LATER = {name: module for module, names in _FROM.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

@@ -15,8 +15,13 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
+from penstock.engine.join_tasks import Refusing
 from penstock.engine.run import Run
-from penstock.lake.master import Master
+from penstock.engine.times import Time
+from penstock.lake.master import Master, MasterPast
+from penstock.lake.place import Place
+from penstock.model.join import stream_join
+from penstock.store.file import File
 from penstock.testing import TestStream, join
 from tests.strategies import DEEP
 
@@ -160,3 +165,18 @@ def test_where_the_state_lies_is_one_of_two_and_stays(spark, tmp_path):
         run.stop()
     with pytest.raises(ps.DefinitionError, match="was begun with state=disk, and now has state=memory"):
         define(tmp_path, within=WITHIN, state="memory")[0].run(tmp_path / "state", spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("condition", "oldest", "may"),
+    [("user <> 'no'", 100, False), ("user <> 'no'", 99, True), ("CAST(user AS int) > 0", 100, True)],
+)
+def test_files_are_read_for_refusals_only_where_there_may_be_some(condition: str, oldest: int, may: bool) -> None:
+    clicks, shown = (
+        ps.stream(name, schema=schema, event_time=time, watermark=ps.bounded("10 seconds"))
+        for name, schema, time in (("clicks", LEFT, "at"), ("shown", RIGHT, "seen"))
+    )
+    joined = stream_join(clicks.where(condition), shown, "ad", ("-1 minute", "0 seconds"), None, "inner", "right_")
+    file = File("f", "clicks", "events", 1, 1, 10, 1000, "", oldest, 200)
+    past = MasterPast(clicks, Place("here"), (file,), (), 0, 1)
+    assert Refusing(joined).may_refuse(past, [Time(1, 0, 100, 150)]) is may

@@ -38,6 +38,15 @@ def test_small_files_of_old_commits_become_one(app):
     assert not list(verify(app.master))
 
 
+def test_what_others_have_yet_to_read_stays_in_files_of_its_own(app):
+    filled(app)
+    app.master.read_through = {"orders": 4}.get
+    Compaction(app.master, SMALL).run(NOW)
+    assert listed(app) == [(1, 4), *((number, number) for number in range(5, 11))]
+    Compaction(app.master, SMALL).run(NOW, everything=True)
+    assert listed(app) == [(1, 10)]
+
+
 def test_every_past_is_the_same_before_and_after(app):
     filled(app, 12)
     bounds = [

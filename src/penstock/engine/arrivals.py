@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits_source import past_of
+from penstock.engine.commits import past_of
 from penstock.engine.records import as_json
 from penstock.engine.times import TIME
 from penstock.kernel.elements import elements

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
@@ -33,8 +33,8 @@ from penstock.store.memory import REMEMBERED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource
 
+    from penstock.engine.commits import CommitReader
     from penstock.engine.core import Source
 
 #: An epoch takes about so many events where nobody says how many.
@@ -83,30 +83,42 @@ class Derived(Log):
         spark: SparkSession,
         name: str,
         through: Through | None = None,
-        by: type[DataSource] | None = None,
-        **more: str,
+        reader: CommitReader | None = None,
+        source: int = 0,
     ) -> DataFrame:
-        """The commits of the streams that it reads: their files, and their times (`commits_source`).
+        """The commits of the streams that it reads: their files, and their times (`commits`).
 
-        With `through` tasks give what that makes of them: a function as `mapInArrow` takes it, and its columns.
+        With `through` tasks give what that makes of them: a function as `mapInArrow` takes it, and its columns. Where
+        a query reads them several times, `source` tells which one this is.
         """
         from pyspark import cloudpickle
 
-        from penstock.engine.commits_source import Commits
+        from penstock.engine.commits_desk import DESK
+        from penstock.engine.commits_source import Commits, options
 
-        source = by or Commits
-        if self.folder is None:
-            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
         for setting, said in self.settings(is_local(spark.sparkContext.master or "")).items():
             spark.conf.set(setting, said)
-        spark.dataSource.register(source)
-        streams = {stream.name: stream.schema.ddl() for stream in self.inputs}
-        options = {"folder": self.folder, "name": name, "streams": json.dumps(streams), "limit": str(self.limit)}
+        spark.dataSource.register(Commits)
+        reader = reader or self.reader(name)
+        assert self.folder is not None
+        more = options(*DESK.open(self.folder, name, source, reader))
         if through is not None:
             code, schema = through
             packed: bytes = cloudpickle.dumps(code)  # type: ignore[no-untyped-call]
             more |= {"through": b64encode(packed).decode(), "schema": schema}
-        return spark.readStream.format(source.name()).options(**options, **more).load()
+        return spark.readStream.format(Commits.name()).options(**more).load()
+
+    def told(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
+        """What one who reads the commits is told."""
+        if self.folder is None:
+            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
+        return Path(self.folder), name, {stream.name: stream.schema for stream in self.inputs}, self.limit
+
+    def reader(self, name: str) -> CommitReader:
+        """Reads the commits, here on the driver."""
+        from penstock.engine.commits import CommitReader
+
+        return CommitReader(*self.told(name))
 
     def settings(self, alone: bool) -> Mapping[str, str]:
         """Where Spark keeps the state of its operator; `alone`: in one process with the driver."""
@@ -116,9 +128,13 @@ class Derived(Log):
         """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
         rows.write.format("noop").mode("overwrite").save()
 
-    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
-        """The rows of an epoch, and when something is due after it by what they say; None: as it was before it."""
-        return rows, NEVER
+    @contextmanager
+    def answer(self, rows: DataFrame, columns: Sequence[str], source: Source) -> Iterator[tuple[Rows, Due | None]]:
+        """The rows of an epoch, with these columns at least, and when something is due after it; None: as before it.
+
+        Spark makes the rows each time that they are read, and loads its state anew for it.
+        """
+        yield rows, NEVER
 
     @property
     def settled(self) -> Mapping[str, str]:
@@ -188,7 +204,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Came:
-    """What the commits of an epoch brought: names of files, and times, as `commits_source` has them."""
+    """What the commits of an epoch brought: names of files, and times, as `commits` has them."""
 
     spark: SparkSession
     parts: tuple[tuple[str, bytes], ...]
@@ -196,7 +212,7 @@ class Came:
     @property
     def frame(self) -> DataFrame:
         """The same for Spark's tasks to read."""
-        from penstock.engine.commits_source import arrow_of
+        from penstock.engine.commits import arrow_of
 
         return self.spark.createDataFrame(arrow_of(self.parts))
 
@@ -213,24 +229,26 @@ class Stepping(Derived):
 
     def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
         """What an epoch reads: from where the one before it ended up to its own end."""
-        from penstock.engine.commits_source import CommitReader
-
-        assert self.folder is not None
-        streams = {stream.name: stream.schema for stream in self.inputs}
-        reader = CommitReader(Path(self.folder), name, streams, self.limit)
-        try:
-            start = reader.initialOffset() if before is None else json.loads(before)
-            return Came(spark, tuple((part.kind, part.data) for part in reader.partitions(start, json.loads(offsets))))
-        finally:
-            reader.close()
+        with closing(self.reader(name)) as reader:
+            return Came(spark, tuple(reader.parts(*between(before, offsets))))
 
     def skip(self, rows: DataFrame) -> None:
         """The store has all of it: Spark keeps no state."""
 
 
+def between(before: str | None, offsets: str) -> tuple[dict[str, int], dict[str, int]]:
+    """From where and up to where an epoch reads; where its query reads commits several times, all are alike."""
+    from penstock.engine.commits_source import BEGIN
+
+    start = dict(BEGIN) if before is None else json.loads(before.splitlines()[0])
+    return start, json.loads(offsets.splitlines()[0])
+
+
 @contextmanager
-def stepped(name: str, log: Log, rows: DataFrame, source: Source, store: Store, now: Instant) -> Iterator[Step]:
-    """An epoch's rows, and what else its commit writes. The rows of a stateful plan are made once, and kept."""
+def stepped(
+    name: str, log: Log, columns: Sequence[str], rows: DataFrame, source: Source, store: Store, now: Instant
+) -> Iterator[Step]:
+    """An epoch's rows, with these columns at least, and what else its commit writes."""
     if not isinstance(log, Derived):
         yield Step(rows)
     elif isinstance(log, Stepping):
@@ -238,11 +256,8 @@ def stepped(name: str, log: Log, rows: DataFrame, source: Source, store: Store, 
         with log.step(came, Memory(store, name), now) as step:
             yield step
     else:
-        kept = rows.persist()
-        try:
-            yield Step(*log.answer(kept), memory=_settled(log))
-        finally:
-            kept.unpersist()
+        with log.answer(rows, columns, source) as answered:
+            yield Step(*answered, memory=_settled(log))
 
 
 def _settled(log: Derived) -> pl.DataFrame:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import polars as pl
 
 from penstock.engine.arrivals import Arriving
-from penstock.engine.commits_source import SCHEMA, past_of
+from penstock.engine.commits import past_of
+from penstock.engine.commits_source import SCHEMA
 from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.epochs_following import Followers, following
 from penstock.engine.times import TIME

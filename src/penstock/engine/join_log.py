@@ -1,15 +1,14 @@
-"""The log of a stream that two others are joined into, by Spark's own operator, with its state in RocksDB."""
+"""The log of a stream that two others are joined into, by Spark's own operator."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from penstock.engine.derived import EVENTS, NEVER, Derived, Due, Rows
+from penstock.engine.derived import EVENTS, NEVER, Derived, Due, Rows, between
+from penstock.engine.times import Time, times_of
 from penstock.logs.base import LATE, MALFORMED, REASON, Folder, Follower
 from penstock.model.join import StreamJoin
 from penstock.model.stream import Stream
@@ -18,6 +17,10 @@ from penstock.model.types import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.engine.commits import Part
+    from penstock.engine.core import Source
+    from penstock.engine.join_tasks import Side
 
 DISK, MEMORY = "disk", "memory"
 _MEMORY = {
@@ -58,59 +61,67 @@ class JoinLog(Derived):
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as f
 
-        from penstock.engine.join_tasks import NOTE, JoinCommits, Refusing
+        from penstock.engine.join_tasks import Side
 
-        left, right = self._side(spark, 0), self._side(spark, 1)
-        found = left.join(right, f.expr(self._condition()), _HOWS[self.join.how])
+        sides = Side(self.join, 0), Side(self.join, 1)
+        left, right = (self._side(spark, side) for side in sides)
+        found = left.join(right, f.expr(self._condition(*sides)), _HOWS[self.join.how])
         taken = [
             (f.coalesce(f"`l:{own}`", f"`r:{own}`") if side == 2 else f.col(f"`{'lr'[side]}:{own}`")).alias(name)
             for name, side, own in self.join.gives
         ]
-        nothing = [f.lit(None).cast(kind).alias(name) for name, kind in
-                   ((MALFORMED, "string"), (REASON, "string"), (LATE, "boolean"), (NOTE, "bigint"))]  # fmt: skip
-        refusing = Refusing(self.join)
-        only = json.dumps([stream.name for stream in self.inputs])
-        refused = self.commits(spark, self.name, (refusing, refusing.ddl), JoinCommits, only=only)
-        return found.select(*taken, *nothing).unionByName(refused)
+        return found.select(*taken)
 
-    def _side(self, spark: SparkSession, number: int) -> DataFrame:
-        from penstock.engine.join_tasks import AHEAD_DAYS, MARK, JoinCommits, Side
+    def _side(self, spark: SparkSession, side: Side) -> DataFrame:
+        from penstock.engine.join_tasks import AHEAD_DAYS, MARK, SideReader
 
-        side, letter = Side(self.join, number), "lr"[number]
-        flow = (self.join.left, self.join.right)[number]
-        only = json.dumps([stream.name for stream in flow.sources])
-        rows = self.commits(spark, self.name, (side, side.ddl), JoinCommits, only=only)
-        rows = rows.withColumnRenamed("__at", f"__{letter}_at").withWatermark(f"__{letter}_at", f"{AHEAD_DAYS} days")
+        reader = SideReader({stream.name for stream in side.flow.sources}, *self.told(self.name))
+        rows = self.commits(spark, self.name, (side, side.ddl), reader, source=side.side)
+        rows = rows.withWatermark(f"`{side.at}`", f"{AHEAD_DAYS} days")
         # It names the event time, so that Spark does it after it has looked at the rows of time.
-        rows = rows.where(f"CASE WHEN `__{letter}_at` IS NULL THEN false ELSE NOT `{MARK}` END").drop(MARK)
-        return rows.withColumnsRenamed({f"__k{n}": f"{letter}:__k{n}" for n in range(len(self.join.on))})
+        return rows.where(f"CASE WHEN `{side.at}` IS NULL THEN false ELSE NOT `{MARK}` END").drop(MARK)
 
-    def _condition(self) -> str:
-        keys = [f"`l:__k{n}` = `r:__k{n}`" for n in range(len(self.join.on))]
+    def _condition(self, left: Side, right: Side) -> str:
+        keys = [f"`{own}` = `{other}`" for own, other in zip(left.keys, right.keys, strict=True)]
         if self.join.window is not None:
-            return " AND ".join([*keys, "`__l_at` = `__r_at`"])
-        bounds = f"`__r_at` >= `__l_at` + {_interval(self.join.earliest)}"
-        return " AND ".join([*keys, bounds, f"`__r_at` <= `__l_at` + {_interval(self.join.latest)}"])
+            return " AND ".join([*keys, f"`{left.at}` = `{right.at}`"])
+        bounds = sorted([(self.join.earliest, ">="), (self.join.latest, "<=")], key=lambda bound: bound[0] != 0)
+        return " AND ".join([*keys, *(f"`{right.at}` {sign} `{left.at}`{_plus(span)}" for span, sign in bounds)])
 
-    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
+    @contextmanager
+    def answer(self, rows: DataFrame, columns: Sequence[str], source: Source) -> Iterator[tuple[Rows, Due | None]]:
         """Events that found none are given out as time passes: each step of it must be told.
 
         Spark gives them out in the epoch after the one that was told: at once, in one that brings nothing new.
         """
+        with closing(self.reader(self.name)) as reader:
+            time, *files = reader.parts(*between(source.before, source.offsets))
+        times = times_of(time[1])
+        taken = self._with_refused(rows.select(*(f"`{name}`" for name in columns)), columns, time, files, times)
         if self.join.how == "inner":
-            return rows, NEVER
-        from penstock.engine.join_tasks import NOTE
+            yield taken, NEVER
+            return
+        mark = max((one.after for one in times), default=None)
+        yield taken, None if mark is None else (mark + 1, END)
 
-        (mark,) = rows.selectExpr(f"max(`{NOTE}`)").collect()[0]
-        return rows, None if mark is None else (mark + 1, END)
+    def _with_refused(
+        self, rows: DataFrame, columns: Sequence[str], time: Part, files: Sequence[Part], times: Sequence[Time]
+    ) -> DataFrame:
+        """Rows, and what is refused of the same commits; mostly nothing can be, and no file is read for it."""
+        from pyspark.sql import functions as f
 
-    def decodes(self, schema: Schema) -> bool:
-        return True
+        from penstock.engine.commits import arrow_of, past_of
+        from penstock.engine.join_tasks import Refusing, timed
 
-    def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
-        from penstock.engine.join_tasks import NOTE
-
-        yield rows.filter(pl.col(NOTE).is_null()).select(*schema.names, MALFORMED, REASON, LATE)
+        refusing = Refusing(self.join)
+        found = [part for part in files if refusing.may_refuse(past_of(part[1]), times)]
+        if not found:
+            return rows
+        said = {MALFORMED: "string", REASON: "string", LATE: "boolean"}
+        parts = rows.sparkSession.createDataFrame(arrow_of(timed(time, found)))
+        refused = parts.repartition(len(found)).mapInArrow(refusing, refusing.ddl)
+        rows = rows.withColumns({name: f.lit(None).cast(kind) for name, kind in said.items()})
+        return rows.unionByName(refused.select(*(f"`{name}`" for name in columns), *said))
 
     def behind(self, offsets: str, latest: Any) -> int | None:
         return super().behind(offsets.splitlines()[0], latest)
@@ -133,5 +144,7 @@ class _First(Follower):
         self.taken = self._follower.taken
 
 
-def _interval(span: int) -> str:
-    return f"INTERVAL '{'-' if span < 0 else ''}{abs(span) // SECOND}.{abs(span) % SECOND:06}' SECOND"
+def _plus(span: int) -> str:
+    """So much is added to a time. Spark adds by the calendar, which takes its time: nothing is not added."""
+    seconds = f"{'-' if span < 0 else ''}{abs(span) // SECOND}.{abs(span) % SECOND:06}"
+    return f" + INTERVAL '{seconds}' SECOND" if span else ""

@@ -8,28 +8,30 @@ the watermark as far behind them. It then is what the store recorded, less a mil
 
 from __future__ import annotations
 
-import json
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader
 
-from penstock.engine.commits_source import FILES, CommitReader, Commits, Offset, Part, past_of
+from penstock.engine.commits import CommitReader, Part, past_of
+from penstock.engine.commits_source import FILES, Offset
 from penstock.engine.records import as_json
 from penstock.engine.times import TIME, Time, times_of
-from penstock.kernel.elements import compiled, elements
+from penstock.kernel.elements import can_fail, compiled, elements
 from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan
+from penstock.lake.master import MasterPast
 from penstock.logs.base import LATE, MALFORMED, REASON
 from penstock.model.expressions import bind
 from penstock.model.join import StreamJoin, late_reason
-from penstock.model.stream import Branch
+from penstock.model.stream import Branch, Flow, Where, WithTime, branches
+from penstock.model.table import TableJoin
 from penstock.model.time import BEGINNING, SECOND, Instant
-from penstock.model.types import is_integer
+from penstock.model.types import Schema, is_integer
 
 #: How far ahead of their time the rows of time lie, and what Spark takes for the delay of its watermark.
 AHEAD_DAYS: Final = 36_500
@@ -37,30 +39,32 @@ _AHEAD: Final = AHEAD_DAYS * 86_400 * SECOND
 #: No watermark is told beyond this: the year 9000.
 _LATEST: Final = 221_845_392_000 * SECOND
 _MILLISECOND: Final = SECOND // 1000
-#: Whether a row stands for time only; up to where time has passed, for the one who reads the epoch.
-MARK, NOTE = "__mark", "__note"
+#: Files to read, and a row of time besides.
+TIMED: Final = "timed"
+#: Whether a row stands for time only.
+MARK: Final = "__mark"
 
 
-class JoinCommits(Commits):
-    """The commits of the streams; parts with files also say what time it was. `only` names the streams to read."""
+class SideReader(CommitReader):
+    """The commits of the streams. `only` names those to read.
 
-    @classmethod
-    def name(cls) -> str:
-        return "penstock_join_commits"
+    Parts with files also say what time it was, and the first of them stands for it.
+    """
 
-    def streamReader(self, schema: object) -> DataSourceStreamReader:
-        return _Reader(frozenset(json.loads(self.options["only"])), **self.told)
-
-
-class _Reader(CommitReader):
-    def __init__(self, only: frozenset[str], **told: Any) -> None:
-        super().__init__(**told)
+    def __init__(self, only: Collection[str], *told: Any) -> None:
+        super().__init__(*told)
         self._only = only
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[Part]:
-        time, *files = super().partitions(start, end)
-        mine = [part for part in files if past_of(part.data).stream.name in self._only]
-        return [time, *(Part(FILES, pickle.dumps((part.data, time.data))) for part in mine)]
+    def parts(self, start: Offset, end: Offset) -> list[Part]:
+        time, *files = super().parts(start, end)
+        mine = timed(time, [part for part in files if past_of(part[1]).stream.name in self._only])
+        # A task of its own for the time would take longer than all that is in it.
+        return [(TIMED, mine[0][1]), *mine[1:]] if mine else [time]
+
+
+def timed(time: Part, files: Iterable[Part]) -> list[Part]:
+    """Parts with files, which also say what time it was."""
+    return [(kind, pickle.dumps((data, time[1]))) for kind, data in files]
 
 
 def _opened(data: bytes) -> tuple[str, pl.DataFrame, list[Time]]:
@@ -82,18 +86,52 @@ def _judged(rows: pl.DataFrame, times: list[Time]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Side:
-    """The events of a side that are in time, and rows of time: `__at`, whether it is one, the keys and the columns."""
+    """The events of a side that are in time, and rows of time: whether it is one, the columns, the time and the keys.
+
+    Names begin with the letter of the side. Where a column is itself the time or a key, it does not come twice: all
+    that a row has lies in Spark's state.
+    """
 
     join: StreamJoin
     side: int
 
     @property
-    def types(self) -> dict[str, str]:
-        schema = (self.join.left, self.join.right)[self.side].schema
+    def letter(self) -> str:
+        return "lr"[self.side]
+
+    @property
+    def flow(self) -> Flow:
+        return (self.join.left, self.join.right)[self.side]
+
+    @property
+    def schema(self) -> Schema:
+        schema = self.flow.schema
         assert schema is not None
-        keys = {f"__k{n}": _wide(bind(text, schema).type) for n, text in enumerate(self.join.keys(self.side))}
-        letter = "lr"[self.side]
-        return {"__at": "timestamp", MARK: "boolean", **keys, **{f"{letter}:{name}": kind for name, kind in schema}}
+        return schema
+
+    @property
+    def at(self) -> str:
+        """The column with the time that Spark's join goes by."""
+        ways = branches(self.flow)
+        own, *others = {way.source.event_time for way in ways}
+        as_it_is = all(isinstance(step, Where) for way in ways for step in way.steps) and self.join.window is None
+        plain = as_it_is and not others and own in self.schema.names and self.schema.type_of(own) == "timestamp"
+        return f"{self.letter}:{own}" if plain else f"{self.letter}@"
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The columns with the keys, and their types."""
+        found: dict[str, str] = {}
+        for number, text in enumerate(self.join.keys(self.side)):
+            kind, own = _wide(bind(text, self.schema).type), f"{self.letter}:{text}"
+            plain = text in self.schema.names and self.schema.type_of(text) == kind
+            found[own if plain and own not in found else f"{self.letter}#{number}"] = kind
+        return found
+
+    @property
+    def types(self) -> dict[str, str]:
+        columns = {f"{self.letter}:{name}": kind for name, kind in self.schema}
+        return {MARK: "boolean", **columns, self.at: "timestamp", **self.keys}
 
     @property
     def ddl(self) -> str:
@@ -102,42 +140,39 @@ class Side:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Plan(self.join.view(self.side))
         for kind, data in _records(batches):
-            if kind == TIME:
-                mark = max((time.after for time in times_of(data)), default=BEGINNING)
-                found = self._time(mark) if mark > BEGINNING else None
-            else:
-                found = self._rows(plan, *_opened(data))
-            if found is not None and found.height:
-                yield from _batches(found)
+            opened = None if kind == TIME else _opened(data)
+            times = times_of(data) if opened is None else opened[2]
+            mark = max((time.after for time in times), default=BEGINNING)
+            if kind != FILES and mark > BEGINNING:
+                yield from _batches(self._time(mark))
+            if opened is not None:
+                yield from _batches(self._rows(plan, *opened))
 
     def _time(self, mark: Instant) -> pl.DataFrame:
         at = min(mark, _LATEST) // _MILLISECOND * _MILLISECOND - _MILLISECOND + _AHEAD
         columns = {name: pl.Series(name, [None], dtype(kind)) for name, kind in self.types.items()}
         # Where keys that are null find nothing, Spark leaves such rows out before it looks at their time.
-        columns |= {name: _some(name, dtype(self.types[name])) for name in columns if name.startswith("__k")}
-        columns["__at"] = pl.Series("__at", [at], pl.Int64).cast(dtype("timestamp"))
+        columns |= {name: _some(name, dtype(kind)) for name, kind in self.keys.items()}
+        columns[self.at] = pl.Series(self.at, [at], pl.Int64).cast(dtype("timestamp"))
         columns[MARK] = pl.Series(MARK, [True])
         return pl.DataFrame(columns)
 
     def _rows(self, plan: Plan, stream: str, rows: pl.DataFrame, times: list[Time]) -> pl.DataFrame:
-        schema, letter = plan.view.input.schema, "lr"[self.side]
-        assert schema is not None
-        found = []
+        found = [pl.DataFrame(schema={name: dtype(kind) for name, kind in self.types.items()})]
         for _, _, good in _walked(plan, stream, rows, times):
             plain = good.filter(~pl.col("__late")).select(
                 self._at().cast(dtype("timestamp")).alias("__at"),
-                *(pl.col(plan.inputs[f"`{name}`"]).alias(name) for name in schema.names),
+                *(pl.col(plan.inputs[f"`{name}`"]).alias(name) for name in self.schema.names),
             )
-            keys = [
-                compiled(text, schema).value.cast(dtype(self.types[f"__k{n}"]), strict=False).alias(f"__k{n}")
-                for n, text in enumerate(self.join.keys(self.side))
-            ]
-            found.append(
-                plain.with_columns(*keys, pl.lit(False).alias(MARK))
-                .rename({name: f"{letter}:{name}" for name in schema.names})
-                .select(*self.types)
-            )
-        return pl.concat(found)
+            keys = {
+                name: compiled(text, self.schema).value.cast(dtype(kind), strict=False)
+                for text, (name, kind) in zip(self.join.keys(self.side), self.keys.items(), strict=True)
+            }
+            columns = {f"{self.letter}:{name}": pl.col(name) for name in self.schema.names}
+            columns |= {MARK: pl.lit(False), self.at: pl.col("__at"), **keys}
+            found.append(plain.select(**columns).select(*self.types))
+        # Sorted: what Spark's state has of a key is near at hand when the next event of that key asks for it.
+        return pl.concat(found).sort(list(self.keys), maintain_order=True)
 
     def _at(self) -> pl.Expr:
         """The time that Spark's join goes by: an event's own or, in windows, the last millisecond of its window."""
@@ -149,22 +184,34 @@ class Side:
 
 @dataclass(frozen=True)
 class Refusing:
-    """Events of both sides that are late, or on which an expression fails; and up to where time has passed."""
+    """Events of both sides that are late, or on which an expression fails."""
 
     join: StreamJoin
 
     @property
     def ddl(self) -> str:
         own = ", ".join(f"`{name}` {kind}" for name, kind in self.join.schema)
-        return f"{own}, `{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, `{NOTE}` bigint"
+        return f"{own}, `{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean"
+
+    def may_refuse(self, past: MasterPast, times: Sequence[Time]) -> bool:
+        """Whether there may be such an event, by what is known of files without reading them."""
+        before = max((time.before for time in times), default=BEGINNING)
+        in_time = all(file.oldest is not None and file.oldest >= before for file in past.files)
+        return not in_time or past.stream.name in self._always_read
+
+    @cached_property
+    def _always_read(self) -> frozenset[str]:
+        """Streams of whose files nothing can be known: their events get another time, or an expression can fail."""
+        return frozenset(
+            branch.source.name
+            for plan in map(Plan, map(self.join.view, (0, 1)))
+            for branch in plan.branches
+            if any(isinstance(step, WithTime | TableJoin) for step in branch.steps) or can_fail(plan, branch)
+        )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plans = [Plan(self.join.view(side)) for side in (0, 1)]
-        for kind, data in _records(batches):
-            if kind == TIME:
-                mark = max((time.after for time in times_of(data)), default=BEGINNING)
-                yield from _batches(self._made([(None, None, None, mark)]))
-                continue
+        for _, data in _records(batches):
             stream, rows, times = _opened(data)
             for plan in plans:
                 told = list(self._refused(plan, stream, rows, times))
@@ -173,21 +220,21 @@ class Refusing:
 
     def _refused(
         self, plan: Plan, stream: str, rows: pl.DataFrame, times: list[Time]
-    ) -> Iterator[tuple[str | None, str | None, bool | None, int | None]]:
+    ) -> Iterator[tuple[str, str, bool]]:
         for branch, dead, good in _walked(plan, stream, rows, times):
             names, place = branch.source.schema.names, ["__partition", "__offset"]
             told = dead.join(rows, on=place)
             for text, reason in zip(told.select(as_json(told, names)).to_series(), told["__reason"], strict=True):
-                yield text, reason, False, None
+                yield text, reason, False
             late = good.filter(pl.col("__late")).select(*place, "__before", pl.col("__at").alias("__t"))
             mine = late.join(rows, on=place)
             texts = mine.select(as_json(mine, names)).to_series()
             for text, at, before in zip(texts, mine["__t"], mine["__before"], strict=True):
-                yield text, late_reason(at, before), True, None
+                yield text, late_reason(at, before), True
 
-    def _made(self, told: list[tuple[str | None, str | None, bool | None, int | None]]) -> pl.DataFrame:
+    def _made(self, told: list[tuple[str, str, bool]]) -> pl.DataFrame:
         columns = [pl.Series(name, [None] * len(told), dtype(kind)) for name, kind in self.join.schema]
-        kinds = ((MALFORMED, pl.String), (REASON, pl.String), (LATE, pl.Boolean), (NOTE, pl.Int64))
+        kinds = ((MALFORMED, pl.String), (REASON, pl.String), (LATE, pl.Boolean))
         columns += [pl.Series(name, [row[n] for row in told], kind) for n, (name, kind) in enumerate(kinds)]
         return pl.DataFrame(columns)
 
@@ -210,6 +257,8 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
 
 
 def _batches(rows: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    if not rows.height:
+        return
     table = rows.to_arrow()
     plain = [pa.field(one.name, _for_spark(one.type)) for one in table.schema]
     yield from table.cast(pa.schema(plain)).to_batches(max_chunksize=50_000)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits_source import SCHEMA, past_of
+from penstock.engine.commits import past_of
+from penstock.engine.commits_source import SCHEMA
 from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
 from penstock.engine.loop_machine import KEPT, Machine, Told, after, machine_of
 from penstock.engine.loop_memory import answering

@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.arrivals import ARRIVED, Arriving
+from penstock.engine.line import Address, Unreachable
 from penstock.engine.loop_machine import KEPT, PLACE, Told, machine_of, run, run_around
-from penstock.engine.loop_memory import Address, Unreachable
+from penstock.engine.loop_memory import fetching
 from penstock.engine.records import as_batches, pack
 from penstock.kernel.expressions import dtype
 from penstock.model.loops import Iteration
@@ -48,7 +49,7 @@ class Alone:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         machine, told = machine_of(self.iteration), Told()
         try:
-            with self.address.asking() as fetch:
+            with fetching(self.address) as fetch:
                 inbox: Any = machine.together([])
                 if self.rest is not None:
                     deque(batches, maxlen=0)  # else Spark needs another worker for the next task

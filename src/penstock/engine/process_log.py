@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,8 @@ from penstock.model.types import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.engine.core import Source
 
 #: What a part gives is few if it has no more bytes.
 _FEW: Final = 64 << 10
@@ -64,15 +67,20 @@ class ProcessLog(Derived):
         entering = self.commits(spark, self.name, (Entering(self.process, self.parts), ENTERING))
         return entering.groupBy("bucket").transformWithState(Operator(self.process), LEAVING, "Append", "None")
 
-    def answer(self, rows: DataFrame) -> tuple[Rows, Due | None]:
+    @contextmanager
+    def answer(self, rows: DataFrame, columns: Sequence[str], source: Source) -> Iterator[tuple[Rows, Due | None]]:
         """The rows are here if all of its parts gave few."""
-        few = f"CASE WHEN kind = 'note' OR length(data) <= {_FEW} THEN data END AS data"
-        found = rows.selectExpr("kind", few).toArrow()
-        kinds, data = found.column("kind").to_pylist(), found.column("data").to_pylist()
-        notes = [json.loads(one)["due"] for kind, one in zip(kinds, data, strict=True) if kind == "note"]
-        event, clock = ((at for due in notes if (at := due[of]) is not None) for of in (0, 1))
-        due = min(event, default=END), min(clock, default=END)
-        return (rows if None in data else found), due
+        kept = rows.persist()
+        try:
+            few = f"CASE WHEN kind = 'note' OR length(data) <= {_FEW} THEN data END AS data"
+            found = kept.selectExpr("kind", few).toArrow()
+            kinds, data = found.column("kind").to_pylist(), found.column("data").to_pylist()
+            notes = [json.loads(one)["due"] for kind, one in zip(kinds, data, strict=True) if kind == "note"]
+            event, clock = ((at for due in notes if (at := due[of]) is not None) for of in (0, 1))
+            due = min(event, default=END), min(clock, default=END)
+            yield (kept if None in data else found), due
+        finally:
+            kept.unpersist()
 
     def decodes(self, schema: Schema) -> bool:
         return True

@@ -16,8 +16,8 @@ from zlib import crc32
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits_source import past_of
-from penstock.engine.process_operator import DEAD, EVENTS, PLACE
+from penstock.engine.commits import past_of
+from penstock.engine.process_rows import DEAD, EVENTS, PLACE
 from penstock.engine.records import as_json, pack, plain
 from penstock.engine.times import TIME
 from penstock.kernel.elements import elements

@@ -21,6 +21,8 @@ _log = logging.getLogger("penstock.engine")
 
 #: What Spark says where a process that was taken over has still written to its log; the next start reads that.
 _DISPUTED: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update to the log")
+#: What those are told who ask the driver for something that it cannot find out now.
+AWAY: Final = "the store does not answer for the moment"
 #: What Kafka's clients, the network, Spark and the disk say of faults that pass.
 _SIGNS: Final = (
     *(
@@ -36,6 +38,7 @@ _SIGNS: Final = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
     "No space left on device",
+    AWAY,
     *_DISPUTED,
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.engine.changing import is_replayable, reads_kafka
 from penstock.engine.clock import Steady
+from penstock.engine.commits_desk import DESK
 from penstock.engine.core import Engine
 from penstock.engine.dead import Retried, retry
 from penstock.engine.derived import derived
@@ -214,7 +215,7 @@ class Run(Turns, Swapping):
         """Feeds dead letters of a stream in again: those for which a condition holds, or all."""
         with self._mutex:
             found = retry(self.engine, self._spark, stream, where, self._clock)
-            self._committed.set()
+            self._tell_committed()
             return found
 
     # processors
@@ -318,6 +319,7 @@ class Run(Turns, Swapping):
         self.lanes.stop()
         for query in self._queries.values():  # without the mutex: Spark waits for an epoch that it has just called
             query.stop()
+        DESK.close(str(self.directory.absolute()))
         self._committed.set()
         for thread in (self._ticker, self._deliverer, self._reader):
             if thread.is_alive() and threading.current_thread() is not thread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.errors import essence
 from penstock.engine.masters import cluster_settings, is_local, reach
@@ -69,6 +70,7 @@ def spark_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.pollingDelay": "50ms",  # at 10 ms, a stream with nothing new takes a tenth of a core
         "spark.python.worker.reuse": "true",
         "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
         **(_ALONE if alone else cluster_settings(master)),
@@ -105,7 +107,8 @@ def _launch_java(settings: dict[str, str]) -> None:
     """Starts Java in a session of its own, where none runs yet.
 
     A signal to the process group, as a service manager or a terminal sends it, would else end Java before the app has
-    stopped at an epoch boundary. Java still ends with this process: it notices that its input is closed.
+    stopped at an epoch boundary. Java still ends with this process: it notices that its input is closed. If RocksDB is
+    at work in that moment it may wait for itself for ever: so we see to it that it ends.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -113,7 +116,31 @@ def _launch_java(settings: dict[str, str]) -> None:
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        atexit.register(_end_java, gateway.proc, os.getpid())
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _end_java(java: subprocess.Popen[bytes], starter: int, seconds: float = 10.0) -> None:
+    """Ends Java with the process that has started it; whatever it still does, all that counts is committed."""
+    if os.getpid() != starter or java.poll() is not None:
+        return
+    _expect_the_end()
+    if java.stdin is not None:
+        java.stdin.close()
+    try:
+        java.wait(seconds)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+
+
+def _expect_the_end() -> None:
+    """PySpark's threads would tell the user that Java has gone: here it is meant to."""
+    from pyspark import SparkContext
+
+    server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 def active_session() -> SparkSession:

@@ -60,9 +60,12 @@ class Swapping(ABC):
     store: SqlStore
     _clock: Callable[[], Instant]
     _mutex: threading.RLock
-    _committed: threading.Event
 
     _spark: SparkSession
+
+    @abstractmethod
+    def _tell_committed(self) -> None:
+        """Wakes those who wait for a commit."""
 
     @abstractmethod
     def _checkpoint(self, name: str) -> Place: ...
@@ -136,7 +139,7 @@ class Swapping(ABC):
             record = Commit(kind="swap", now=self._clock(), view_times={name: mark}, timings=json.dumps(notes))
             number = self.store.swap(name, hidden, record, origin, scope)
             self.engine.take_over(hidden, name)
-            self._committed.set()
+            self._tell_committed()
         return number
 
     def end_generation(self, hidden: str) -> None:

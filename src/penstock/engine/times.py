@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.model.time import Instant
 
-#: What a row of `commits_source` stands for, if not for files: what time it was in which commit.
+#: What a row of `commits` stands for, if not for files: what time it was in which commit.
 TIME: Final = "time"
 
 

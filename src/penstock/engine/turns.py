@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.engine.commits_desk import DESK
 from penstock.engine.core import Source
 from penstock.engine.derived import Derived, Step, stepped
 from penstock.engine.errors import RunError
@@ -57,7 +58,7 @@ class Turns(Watching):
                         log.skip(rows)
                 else:
                     began = clock_time.perf_counter()
-                    with stepped(name, log, rows, source, self.store, self._clock()) as step:
+                    with stepped(name, log, columns, rows, source, self.store, self._clock()) as step:
                         waits = clock_time.perf_counter()
                         with self._mutex:
                             began += clock_time.perf_counter() - waits
@@ -116,7 +117,7 @@ class Turns(Watching):
             notes = {**self._paces[name].notes(self._followers[name].taken), **step.notes}
             self.engine.epoch(name, columns, step.rows, replace(source, notes=notes, step=step), self._clock())
         self.engine.inputs.answered(name, source.offsets, step.due)
-        self._committed.set()
+        self._tell_committed()
         self._followers[name].committed(source.offsets)
         self._gets_on(name)
 
@@ -153,6 +154,11 @@ class Turns(Watching):
             raise other_offsets(name, number, f"{progress.offsets} and {offsets}")
         return number <= last
 
+    def _tell_committed(self) -> None:
+        """Wakes those who wait for a commit: in this run, and the queries that read its commits."""
+        self._committed.set()
+        DESK.committed()
+
     # ticks
 
     def _tick_on(self) -> None:
@@ -165,7 +171,7 @@ class Turns(Watching):
                     self._heed_leaps()
                     with taken_back(self.engine):
                         if not self._stopping.is_set() and self.engine.tick(self._clock()) is not None:
-                            self._committed.set()
+                            self._tell_committed()
                 self._retries.gets_on(_TICKS)
             except BaseException as error:
                 if not self._retries.failed(_TICKS, error):

@@ -14,7 +14,7 @@ from penstock.errors import RowError
 from penstock.kernel.aggregates.base import Columns, canonical
 from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.aggregates.paired import PairedColumns
-from penstock.kernel.expressions import Compiled, compile
+from penstock.kernel.expressions import Compiled, compile, dtype
 from penstock.kernel.plan import POSITION, Plan, nothing
 from penstock.kernel.tables import HIT, find
 from penstock.model.aggregates.paired import apart
@@ -99,6 +99,20 @@ class _Walk:
 
 def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
     """The elements that a branch makes of admitted events (rows of the stream with `__at` and their position)."""
+    return _present(plan, _walked(plan, branch, frame))
+
+
+def can_fail(plan: Plan, branch: Branch) -> bool:
+    """Whether an expression of a branch, or of the view, can fail on an event at all."""
+    schema = {name: dtype(kind) for name, kind in branch.source.schema}
+    hidden = {"__at": pl.Int64(), "__partition": pl.Int32(), "__offset": pl.Int64()}
+    walk = _walked(plan, branch, nothing({**schema, **hidden}))
+    _view_errors(plan, walk)
+    return walk.fallible or any(isinstance(part.columns, MonoidColumns | PairedColumns) for part in plan.aggregates)
+
+
+def _walked(plan: Plan, branch: Branch, frame: pl.DataFrame) -> _Walk:
+    """The steps of a branch."""
     number = pl.lit(plan.sources[branch.source.name], pl.Int32).alias("__source")
     walk = _Walk(frame.lazy().with_columns(number), branch.source.schema)
     if branch.source.sign is not None:
@@ -119,11 +133,11 @@ def elements(plan: Plan, branch: Branch, frame: pl.DataFrame) -> Elements:
             walk.select(step)
         elif isinstance(step, TableJoin):
             walk.join(step)
-    return _present(plan, walk)
+    return walk
 
 
-def _present(plan: Plan, walk: _Walk) -> Elements:
-    """The view's own expressions: keys, inputs of windows and aggregates, filters."""
+def _view_errors(plan: Plan, walk: _Walk) -> tuple[dict[str, Compiled], dict[str, Compiled]]:
+    """The view's own expressions, keys and inputs; on which rows they fail is noted."""
     view = plan.view
     keys = {name: walk.compile(text) for name, text in view.keys}
     inputs = {text: walk.compile(text) for text in plan.inputs}
@@ -138,6 +152,12 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
                 error = pl.when(where.value).then(error)
             errors.append(error)
     walk.fail(*errors)
+    return keys, inputs
+
+
+def _present(plan: Plan, walk: _Walk) -> Elements:
+    """The view's own expressions: keys, inputs of windows and aggregates, filters."""
+    keys, inputs = _view_errors(plan, walk)
     frame = walk.frame
     dead = nothing(dead_schema())
     if walk.fallible:

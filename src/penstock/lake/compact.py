@@ -141,9 +141,13 @@ class Compaction:
 
     def _groups(self, listing: Listing, everything: bool) -> Iterator[list[File]]:
         """Files that become one: neighbours by commit, with the same columns, together not too large."""
-        newest = listing.last if everything else listing.last - self.rules.behind
         kinds: tuple[FileKind, ...] = ("events", "dead")
         for stream in sorted({file.stream for file in listing.files}):
+            newest = listing.last
+            if not everything:
+                # What others have yet to read of it stays apart: they take it file by file, as much as an epoch can.
+                read = self.master.read_through(stream)
+                newest = min(newest - self.rules.behind, newest if read is None else read)
             for kind in kinds:
                 group: list[File] = []
                 for file in listing.of(stream, kind):

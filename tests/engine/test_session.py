@@ -1,0 +1,31 @@
+"""Java ends with the process that has started it, whatever it does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.engine.session import _end_java
+
+
+@pytest.fixture(params=["cat", "cat; sleep 600"], ids=["ends", "hangs"])
+def java(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    """Stands for Java, which ends when its input does, or does not."""
+    started = subprocess.Popen(["sh", "-c", request.param], stdin=subprocess.PIPE, start_new_session=True)
+    yield started
+    started.kill()
+    started.wait()
+
+
+def test_java_ends_with_us_even_if_it_hangs(java: subprocess.Popen[bytes]) -> None:
+    _end_java(java, os.getpid(), seconds=0.5)
+    assert java.poll() is not None
+    _end_java(java, os.getpid())  # and again, to no effect
+
+
+def test_a_child_of_ours_leaves_it_alone(java: subprocess.Popen[bytes]) -> None:
+    _end_java(java, os.getpid() + 1)
+    assert java.poll() is None
