@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from side_by_side import Report, measure, middle, ratio
+from side_by_side import Report, by_hand_state, measure, middle, ratio
 
 import penstock as ps
 from penstock.app import App
@@ -103,7 +103,7 @@ def by_hand(spark: SparkSession, root: Path, kind: str) -> None:
 
     calls = read("calls", CALLS).withWatermark("at", "10 seconds")
     if kind in STORES:
-        set_up(spark, STORES[kind])
+        by_hand_state(spark, STORES[kind])
         shown = read("shown", SHOWN).withWatermark("seen", "10 seconds")
         found = calls.join(
             shown, _expr("subscriber = ad AND seen >= at - INTERVAL 1 MINUTE AND seen <= at"), "inner"
@@ -123,16 +123,6 @@ def by_hand(spark: SparkSession, root: Path, kind: str) -> None:
     running.processAllAvailable()
     running.stop()
     shutil.rmtree(directory)
-
-
-def set_up(spark: SparkSession, store: str) -> None:
-    """A state store with Spark's own settings, and a changelog for RocksDB; nothing of what Penstock has set."""
-    rocksdb = ("trackTotalNumberOfRows", "blockCacheSizeMB")
-    for name in ("join.stateFormatVersion", *(f"stateStore.rocksdb.{one}" for one in rocksdb)):
-        spark.conf.unset(f"spark.sql.streaming.{name}")
-    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-    place = "org.apache.spark.sql.execution.streaming.state"
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{place}.{store}")
 
 
 def _expr(text: str) -> Any:

@@ -27,10 +27,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
 from bench.engine import ROCKSDB
-from bench.side_by_side import Report
+from bench.side_by_side import STATE, Report
 from examples.nexmark import joins
 from examples.nexmark.events import BID, RECEIVED, Nexmark
 from examples.nexmark.queries import VIEWS, streams
+from penstock.engine.derived import BOUND
 from penstock.engine.session import spark_session
 
 QUICK = "--quick" in sys.argv
@@ -105,7 +106,8 @@ def write(folder: Path) -> None:
 
 def run_native(spark: SparkSession, query: str, folder: Path) -> float:
     make, mode, keys = NATIVE[query]
-    spark.conf.unset("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows")  # a join of Penstock's sets it
+    for setting in (f"{STATE}.rocksdb.trackTotalNumberOfRows", *BOUND):  # a join of Penstock's sets them
+        spark.conf.unset(setting)
     bids = spark.readStream.schema(BID + RECEIVED).option("maxFilesPerTrigger", 1).parquet(str(folder / "bids"))
     with tempfile.TemporaryDirectory() as work:
         store = adbc.connect(f"{work}/store.db", autocommit=True)

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report, compare, middle, ratio
+from bench.side_by_side import Report, by_hand_state, compare, middle, ratio
 from penstock.app import App
 from penstock.engine.session import spark_session
 
@@ -40,11 +40,6 @@ KEYS = {PER_FILE // 4: 1 if QUICK else 2, PER_FILE // 100: 1 if QUICK else 8}
 START = 1_700_000_000_000_000
 SCHEMA = "at timestamp, key bigint, v bigint"
 OUTPUT = "key bigint, n bigint, s bigint"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SETTINGS = {
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 
 
 def write(folder: Path, keys: int) -> None:
@@ -115,8 +110,7 @@ class ByHand(StatefulProcessor):
 
 def by_hand(spark: SparkSession, folder: Path, work: Path) -> int:
     """How many events the rows that came out have counted."""
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
+    by_hand_state(spark)
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
     made = (
         events.withWatermark("at", "5 seconds")

@@ -11,8 +11,28 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.engine.derived import BOUND
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RESULTS = Path(__file__).parent / "results"
+STATE = "spark.sql.streaming.stateStore"
+ROCKSDB = "RocksDBStateStoreProvider"
+
+
+def by_hand_state(spark: SparkSession, store: str = ROCKSDB) -> None:
+    """The state store of a hand-written job: a changelog and no counting of rows, as one who knows it would set it.
+
+    The rest is Spark's own, and nothing of what Penstock has set in the same session.
+    """
+    for name in ("spark.sql.streaming.join.stateFormatVersion", *BOUND):
+        spark.conf.unset(name)
+    spark.conf.set(f"{STATE}.providerClass", f"org.apache.spark.sql.execution.streaming.state.{store}")
+    spark.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "true")
+    spark.conf.set(f"{STATE}.rocksdb.trackTotalNumberOfRows", "false")
 
 
 def measure(jobs: Mapping[str, Callable[[], object]], rounds: int = 9) -> dict[str, list[float]]:

@@ -33,7 +33,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report, compare, middle, ratio
+from bench.side_by_side import Report, by_hand_state, compare, middle, ratio
 from penstock.app import App
 from penstock.engine.session import spark_session
 from penstock.testing import TestStream
@@ -45,11 +45,6 @@ QUICK = "--quick" in sys.argv
 PER_FILE, ROUNDS = (5_000, 1) if QUICK else (100_000, 3)
 FILES = {"words": 3, "orders": 3} if QUICK else {"words": 8, "orders": 24}
 WORDS = 20_000
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SETTINGS = {
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 COUNTED = "word string, n bigint"
 LINES = "line string, cents bigint"
 
@@ -122,8 +117,7 @@ class CountByHand(StatefulProcessor):
 
 
 def started(spark: SparkSession, folder: Path) -> DataFrame:
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
+    by_hand_state(spark)
     return spark.readStream.schema("sentence string").option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from adbc_driver_postgresql import dbapi
+
+from penstock.ports import free_port
 
 PASSWORD = "not for logs"
 _SECONDS = 60.0
@@ -52,7 +53,7 @@ class Postgres:
         self._user = _other_user()
         self._as_user = [] if self._user is None else _command_as(self._user)
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = _free_port()
+        self._port = free_port()
         if not (self.directory / "data").exists():
             self._make()
 
@@ -209,10 +210,3 @@ def _other_user() -> pwd.struct_passwd | None:
 def _command_as(user: pwd.struct_passwd) -> list[str]:
     """What becomes another user: Python would have to fork for that, and this process may be large."""
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -13,7 +13,6 @@ import argparse
 import atexit
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -27,6 +26,7 @@ from typing import Any
 from penstock.engine.session import found_java
 from penstock.errors import PenstockError
 from penstock.jars import broker as broker_jars
+from penstock.ports import free_port
 
 _MEMORY = "-Xmx384m"
 _CONTROLLER = 100  # its number, above those of all brokers
@@ -128,7 +128,7 @@ class Cluster:
     ) -> None:
         # With zeros in front it begins with a letter: the storage tool would take a dash for an option.
         self._id = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-        extra, controller = listeners or {}, _free_port()
+        extra, controller = listeners or {}, free_port()
         copies = str(min(brokers, 3))
         common = {
             "controller.quorum.voters": f"{1 if brokers == 1 else _CONTROLLER}@127.0.0.1:{controller}",
@@ -160,7 +160,7 @@ class Cluster:
             self.controller = Broker(_CONTROLLER, root / "controller", common | alone, {"CONTROLLER": controller})
         self.brokers: list[Broker] = []
         for number in range(1, brokers + 1):
-            ports = {name: _free_port() for name in ("PLAINTEXT", *extra)}
+            ports = {name: free_port() for name in ("PLAINTEXT", *extra)}
             if port is not None:
                 ports["PLAINTEXT"] = port + number - 1
             public = [f"{name}://127.0.0.1:{at}" for name, at in ports.items()]
@@ -213,13 +213,6 @@ def _java(main: str, *arguments: str) -> list[str]:
     says = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.log.kafka.server=info"]
     path = os.pathsep.join(map(str, broker_jars()))
     return [java, _MEMORY, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *says, "-cp", path, main, *arguments]
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import atexit
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any, Final
 
 from penstock.engine.session import found_java
 from penstock.errors import PenstockError
+from penstock.ports import free_port
 
 _HOST: Final = "127.0.0.1"
 _SECONDS: Final = 60.0
@@ -140,7 +140,7 @@ class Cluster:
 
     def start(self) -> Cluster:
         """Starts all, and waits until the workers are registered."""
-        self._port = self._port or _free_port()
+        self._port = self._port or free_port()
         self._master = Process("master", self.directory, "master.Master", "--port", str(self._port))
         try:
             self._master.wait("I have been elected leader")
@@ -216,13 +216,6 @@ def _until(is_so: Callable[[], bool], seconds: float = _SECONDS) -> None:
     end = time.monotonic() + seconds
     while not is_so() and time.monotonic() < end:
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((_HOST, 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from penstock.ports import free_port
 from tests.browser.conftest import PATIENCE, Serving
 from tests.browser.live import LiveApp
 from tests.browser.test_dashboard import mark, until
@@ -28,9 +28,7 @@ class Demo:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> Demo:

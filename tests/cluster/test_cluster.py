@@ -105,12 +105,12 @@ def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Call
 
 
 def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path):
-    from penstock.cluster import _free_port
+    from penstock.ports import free_port
 
     command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--dir", str(tmp_path / "state")]
     (tmp_path / "in").mkdir()
     done = subprocess.run(
-        [*command, "--master", f"spark://127.0.0.1:{_free_port()}"], capture_output=True, text=True, check=False,
+        [*command, "--master", f"spark://127.0.0.1:{free_port()}"], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 1

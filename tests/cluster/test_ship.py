@@ -44,6 +44,7 @@ def test_only_clusters_speculate():
     assert is_local("local")
     assert not is_local("local-cluster[2,1,1024]")
     assert cluster_settings("yarn")["spark.speculation"] == "true"
+    assert cluster_settings("yarn")["spark.executorEnv.MALLOC_ARENA_MAX"] == "2"
     assert "spark.driver.host" not in cluster_settings("spark://master:7077")
     assert cluster_settings("spark://localhost:7077")["spark.driver.host"] == "127.0.0.1"
 

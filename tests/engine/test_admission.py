@@ -169,3 +169,32 @@ def test_small_logs_are_read_whole_and_a_number_that_is_said_stands(spark, tmp_p
             assert noted.get("limit") == (None if options else BYTES.start)
         finally:
             run.stop()
+
+
+class Counted(ps.Processor):
+    output = "k string, n bigint"
+    n = ps.value("bigint", default=0)
+
+    def on_event(self, key: str, event: Any, time: Any) -> None:
+        self.n += 1
+        self.emit(k=key, n=self.n)
+
+
+def test_a_stream_made_from_others_takes_another_limit_without_a_restart(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(Admission, "took", lambda self, amount, seconds: 777)
+    app = ps.App("stated")
+    events = app.stream("events", ps.files(tmp_path / "in", files_per_epoch=1), schema="k string, n bigint")
+    app.process("counted", events, Counted, by="k")
+    write(tmp_path / "in", 0, 5)
+    run = begin(app, tmp_path / "state", spark)
+    try:
+        run.catch_up()
+        query, limits = run._queries["counted"].runId, []
+        for number in range(1, 4):
+            write(tmp_path / "in", number, 5)
+            run.catch_up()
+            limits.append(last_notes(run.store)["counted"]["limit"])
+        assert limits == [EVENTS.start, 777, 777]  # the first epoch of all tells nothing
+        assert run._queries["counted"].runId == query, "all of its state was loaded again"
+    finally:
+        run.stop()

@@ -95,6 +95,18 @@ def test_all_sources_of_a_query_read_up_to_the_same_commit(query: Query) -> None
     assert query.latest(2, 1) == {"commit": 7, "events": 70}  # one that was behind catches up
 
 
+def test_another_limit_holds_from_the_next_epoch_on(query: Query) -> None:
+    query.commit(9)
+    assert query.desk.adjust("here", "both", 4)
+    assert query.latest(0, 0)["commit"] == 4
+    assert query.desk.adjust("here", "both", 2)
+    assert [query.latest(source, 0)["commit"] for source in (1, 2)] == [4, 4]  # the epoch is cut already
+    assert query.latest(0, 4)["commit"] == 6
+    assert not query.desk.adjust("here", "other", 2)
+    query.desk.close("here")
+    assert not query.desk.adjust("here", "both", 2)
+
+
 def test_with_nothing_new_the_answer_waits_for_a_commit(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits_desk, "_MOMENT", 600.0)
     answers: list[int] = []

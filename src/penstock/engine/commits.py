@@ -34,10 +34,10 @@ Part = tuple[str, bytes]
 
 
 class CommitReader:
-    """Tells which commits are new, and hands out what they brought."""
+    """Tells which commits are new, and hands out what they brought; an epoch ends when it has `limit` events."""
 
     def __init__(self, folder: Path, name: str, streams: Mapping[str, Schema], limit: int) -> None:
-        self._name, self._streams, self._limit = name, streams, limit
+        self._name, self._streams, self.limit = name, streams, limit
         self._key = ",".join(sorted(streams))
         self._store = Reader(folder)
         self._seen = -1  # the newest commit of all when there was nothing new
@@ -53,7 +53,7 @@ class CommitReader:
         end, events = newest, 0
         for last, rows in files:
             events += rows
-            if events >= self._limit:
+            if events >= self.limit:
                 end = last
                 break
         found = [time.commit for time in self.times(start["commit"], end)][:COMMITS]

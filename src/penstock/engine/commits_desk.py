@@ -46,6 +46,14 @@ class Desk:
             before.close()
         return self._answering.address, json.dumps([folder, name, source])
 
+    def adjust(self, folder: str, name: str, limit: int) -> bool:
+        """From the next epoch on it takes so many events; whether anybody reads these commits."""
+        with self._changed:
+            readers = [reader for key, reader in self._readers.items() if key[:2] == (folder, name)]
+        for reader in readers:
+            reader.limit = limit
+        return bool(readers)
+
     def close(self, folder: str) -> None:
         """A run has ended."""
         with self._changed:

@@ -20,7 +20,6 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.errors import RunError
-from penstock.engine.masters import is_local
 from penstock.errors import DefinitionError
 from penstock.logs import Follower, Log
 from penstock.logs.base import Folder
@@ -54,16 +53,19 @@ _ROCKS: Final = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # it reads before each write
     "spark.sql.streaming.join.stateFormatVersion": "4",  # one store and not four, and what is over found by its time
 }  # fmt: skip
-
-
-#: With the few parts that one process has, each may keep so much of its state at hand.
-_ROCKS_ALONE: Final = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "128"}
+#: What all states of a process may keep at hand together, written and read; by itself each part of each stream takes
+#: half as much. Who says something else is heeded.
+BOUND: Final = {
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "512",
+}
 
 
 class Derived(Log):
     """The log of a stream that others are made into. `folder` is where the run has its store, once it is placed."""
 
     folder: str | None
+    name: str
     limit: int
 
     @property
@@ -96,8 +98,11 @@ class Derived(Log):
         from penstock.engine.commits_desk import DESK
         from penstock.engine.commits_source import Commits, options
 
-        for setting, said in self.settings(is_local(spark.sparkContext.master or "")).items():
+        for setting, said in self.settings.items():
             spark.conf.set(setting, said)
+        for setting, said in BOUND.items():
+            if spark.conf.get(setting, None) is None:
+                spark.conf.set(setting, said)
         spark.dataSource.register(Commits)
         reader = reader or self.reader(name)
         assert self.folder is not None
@@ -120,9 +125,10 @@ class Derived(Log):
 
         return CommitReader(*self.told(name))
 
-    def settings(self, alone: bool) -> Mapping[str, str]:
-        """Where Spark keeps the state of its operator; `alone`: in one process with the driver."""
-        return {**_ROCKS, **(_ROCKS_ALONE if alone else {})}
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Where Spark keeps the state of its operator."""
+        return _ROCKS
 
     def skip(self, rows: DataFrame) -> None:
         """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
@@ -144,6 +150,12 @@ class Derived(Log):
     @property
     def unit(self) -> str | None:
         return "events"
+
+    def adjust(self, limit: int) -> bool:
+        """The driver says how much an epoch takes. A query that starts anew would load all of its state again."""
+        from penstock.engine.commits_desk import DESK
+
+        return self.folder is not None and DESK.adjust(self.folder, self.name, limit)
 
     def behind(self, offsets: str, latest: Any) -> int | None:
         return max(0, latest["events"] - json.loads(offsets)["events"]) if isinstance(latest, dict) else None

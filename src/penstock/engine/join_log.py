@@ -52,8 +52,9 @@ class JoinLog(Derived):
     def settled(self) -> dict[str, str]:
         return {"state": self.state}
 
-    def settings(self, alone: bool) -> Mapping[str, str]:
-        return _MEMORY if self.state == MEMORY else super().settings(alone)
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return _MEMORY if self.state == MEMORY else super().settings
 
     def limited(self, limit: int) -> JoinLog:
         return replace(self, limit=limit)

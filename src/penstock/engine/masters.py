@@ -26,6 +26,10 @@ _STRAGGLERS: Final = {
     "spark.speculation.task.duration.threshold": "30s",  # where a stage has so few tasks that there are no others
 }
 
+#: Linux's malloc gives each thread a heap of its own, up to eight a core, and what RocksDB frees in one of them the
+#: others cannot use: Java would hold several times what RocksDB needs. So there are few, for Java and for executors.
+HEAPS: Final = {"MALLOC_ARENA_MAX": "2"}
+
 
 def is_local(master: str) -> bool:
     """Whether tasks run in the driver's own Java."""
@@ -36,7 +40,8 @@ def cluster_settings(master: str) -> dict[str, str]:
     """What an app on a cluster is given, where its user says nothing else."""
     here = all(host in _LOOPBACK for host, _ in _addresses(master)) and bool(_addresses(master))
     address = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if here else {}
-    return {**_STRAGGLERS, **address}
+    heaps = {f"spark.executorEnv.{name}": value for name, value in HEAPS.items()}
+    return {**_STRAGGLERS, **heaps, **address}
 
 
 def reach(master: str) -> None:

@@ -89,5 +89,8 @@ class Pace:
         first, self._warm = not self._warm, True
         if self._admission is None or taken is None or first:
             return False
-        self.wanted = self._admission.took(taken, seconds + self._spark)
-        return self.wanted is not None
+        wanted = self._admission.took(taken, seconds + self._spark)
+        if wanted is not None and self._log.adjust(wanted):
+            self._admission.limit, wanted = wanted, None
+        self.wanted = wanted
+        return wanted is not None

@@ -10,13 +10,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.errors import essence
-from penstock.engine.masters import cluster_settings, is_local, reach
+from penstock.engine.masters import HEAPS, cluster_settings, is_local, reach
 from penstock.engine.ship import beside_main, packed
 from penstock.engine.spark_home import fast_home
 from penstock.errors import PenstockError
@@ -115,9 +115,22 @@ def _launch_java(settings: dict[str, str]) -> None:
 
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        with _environment(**HEAPS):
+            gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
         atexit.register(_end_java, gateway.proc, os.getpid())
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Sets what nobody has set, for the processes that are started meanwhile."""
+    mine = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            os.environ.pop(name, None)
 
 
 def _end_java(java: subprocess.Popen[bytes], starter: int, seconds: float = 10.0) -> None:

@@ -95,6 +95,7 @@ class Turns(Watching):
         with self._mutex:
             self._waiting.discard(name)
             self._known.add(name)
+            self.store.check_place()  # else tasks would make a new master where the directory is gone
             self.store.check_owner()
             query = json.loads((checkpoint / "metadata").read_text())["id"]
             offsets = offsets_of(checkpoint, number)

@@ -61,6 +61,7 @@ class Watching(Changing):
 
     def _epoch_failed(self, name: str, error: BaseException) -> None:
         """Spark ends the query now; whether it is started again is decided when it has ended."""
+        error = self._behind(error)
         if self._is_retried(name, error):
             self._causes[name] = error
         else:
@@ -83,14 +84,18 @@ class Watching(Changing):
                 # One that is restarted or dropped fails in the epoch that it had just begun.
                 if error is None or name in self._restarting or self._queries.get(name) is not query:
                     continue
-                error = self._causes.pop(name, error)
-                try:
-                    self.store.check_place()
-                    self.store.check_owner()
-                except StoreError as gone:
-                    error = gone
+                error = self._behind(self._causes.pop(name, error))
                 if not self._is_retried(name, error) or not self._retries.failed(part(name), error):
                     self._failure = self._failure or self._given_up(name, error)
+
+    def _behind(self, error: BaseException) -> BaseException:
+        """What is behind an error: a store that was moved away, or taken over, makes many things fail."""
+        try:
+            self.store.check_place()
+            self.store.check_owner()
+        except StoreError as found:
+            return found
+        return error
 
     def _given_up(self, name: str, error: BaseException) -> BaseException:
         fault = self._retries.faults.get(part(name))

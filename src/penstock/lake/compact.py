@@ -14,6 +14,7 @@ from typing import Final
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.lake.columns import table
@@ -23,7 +24,7 @@ from penstock.lake.place import LakeError
 from penstock.lake.read import as_frame, read_file
 from penstock.lake.sweep import sweep, sweep_orphans
 from penstock.lake.texts import without_erased_texts
-from penstock.lake.writer import FileWriter, paths
+from penstock.lake.writer import GROUP_ROWS, FileWriter, paths
 from penstock.model.time import BEGINNING, Duration, Instant, duration
 from penstock.model.types import Schema
 from penstock.store.base import Store, StoreError
@@ -42,14 +43,15 @@ _ORDER: Final[dict[FileKind, tuple[str, ...]]] = {
 class Rules:
     """When to compact. `target` is how large a file should be, `least` how many small ones are worth a new one.
 
-    The newest `behind` commits are left alone. `memory` bounds the rows that are sorted at a time, in bytes. Files that
-    were replaced stay for a `grace`: as long as someone may read who began before.
+    The newest `behind` commits are left alone. `memory` bounds the rows that are sorted at a time, in bytes: an app
+    compacts while it runs, beside all else that it does. Files that were replaced stay for a `grace`: as long as
+    someone may read who began before.
     """
 
     target: int = 128 << 20
     least: int = 8
     behind: int = 8
-    memory: int = 1 << 30
+    memory: int = 256 << 20
     grace: Duration = GRACE
 
 
@@ -179,9 +181,11 @@ class Compaction:
             return pq.read_metadata(opened)
 
     def _memory(self, file: File) -> int:
-        """How much a file's rows take when they are read, about."""
+        """How much a file's rows take when they are read, about: a file repeats no value as often as memory does."""
         footer = self._footer(file)
-        return sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+        encoded: int = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+        widths = sum(_width(kind) for kind in footer.schema.to_arrow_schema().types)
+        return encoded + file.rows * widths
 
     def _rewrite(self, group: Sequence[File], listing: Listing, done: Done, now: Instant) -> None:
         """Writes the rows of several files into one, and swaps the lists."""
@@ -198,8 +202,8 @@ class Compaction:
         known = max((t.id for t in listing.tombstones if t.stream == stream), default=0)
         blank = File(path, stream, kind, first, last, 0, 0, "", None, None, known)
         with FileWriter(self.master.place, blank, rows.schema, _LEVEL) as writer:
-            if left.num_rows:
-                writer.add_table(left.sort_by([(name, "ascending") for name in _ORDER[kind]]))
+            for some in _in_order(left, _ORDER[kind]):
+                writer.add_table(some)
         if writer.file is not None and self.master.place.size(path) != writer.file.bytes:
             raise LakeError(f"the file «{path}» has gone while it was written", hint="do two apps share its folder?")
         try:
@@ -214,6 +218,22 @@ class Compaction:
 def _left(rows: pl.DataFrame, pending: Sequence[Tombstone], schema: Schema, kind: FileKind) -> pl.DataFrame:
     """The rows of a file that are not erased."""
     return (without_erased if kind == "events" else without_erased_texts)(rows, pending, schema)
+
+
+def _in_order(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows by these columns, a row group at a time: all of them are not there twice."""
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])
+    for begin in range(0, rows.num_rows, GROUP_ROWS):
+        yield rows.take(order.slice(begin, GROUP_ROWS))
+
+
+def _width(kind: pa.DataType) -> int:
+    """The bytes that a value of a type takes at least."""
+    try:
+        bits: int = kind.bit_width
+    except ValueError:  # of no fixed length: where it begins, and the rest the file knows
+        return 8
+    return (bits + 7) // 8
 
 
 def _pending(listing: Listing, file: File) -> list[Tombstone]:

@@ -94,6 +94,10 @@ class Log(ABC):
         """The same log, of which an epoch takes so much at most."""
         raise NotImplementedError(f"{self!r} has no limits")
 
+    def adjust(self, limit: int) -> bool:
+        """Puts another limit into force for the query that reads it now; False where that needs another query."""
+        return False
+
     def behind(self, offsets: str, latest: Any) -> int | None:
         """How many events a log that Spark has seen up to its latest offset holds beyond these."""
         return None

@@ -40,6 +40,7 @@ class SqliteConnection(Connection):
     def __init__(self, path: Path, *, writes: bool = False, immutable: bool = False) -> None:
         self.path, self.writes, self.lasts = path, writes, not immutable
         self._mode = "rwc" if writes else "ro&immutable=1" if immutable else "ro"
+        self._place: tuple[int, int] | None = None
         self._connect()
         self._place = self._found()
 
@@ -161,11 +162,14 @@ class SqliteConnection(Connection):
 
     def check_place(self) -> None:
         """Refuses to go on with a file that was moved, deleted or replaced: what is written there nobody would find."""
+        self._check_place()
+
+    def _check_place(self, error: BaseException | None = None) -> None:
         if self._found() != self._place:
             raise Gone(
                 f"the store «{self.path}» is gone: it was moved, deleted or replaced while the app ran",
                 hint="put back what was there and start the app again; what was committed is in it",
-            )
+            ) from error
 
     def _found(self) -> tuple[int, int] | None:
         """Which file is there."""
@@ -183,6 +187,8 @@ class SqliteConnection(Connection):
         try:
             yield
         except adbc_driver_manager.Error as error:
+            if self._place is not None:
+                self._check_place(error)  # else SQLite says something else of a file that is gone, each time
             raise explained(error, self.path) from error
 
 
