@@ -31,7 +31,7 @@ from bench.side_by_side import STATE, Report
 from examples.nexmark import joins
 from examples.nexmark.events import BID, RECEIVED, Nexmark
 from examples.nexmark.queries import VIEWS, streams
-from penstock.engine.derived import BOUND
+from penstock.engine.derived import ALONE
 from penstock.engine.session import spark_session
 
 QUICK = "--quick" in sys.argv
@@ -106,7 +106,7 @@ def write(folder: Path) -> None:
 
 def run_native(spark: SparkSession, query: str, folder: Path) -> float:
     make, mode, keys = NATIVE[query]
-    for setting in (f"{STATE}.rocksdb.trackTotalNumberOfRows", *BOUND):  # a join of Penstock's sets them
+    for setting in (f"{STATE}.rocksdb.trackTotalNumberOfRows", *ALONE):  # a join of Penstock's sets them
         spark.conf.unset(setting)
     bids = spark.readStream.schema(BID + RECEIVED).option("maxFilesPerTrigger", 1).parquet(str(folder / "bids"))
     with tempfile.TemporaryDirectory() as work:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.derived import BOUND
+from penstock.engine.derived import ALONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def by_hand_state(spark: SparkSession, store: str = ROCKSDB) -> None:
 
     The rest is Spark's own, and nothing of what Penstock has set in the same session.
     """
-    for name in ("spark.sql.streaming.join.stateFormatVersion", *BOUND):
+    for name in ("spark.sql.streaming.join.stateFormatVersion", *ALONE):
         spark.conf.unset(name)
     spark.conf.set(f"{STATE}.providerClass", f"org.apache.spark.sql.execution.streaming.state.{store}")
     spark.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "true")

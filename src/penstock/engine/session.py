@@ -148,9 +148,15 @@ def _end_java(java: subprocess.Popen[bytes], starter: int, seconds: float = 10.0
 
 
 def _expect_the_end() -> None:
-    """PySpark's threads would tell the user that Java has gone: here it is meant to."""
+    """PySpark's threads would tell the user that Java has gone: here it is meant to.
+
+    One waits for what tasks count; another one tells Java which of its objects nobody needs any more.
+    """
     from pyspark import SparkContext
 
+    client: Any = getattr(SparkContext._gateway, "_gateway_client", None)
+    if client is not None:
+        client.garbage_collect_object = lambda *_, **__: None
     server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, address: None
