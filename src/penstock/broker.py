@@ -31,7 +31,7 @@ from penstock.ports import free_port
 _MEMORY = "-Xmx384m"
 _CONTROLLER = 100  # its number, above those of all brokers
 _READY = "Kafka Server started"
-_SECONDS = 60.0
+_SECONDS = 180.0  # a broker that was killed reads its log first, and the machine may be busy
 
 
 class Broker:
