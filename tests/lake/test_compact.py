@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 from penstock.lake.compact import Compaction, Rules
 from penstock.lake.verify import verify
+from penstock.lake.writer import GROUP_ROWS
 from penstock.model.time import duration
 from penstock.store import StoreError
 from tests.lake.support import NOW, START, App, rows
@@ -60,13 +61,31 @@ def test_every_past_is_the_same_before_and_after(app):
         assert_frame_equal(app.held(**bound), frame)
 
 
-def test_a_compacted_file_is_sorted_by_event_time(app):
+@pytest.mark.parametrize("group", [GROUP_ROWS, 7])
+def test_a_compacted_file_is_sorted_by_event_time(app, monkeypatch, group):
+    monkeypatch.setattr("penstock.lake.compact.GROUP_ROWS", group)
+    monkeypatch.setattr("penstock.lake.writer.GROUP_ROWS", group)
     filled(app)
+    before = app.held()
     Compaction(app.master, SMALL).run(NOW, everything=True)
+    assert_frame_equal(app.held(), before)
     (file,) = app.store.listing().of("orders")
+    assert pq.read_metadata(app.master.place.path(file.path)).num_row_groups == -(-40 // group)
     times = pq.read_table(app.master.place.path(file.path))["__at"].to_pylist()
     assert times == sorted(times)
     assert (file.oldest, file.newest) == (times[0], times[-1])
+
+
+def test_no_more_is_sorted_at_a_time_than_memory_allows(app):
+    filled(app)
+    compaction = Compaction(app.master, Rules(least=2, behind=0))
+    (first, *_), held = app.store.listing().of("orders"), app.held()
+    each = compaction._memory(first)
+    assert each >= held.head(first.rows).estimated_size()
+    Compaction(app.master, Rules(least=2, behind=0, memory=3 * each)).run(NOW)
+    assert {last - first + 1 for first, last in listed(app)} <= {2, 3}
+    assert listed(app)[0] == (1, 3)
+    assert_frame_equal(app.held(), held)
 
 
 def test_a_reader_that_began_before_still_finds_its_files(app):
