@@ -26,10 +26,10 @@ cluster: $(STAMP) ## a standalone Spark cluster to try things with; ARGS="--work
 	$(BIN)/python -m penstock.cluster $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 deep: $(STAMP) ## the long random runs
-	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

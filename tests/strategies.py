@@ -23,7 +23,7 @@ SCHEMA = "k string, f double, v int, at timestamp, id bigint, mark timestamp, si
 def cases(default: int, deep: int = 20) -> settings:
     """How many examples: few by default, many in the deep run. Never a deadline: these machines are shared."""
     return settings(
-        max_examples=default * deep if DEEP else max(default // 2, 2),
+        max_examples=default * deep if DEEP else max(default // 3, 2),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-LONGEST = 30.0
+LONGEST = 120.0
 _STYLE = re.compile(rb"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[=>])")
 
 

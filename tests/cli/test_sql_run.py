@@ -22,7 +22,7 @@ from tests.cli.terminal import Terminal
 from tests.conftest import need_spark
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
-LONGEST = 120.0
+LONGEST = 300.0
 #: Then the app is also killed meanwhile, and started again.
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 VISITS = [(f"/{n % 3}", f"u{n % 7}", n) for n in range(3000)]

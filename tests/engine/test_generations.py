@@ -278,7 +278,7 @@ def test_readers_never_see_a_count_go_down_a_gap_or_a_double_while_generations_a
         command = [sys.executable, "-c", HAMMER, str(root / "state"), str(root / "stop")]
         hammer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         swaps = 0
-        while swaps < (80 if DEEP else 20):
+        while swaps < (80 if DEEP else 9):
             swaps += len(list(batch(run)))
         stopping.set()
         writer.join()
