@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,8 @@ VISITS = ps.stream(
 )
 BY_PAGE = VISITS.group_by("page").window(ps.fixed("10 seconds")).agg(n=ps.count())
 
+#: So many seconds an app of another process may take for something.
+LONGEST = 300.0
 APP = """
 import penstock as ps
 
@@ -96,3 +100,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
     store.close()
     return path
+
+
+def wait_for(what: Callable[[], bool], running: subprocess.Popen[str]) -> None:
+    """Waits for what an app in another process does."""
+    end = time.monotonic() + LONGEST
+    while not what():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)

@@ -6,17 +6,16 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.store import Reader, StoreError
+from tests.cli.conftest import LONGEST, wait_for
 from tests.conftest import need_spark
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
-LONGEST = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +43,6 @@ def ask(folder: Path, sql: str) -> list[list[object]]:
     return [list(row.values()) for row in json.loads(done.stdout)] if done.returncode == 0 else []
 
 
-def wait_for(running: subprocess.Popen[str], what: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONGEST
-    while not what():
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)
-
-
 def counted(folder: Path) -> int:
     """How many events are committed."""
     reader = Reader(folder / ".penstock")
@@ -75,10 +66,10 @@ def test_an_app_runs_is_asked_meanwhile_stops_at_ctrl_c_and_goes_on(
         arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         try:
-            wait_for(running, lambda: counted(tmp_path) == 2)
+            wait_for(lambda: counted(tmp_path) == 2, running)
             assert ask(tmp_path, counts) == [["/a", 2]]
             put(tmp_path / "in", "2", visit("/b", 3), "{")
-            wait_for(running, lambda: counted(tmp_path) == 4)
+            wait_for(lambda: counted(tmp_path) == 4, running)
             assert ask(tmp_path, counts) == [["/a", 2], ["/b", 1]]
             running.send_signal(signal.SIGINT)
             output, errors = running.communicate(timeout=LONGEST)

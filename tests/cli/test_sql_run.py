@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,11 @@ import pytest
 
 from penstock.control import Client, ask
 from penstock.store import Reader
+from tests.cli.conftest import LONGEST, wait_for
 from tests.cli.terminal import Terminal
 from tests.conftest import need_spark
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
-LONGEST = 300.0
 #: Then the app is also killed meanwhile, and started again.
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 VISITS = [(f"/{n % 3}", f"u{n % 7}", n) for n in range(3000)]
@@ -76,14 +74,6 @@ def start(root: Path) -> subprocess.Popen[str]:
     )
     wait_for(lambda: Client(root / ".penstock").is_there, running)
     return running
-
-
-def wait_for(what: Callable[[], bool], running: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + LONGEST
-    while not what():
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)
 
 
 def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(tmp_path: Path) -> None:

@@ -47,12 +47,11 @@ class Desk:
         return self._answering.address, json.dumps([folder, name, source])
 
     def adjust(self, folder: str, name: str, limit: int) -> bool:
-        """From the next epoch on it takes so many events; whether anybody reads these commits."""
-        with self._changed:
-            readers = [reader for key, reader in self._readers.items() if key[:2] == (folder, name)]
-        for reader in readers:
-            reader.limit = limit
-        return bool(readers)
+        """From the next epoch on it takes so many events; whether anybody reads them. The first source cuts."""
+        first = self._readers.get((folder, name, 0))
+        if first is not None:
+            first.limit = limit
+        return first is not None
 
     def close(self, folder: str) -> None:
         """A run has ended."""
