@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test deep lint types check bench pictures screenshots clean help
+.PHONY: demo kafka cluster test attacks deep lint types check bench pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 
 deep: $(STAMP) ## the long random runs
 	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+attacks: $(STAMP) ## the attacks of docs/security.md, and which of them held
+	$(BIN)/python -m tests.attacks $(ARGS)
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

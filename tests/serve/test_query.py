@@ -113,3 +113,9 @@ def test_bodies_that_are_no_question_are_refused(client: httpx.Client, body: byt
     answer = client.post(QUERY, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     assert answer.json()["error"]
+
+
+def test_a_page_of_this_origin_may_send(client: httpx.Client):
+    origin = str(client.base_url).rstrip("/")
+    answer = client.post("/api/v1/query", json={"sql": "SELECT 1 AS n"}, headers={"Origin": origin})
+    assert answer.status_code == 200
