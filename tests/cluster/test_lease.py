@@ -117,6 +117,22 @@ def test_a_standby_says_who_has_the_lock_and_takes_over_when_that_process_dies(
     assert (standby.store.token, standby.store.took_over, len(standby.said)) == (2, False, 1)
 
 
+def test_the_lock_holds_the_id_of_its_process_and_nothing_else(tmp_path: Path, holder: Holder):
+    """`kill -9 $(cat lock)` of the tutorial must not mean a second process, nor the reader's own group by «0»."""
+    lock = tmp_path / "lock"
+    touched = {lock.stat().st_mtime_ns}
+    until(lambda: touched.add(lock.stat().st_mtime_ns) or len(touched) > 2, "two signs of life")
+    assert lock.read_text() == f"{holder.process.pid}\n"
+
+
+def test_a_lock_that_was_given_back_names_no_process(tmp_path: Path):
+    lock = FileLock(tmp_path / "lock")
+    lock.take()
+    assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+    lock.release()
+    assert (tmp_path / "lock").read_text() == ""
+
+
 def test_a_process_that_gives_signs_of_life_keeps_its_lock(holder: Holder, waiting: Callable[..., Waiting]):
     standby = waiting(2.0)
     standby.thread.join(4.0)

@@ -1,8 +1,8 @@
-"""One writer for a store: a lock of the operating system on a file, and a sign of life in it.
+"""One writer for a store: a lock of the operating system on a file, which the writer touches as a sign of life.
 
-The lock is free when the process that holds it ends, in whatever way. One that hangs keeps it, and gives no sign of
-life: a standby then puts a lock of its own in its place. What keeps the two from writing both is not this file but the
-token, which every transaction checks.
+The file holds one line, the writer's process id, so that `kill $(cat .penstock/lock)` means that process and no other.
+The lock is free when the process ends, in whatever way. A process that hangs keeps it, and does not touch it: a standby
+then puts a lock of its own in its place. The token, which every transaction checks, keeps the two from both writing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LOOK: Final = 0.2
 
 
 class InUse(StoreError):
-    """Another process has the lock. `seen` changes with each sign of life that it gives."""
+    """Another process has the lock. `seen` (inode, time of the last change) changes with each sign of life."""
 
-    seen: tuple[int, bytes] = (0, b"")
+    seen: tuple[int, int] = (0, 0)
     holder: str = ""
 
 
@@ -68,9 +68,9 @@ class FileLock:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                seen = (os.fstat(file).st_ino, os.pread(file, 64, 0))
+                status, text = os.fstat(file), os.pread(file, 64, 0)
                 os.close(file)
-                raise self._in_use(seen) from error
+                raise self._in_use(text.decode(errors="replace"), (status.st_ino, status.st_mtime_ns)) from error
             if self._is_there(file):
                 self._hold(file)
             else:
@@ -81,7 +81,7 @@ class FileLock:
 
         Only time that this process sees pass counts: neither the clock's jumps nor its own sleep.
         """
-        seen, silent, told, last = (0, b""), 0.0, "", time.monotonic()
+        seen, silent, told, last = (0, 0), 0.0, "", time.monotonic()
         while True:
             try:
                 self.take()
@@ -106,6 +106,7 @@ class FileLock:
         if self._beating is not None and self._beating is not threading.current_thread():
             self._beating.join()
         if self._file is not None:
+            os.ftruncate(self._file, 0)  # the id may soon be that of another process
             os.close(self._file)
             self._file = None
 
@@ -123,8 +124,8 @@ class FileLock:
                 hint="give the process write access to the directory, or only read with penstock.store.Reader",
             ) from error
 
-    def _in_use(self, seen: tuple[int, bytes]) -> InUse:
-        holder = (seen[1].decode(errors="replace").split() or ["unknown"])[0]
+    def _in_use(self, text: str, seen: tuple[int, int]) -> InUse:
+        holder = (text.split() or ["unknown"])[0]  # locks of earlier versions have a second line
         who = "this process" if holder == str(os.getpid()) else f"process {holder}"
         error = InUse(
             f"the store in «{self.path.parent}» is in use by {who}",
@@ -142,7 +143,7 @@ class FileLock:
 
     def _hold(self, file: int) -> None:
         os.ftruncate(file, 0)
-        os.pwrite(file, _sign(0), 0)
+        os.pwrite(file, _line(), 0)
         self._file = file
         self._done = threading.Event()
         self._beating = threading.Thread(
@@ -161,7 +162,7 @@ class FileLock:
             own.unlink(missing_ok=True)
             file = self._open(own)
             fcntl.flock(file, fcntl.LOCK_EX)
-            os.pwrite(file, _sign(0), 0)  # before anyone can see it
+            os.pwrite(file, _line(), 0)  # before anyone can see it
             os.rename(own, self.path)
             self._hold(file)
             return True
@@ -171,13 +172,11 @@ class FileLock:
             os.close(above)
 
 
-def _sign(beat: int) -> bytes:
-    return f"{os.getpid()}\n{beat:012}\n".encode()
+def _line() -> bytes:
+    return f"{os.getpid()}\n".encode()
 
 
 def _beat(file: int, done: threading.Event) -> None:
-    beat = 0
     while not done.wait(_BEAT):
-        beat += 1
         with suppress(OSError):
-            os.pwrite(file, _sign(beat), 0)
+            os.utime(file)
