@@ -88,14 +88,25 @@ class LiveApp:
         changes = {n: step(self.plans[n], [r.deltas], self.store.state(n), at) for n, r in reduced.items()}
         refused = self._refused(events, {name: part.late for name, part in reduced.items()}, now)
         done = time.perf_counter()
-        took = {"rows": posts, "reduce": middle - began, "merge": done - middle, "stream": "posts", "behind": 0}
+        took: dict[str, object] = {
+            "rows": posts,
+            "reduce": middle - began,
+            "merge": done - middle,
+            "stream": "posts",
+            "behind": 0,
+        }
+        late = refused["late"]["offset"].n_unique()
+        took["late"] = {"events": late, "pairs": refused["late"].height}
         number = self._epoch + 1
         self.store.commit(
             Commit(
                 kind="epoch", now=now, query="q", epoch=self._epoch, number=number, offsets=f'{{"number": {number}}}',
                 changes=changes, view_times=dict.fromkeys(self.plans, after), refused=refused, timings=json.dumps(took),
                 trackers={"posts": self._tracker.snapshot()}, mark=Mark("posts", {"posts": before}, {"posts": after}),
-                counters={"posts.events": posts, **{f"posts.{kind}": rows.height for kind, rows in refused.items()}},
+                counters={
+                    "posts.events": posts, "posts.late_events": late,
+                    **{f"posts.{kind}": rows.height for kind, rows in refused.items()},
+                },
                 files=[File(f"posts/{number}", "posts", "events", number, number, posts, 40 * posts, "", now, now)],
             )
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import penstock as ps
+from penstock.cli import cli
 from penstock.engine.core import Engine, Source
 from penstock.engine.needs import needed
 from penstock.errors import DefinitionError
@@ -106,6 +110,23 @@ def test_late_panes_are_kept_with_the_view_that_missed_them(tmp_path):
     assert [row[:3] for row in rows] == [("late", "counts", "above")] * 2
     assert store.counters()["counts.late"] == 2
     assert bids.table("SELECT n FROM above") == [(1,), (1,)]
+
+
+def test_an_event_that_is_late_for_two_views_is_one_late_event(tmp_path):
+    store = SqliteStore.open(tmp_path)
+    store.lock()
+    bids = Bids.__new__(Bids)
+    bids.store, bids.count, bids.epochs = store, 0, 0
+    bids.engine = Engine({"bids": BIDS}, store, 0, lambda name: True)
+    bids.engine.keep({"counts": COUNTS, "prices": replace(COUNTS, windows=ps.fixed("5 seconds"))})
+    bids.add((1, 1), (1, 60))
+    bids.add((1, 2), (1, 61))
+    counters = store.counters()
+    assert (counters["bids.late"], counters["bids.late_events"]) == (2, 1)
+    notes = json.loads(store.query("SELECT timings FROM __commits WHERE number = 2").item())
+    assert notes["late"] == {"events": 1, "pairs": 2}
+    text = CliRunner().invoke(cli, ["status", "--dir", str(tmp_path)]).output
+    assert re.search(r"late +1 \(2 by view\)", text), text
 
 
 def test_what_others_read_is_not_taken_away(tmp_path):

@@ -139,6 +139,10 @@ def test_a_processor_on_spark_does_what_the_reference_does(spark, root: Path):
         assert [reason for _, reason, _ in refused] == [expected.dead[0]["reason"], expected.late[0]["reason"]]
         counters = run.store.counters()
         assert (counters["sessions.dead"], counters["sessions.late"]) == (1, 1)
+        notes = [json.loads(text) for (text,) in run.store.query("SELECT timings FROM __commits").iter_rows()]
+        late = [note["late"] for note in notes if note.get("stream") == "sessions"]
+        assert sum(note["inputs"] for note in late) == sum(map(len, EPOCHS)), "all that it has read"
+        assert sum(note["late_inputs"] for note in late) == 1
         state = {row.pop("user"): row for row in run.processor_state("sessions").to_dicts()}
         assert state.keys() == expected.state.keys()
         assert {user: row["pages"] for user, row in state.items()} == {

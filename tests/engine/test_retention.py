@@ -72,7 +72,9 @@ def test_finished_windows_stay_as_long_as_the_view_says(root, spark):
         read(run, root, (101,))
         assert [start for (start,) in rows(run, STARTS)] == ["01:10", "01:40"]
         read(run, root, (0,))
-        assert run.store.counters()["visits.late"] == 2, "what comes for a window that is gone is late, as ever"
+        counters = run.store.counters()
+        assert counters["visits.late"] == 2, "what comes for a window that is gone is late, as ever"
+        assert counters["visits.late_events"] == 1, "one event, late for two views"
         assert len(rows(run, "SELECT 1 FROM kept")) == 4
     finally:
         run.stop()

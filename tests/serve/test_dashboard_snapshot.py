@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from penstock.model.time import SECOND
 from penstock.serve.askers import Askers
-from penstock.serve.dashboard import graph, shapes
+from penstock.serve.dashboard import graph, overview, shapes
 from penstock.serve.dashboard.board import Board
 from penstock.serve.dashboard.read import SnapshotReader
 from penstock.serve.dashboard.snapshot import CommitNow, Snapshot, ViewNow
@@ -145,6 +147,21 @@ def test_an_epoch_without_events_says_nothing_of_completeness():
     assert CommitNow(1, "epoch", "s", 1, 0, 0, 0, 0, {}).completeness is None
     assert CommitNow(1, "epoch", "s", 1, 0, 10, 0, 25, {}).completeness == 0.0
     assert CommitNow(1, "epoch", "s", 1, 0, 10, 0, None, {}).completeness is None
+
+
+def test_the_completeness_of_a_processor_is_that_of_the_events_that_it_reads():
+    """It read 100 events, refused 10 of them as late, and gave out two rows, of which a view took one."""
+    commit = CommitNow(1, "epoch", "sessions", 1, 0, 12, 0, 11, {}, inputs=100, late_inputs=10)
+    assert commit.completeness == pytest.approx(90.0 * 0.5)
+    silent = CommitNow(1, "epoch", "sessions", 1, 0, 10, 0, 10, {}, inputs=100, late_inputs=10)
+    assert silent.completeness == pytest.approx(90.0)
+
+
+def test_a_watermark_ahead_of_the_clock_is_said_to_be_ahead():
+    now = time.time_ns() // 1000
+    assert overview.lag(now + 3 * 86_400 * SECOND)[1] == "ahead of the clock"
+    assert overview.lag(now + 3 * 86_400 * SECOND)[0] == "2 d 23 h"
+    assert overview.lag(now - 60 * SECOND) == ("1 min 0 s", "behind the clock")
 
 
 def test_all_pages_share_one_refresh_and_none_is_read_without_them(live: LiveApp):

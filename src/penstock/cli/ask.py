@@ -20,6 +20,7 @@ from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
 from penstock.errors import PenstockError, unknown
+from penstock.model.time import SECOND
 from penstock.store import Reader, StoreError
 from penstock.store.base import REFUSALS
 from penstock.store.tables import quoted
@@ -148,20 +149,23 @@ def _print_generations(console: Console, directory: Path) -> None:
 
 def _print_totals(console: Console, found: fig.Figures) -> None:
     grid = Table.grid(padding=(0, 2))
-    ago = "" if found.committed is None else f", the last one {fig.show_lag(found.committed, found.now)} ago"
+    ago = ""
+    if found.committed is not None:
+        ago = f", the last one {fig.show_seconds(max(0, found.now - found.committed) / SECOND)} ago"
     grid.add_row("commits", f"{fig.number(found.commits)}{ago}")
     grid.add_row("epochs", f"{fig.number(found.epochs)}")
     grid.add_row("events", f"{fig.number(found.events)}")
     grid.add_row("events/s", f"{fig.number(found.rate)} over the last commits" if found.rate is not None else "–")
     for kind in REFUSALS:
-        grid.add_row(kind, fig.number(found.count(kind)))
+        grid.add_row(kind, fig.show_late(found) if kind == "late" else fig.number(found.count(kind)))
     console.print(grid)
     if len(found.counters) > 1:
         table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for kind in ("events", *REFUSALS):
             table.add_column(kind, justify="right")
         for stream in found.counters:
-            table.add_row(stream, *(fig.number(found.count(kind, stream)) for kind in ("events", *REFUSALS)))
+            counts = {kind: fig.number(found.count(kind, stream)) for kind in ("events", *REFUSALS)}
+            table.add_row(stream, *(counts | {"late": fig.show_late(found, stream)}).values())
         console.print("", table)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from penstock.cli.lag import Lag, read_lags, read_tables
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
+from penstock.store.base import LATE_EVENTS
 
 #: The rate is that of so many seconds.
 _RECENT = 5.0
@@ -113,14 +114,31 @@ def show_mark(mark: Instant | None) -> str:
 
 
 def show_lag(mark: Instant | None, now: Instant) -> str:
-    """How far a watermark is behind the clock.
+    """How far a watermark is behind the clock, or ahead of it.
 
     >>> [show_lag(0, seconds * SECOND) for seconds in (4.26, 75, 7300, 400000)]
     ['4.3 s', '1 min 15 s', '2 h 1 min', '4 days']
+    >>> show_lag(5_156_307_800_000, 0)
+    '59 days ahead of the clock'
     """
     if mark is None or not BEGINNING < mark < END:
         return "–"
-    return show_seconds((now - mark) / SECOND)
+    seconds = (now - mark) / SECOND
+    return show_seconds(seconds) if seconds >= 0 else f"{show_seconds(-seconds)} ahead of the clock"
+
+
+def show_late(figures: Figures, stream: str | None = None) -> str:
+    """How many events were late, and for how many views in sum: an event may be late for several.
+
+    >>> show_late(Figures(0, counters={"orders": {"events": 9, "late": 5, "late_events": 2}}))
+    '2 (5 by view)'
+    >>> show_late(Figures(0, counters={"orders": {"events": 9}}))
+    '0'
+    """
+    events, pairs = figures.count(LATE_EVENTS, stream), figures.count("late", stream)
+    if pairs and not events:
+        return f"{number(pairs)} by view"  # a store of before: nobody counted the events
+    return number(events) if events == pairs else f"{number(events)} ({number(pairs)} by view)"
 
 
 def show_seconds(seconds: float) -> str:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.app import App
-from penstock.cli.figures import Figures, number, show_lag, show_mark
+from penstock.cli.figures import Figures, number, show_lag, show_late, show_mark
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, not_negative, output
 from penstock.cli.options import seconds as seconds_of
@@ -48,16 +48,24 @@ class Totals:
 
 def totals(figures: Figures) -> str:
     """Events, epochs, and what was refused."""
-    refused = "  ".join(f"{kind} {number(figures.count(kind))}" for kind in REFUSALS)
+    refused = "  ".join(f"{kind} {refusals(figures, kind)}" for kind in REFUSALS)
     rate = "" if figures.rate is None else f" ({number(figures.rate)}/s)"
     behind = "" if figures.behind is None else f"  behind {number(figures.behind)}"
     return f"events {number(figures.events)}{rate}  epochs {number(figures.epochs)}{behind}  {refused}"
 
 
+def refusals(figures: Figures, kind: str) -> str:
+    """How many rows of a kind were refused."""
+    return show_late(figures) if kind == "late" else number(figures.count(kind))
+
+
 def watermark(figures: Figures) -> str:
     """The watermark of the view that is furthest behind."""
     mark = figures.watermark
-    return "no watermark yet" if mark is None else f"watermark {show_mark(mark)}, {show_lag(mark, figures.now)} behind"
+    if mark is None:
+        return "no watermark yet"
+    lag = show_lag(mark, figures.now)
+    return f"watermark {show_mark(mark)}, {lag if mark > figures.now else f'{lag} behind'}"
 
 
 def run(
@@ -153,5 +161,5 @@ def settings(given: Sequence[str]) -> dict[str, str]:
 
 def show_end(console: Console, last: Figures) -> None:
     """What there is now that the app has stopped."""
-    refused = ", ".join(f"{number(last.count(kind))} {kind}" for kind in REFUSALS)
+    refused = ", ".join(f"{refusals(last, kind)} {kind}" for kind in REFUSALS)
     console.print(f"stopped after commit {number(last.commits)}: {number(last.events)} events ({refused})")

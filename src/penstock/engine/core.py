@@ -30,6 +30,7 @@ from penstock.lake.writer import Keeping
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.store import Commit
+from penstock.store.base import LATE_EVENTS
 from penstock.store.file import Mark
 
 #: Rows that DataFrame code makes of dead letters fed in again have places of their own: of epochs from here on.
@@ -93,7 +94,13 @@ class Engine(Steps):
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}
         merged = clock_time.perf_counter()
         taken = {"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced}
-        commit.timings = json.dumps({**taken, **source.notes, **self.tables.notes(self._flows_of(name))})
+        notes = {
+            **taken,
+            **source.notes,
+            **self.tables.notes(self._flows_of(name)),
+            **_late_notes(name, source, commit),
+        }
+        commit.timings = json.dumps(notes)
         self._commit(commit)
         return commit
 
@@ -201,6 +208,20 @@ class Engine(Steps):
         self._commit(commit)
         self.inputs.told(passed)
         return commit
+
+
+def _late_notes(name: str, source: Source, commit: Commit) -> dict[str, Any]:
+    """How much of an epoch was late, for its commit: events, and pairs of an event and a view.
+
+    A stream that is made from others may find events late that it reads. They are no rows of its own: `inputs` is how
+    many it has read, `late_inputs` how many of those were late.
+    """
+    late = commit.refused.get("late")
+    rows = pl.DataFrame(schema={"view": pl.String}) if late is None else late.filter(pl.col("stream") == name)
+    note = {"events": commit.counters.get(f"{name}.{LATE_EVENTS}", 0), "pairs": rows.height}
+    if source.step is not None and source.step.inputs is not None:
+        note |= {"inputs": source.step.inputs, "late_inputs": rows["view"].null_count()}
+    return {"late": note}
 
 
 def _both(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

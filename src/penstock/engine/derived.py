@@ -12,7 +12,7 @@ from abc import abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -185,7 +185,7 @@ class Step:
     """What an epoch of a stream that is made from others comes to.
 
     Its rows; when something is due after it; what it remembers from here on (`store.memory`), committed with it; what
-    it counts, and what its commit tells with its timings.
+    it counts, and what its commit tells with its timings. `inputs` is how many events of other streams it has read.
     """
 
     rows: Rows
@@ -193,6 +193,7 @@ class Step:
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REMEMBERED))
     counters: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    inputs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -265,10 +266,16 @@ def stepped(
     elif isinstance(log, Stepping):
         came = log.came(rows.sparkSession, name, source.before, source.offsets)
         with log.step(came, Memory(store, name), now) as step:
-            yield step
+            yield replace(step, inputs=_inputs(source))
     else:
         with log.answer(rows, columns, source) as answered:
-            yield Step(*answered, memory=_settled(log))
+            yield Step(*answered, memory=_settled(log), inputs=_inputs(source))
+
+
+def _inputs(source: Source) -> int:
+    """How many events an epoch of a stream that is made from others has read."""
+    start, end = between(source.before, source.offsets)
+    return end["events"] - start["events"]
 
 
 def _settled(log: Derived) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from penstock.model.changes import Changes, below, carried
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.watermarks import Observation
 from penstock.store import Commit
+from penstock.store.base import LATE_EVENTS
 
 #: Up to so many open windows of a stack are kept in this process too, so that a commit need not ask the store for them.
 OPEN_ROWS = 250_000
@@ -168,9 +169,16 @@ class Steps(Holding):
 
 
 def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
-    """How many rows of which stream were refused, for the counters."""
+    """How many rows of which stream were refused, for the counters.
+
+    An event is late for a view: `late` counts pairs of an event and a view, `late_events` counts events.
+    """
     found: dict[str, int] = {}
     for kind, frame in refused.items():
         for stream, count in frame.group_by("stream").len().iter_rows():
             found[f"{stream}.{kind}"] = count
+    if "late" in refused:
+        events = refused["late"].unique(["stream", "partition", "offset"])
+        for stream, count in events.group_by("stream").len().iter_rows():
+            found[f"{stream}.{LATE_EVENTS}"] = count
     return found

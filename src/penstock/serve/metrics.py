@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from penstock.model.time import BEGINNING, END, SECOND
 from penstock.serve.askers import Askers, Found, Question
-from penstock.store.base import REFUSALS
+from penstock.store.base import LATE_EVENTS, REFUSALS
 
 _QUESTIONS: Final = (
     "SELECT name, value FROM __counters",
@@ -74,14 +74,19 @@ class _Once(Collector):
 def _of_store(found: list[Found]) -> Iterable[Metric]:
     counters, views, commits, epochs, meta, sinks, notes = (one.rows for one in found)
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
-    refused = CounterMetricFamily("penstock_refused", "Events that were refused.", labels=["stream", "kind"])
+    refused = CounterMetricFamily(
+        "penstock_refused", "Rows that were refused. An event is late once for each view.", labels=["stream", "kind"]
+    )
+    late = CounterMetricFamily("penstock_late_events", "Events late for at least one view.", labels=["stream"])
     for name, value in counters:
         stream, _, kind = name.rpartition(".")
         if kind == "events":
             events.add_metric([stream], value)
         elif kind in REFUSALS:
             refused.add_metric([stream, kind], value)
-    yield from (events, refused)
+        elif kind == LATE_EVENTS:
+            late.add_metric([stream], value)
+    yield from (events, refused, late)
     last, at = commits[0]
     yield CounterMetricFamily("penstock_commits", "Commits of the store.", last)
     yield CounterMetricFamily("penstock_epochs", "Epochs that were committed.", epochs[0][0])
@@ -103,7 +108,12 @@ def _watermarks(views: list[list[Any]]) -> Iterable[Metric]:
     marks = {name: mark / SECOND for name, mark in views if mark is not None and BEGINNING < mark < END}
     yield _gauge("penstock_view_watermark_seconds", "A view's watermark, in seconds since 1970.", "view", marks)
     lag = {name: time.time() - mark for name, mark in marks.items()}
-    yield _gauge("penstock_view_lag_seconds", "How far a view's watermark is behind the clock.", "view", lag)
+    yield _gauge(
+        "penstock_view_lag_seconds",
+        "How far a view's watermark is behind the clock; ahead of it, below zero.",
+        "view",
+        lag,
+    )
 
 
 def _last_epochs(notes: list[dict[str, Any]]) -> Iterable[Metric]:

@@ -23,6 +23,8 @@ from penstock.store.file import File, Listing, Mark, Tombstone
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 #: The kinds of refused rows.
 REFUSALS: Final = ("late", "duplicate", "dead")
+#: The counter of events that were late for at least one view; `late` counts each view that an event was late for.
+LATE_EVENTS: Final = "late_events"
 
 #: The columns of refused rows. `view` is null where the stream itself refused; `row` is the raw row as JSON; `missed`
 #: of its `windows` had closed (frames may leave these two out).

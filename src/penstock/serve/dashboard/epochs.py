@@ -35,12 +35,13 @@ class Epochs:
         self._chart.draw(framed(xAxis=names, yAxis=[axis("value", name="s"), right], series=[*bars, rows]))
         columns = [numeric("c0", "commit", maxWidth=110), column("c1", "kind", maxWidth=100), column("c2", "stream")]
         columns += [numeric("c3", "epoch", maxWidth=110), column("c4", "at", minWidth=190)]
-        titles = ["events", "late", "panes", *(f"{part}, s" for part in parts)]
+        titles = ["events", "late", "late, by view", "panes", *(f"{part}, s" for part in parts)]
         columns += [numeric(f"c{place + 5}", title) for place, title in enumerate(titles)]
         table = []
         for one in reversed(snapshot.commits):
             told = {"number": one.number, "kind": one.kind, "stream": one.stream, "epoch": one.epoch,
-                    "at": clock(one.at), "rows": one.rows, "late": one.late, "panes": one.panes}  # fmt: skip
+                    "at": clock(one.at), "rows": one.rows, "late": one.late, "pairs": one.late_pairs,
+                    "panes": one.panes}  # fmt: skip
             told |= {f"part {part}": round(one.parts[part], 4) if part in one.parts else None for part in parts}
             table.append(cells(list(told), told, one.number))
         self._grid.draw(columns, table)

@@ -6,11 +6,13 @@ import time
 
 from nicegui import ui
 
+from penstock.model.time import SECOND, Instant
 from penstock.serve.dashboard import graph
 from penstock.serve.dashboard.charts import Chart, axis, framed
 from penstock.serve.dashboard.panel import Place, Tile, card
 from penstock.serve.dashboard.snapshot import Snapshot
 from penstock.serve.dashboard.words import number, rate, seconds
+from penstock.store.base import LATE_EVENTS
 
 
 class Overview:
@@ -37,21 +39,32 @@ class Overview:
         self._epochs.draw(number(1 + max((e.epoch or 0 for e in epochs), default=-1)), spent)
         self._panes.draw(number(snapshot.panes), rate(sum(view.rate for view in snapshot.views.values())))
         marks = [stream.watermark for stream in streams if stream.watermark is not None]
-        self._lag.draw(seconds(time.time() - min(marks) / 1_000_000) if marks else "–", "behind the clock")
-        counted = [(e.rows, e.rows * (e.completeness or 0.0)) for e in epochs[-60:] if e.completeness is not None]
+        self._lag.draw(*lag(min(marks, default=None)))
+        counted = [(e.read, e.read * (e.completeness or 0.0)) for e in epochs[-60:] if e.completeness is not None]
         total = sum(rows for rows, _ in counted)
         complete = f"{sum(part for _, part in counted) / total:.2f} %" if total else "–"
         self._complete.draw(complete, f"not late, of the last {len(counted)} epochs")
-        kinds = [(kind, snapshot.counted(kind)) for kind in ("late", "duplicate", "dead")]
-        self._refused.draw(number(sum(count for _, count in kinds)), ", ".join(f"{number(c)} {k}" for k, c in kinds))
+        late, pairs = snapshot.counted(LATE_EVENTS), snapshot.counted("late")
+        kinds = [("duplicate", snapshot.counted("duplicate")), ("dead", snapshot.counted("dead"))]
+        by_view = "" if late == pairs else f" ({number(pairs)} by view)"
+        text = ", ".join([f"{number(late)} late{by_view}", *(f"{number(count)} {kind}" for kind, count in kinds)])
+        self._refused.draw(number(late + sum(count for _, count in kinds)), text)
         tall = graph.height(snapshot, self._place.narrow)
         self._graph.element.style(f"height: {tall}px")
         self._graph.draw(graph.options(snapshot, self._place.narrow))
         bars = {"type": "bar", "name": "events", "data": [e.rows for e in epochs[-120:]], "barMaxWidth": 14,
                 "itemStyle": {"borderRadius": [3, 3, 0, 0]}}  # fmt: skip
-        late = {"type": "bar", "name": "late", "data": [e.late for e in epochs[-120:]], "barMaxWidth": 14}
+        too_late = {"type": "bar", "name": "late", "data": [e.late for e in epochs[-120:]], "barMaxWidth": 14}
         names = axis("category", data=[str(e.number) for e in epochs[-120:]])
-        self._chart.draw(framed(xAxis=names, yAxis=axis("value"), series=[bars, late]))
+        self._chart.draw(framed(xAxis=names, yAxis=axis("value"), series=[bars, too_late]))
 
     def close(self) -> None:
         pass
+
+
+def lag(mark: Instant | None) -> tuple[str, str]:
+    """How far a watermark is from the clock, and on which side."""
+    if mark is None:
+        return "–", "behind the clock"
+    behind = time.time() - mark / SECOND
+    return seconds(abs(behind)), "behind the clock" if behind >= 0 else "ahead of the clock"

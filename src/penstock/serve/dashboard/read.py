@@ -33,16 +33,10 @@ COMMITS, REFUSED, ROWS, RUNS = 240, 300, 2_000, 200
 _OVER: Final = 6.0
 #: The newest pane of a view is looked for among so many.
 _NEAR: Final = 20_000
-#: Late rows are counted by commit in so many refused rows.
-_COUNTED: Final = 50_000
 
 _TABLES: Final = "SELECT name FROM {schema} s WHERE type = 'table'"
 _META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
-#: Late rows are counted as far back as ?1; of older commits nothing is said.
-_COMMITS: Final = f"""SELECT c.number, c.kind, c.epoch, c.now, c.panes, c.timings, CASE WHEN c.number >
-    coalesce((SELECT "commit" FROM __refused WHERE rowid = ?1), 0) THEN coalesce(r.late, 0) END FROM __commits c
-    LEFT JOIN (SELECT "commit" AS number, count(*) AS late FROM __refused WHERE kind = 'late' AND rowid > ?1
-    GROUP BY 1) r ON r.number = c.number ORDER BY c.number DESC LIMIT {COMMITS}"""
+_COMMITS: Final = f"SELECT number, kind, epoch, now, panes, timings FROM __commits ORDER BY number DESC LIMIT {COMMITS}"
 _MARKS: Final = f'SELECT now, after FROM __marks ORDER BY "commit" DESC LIMIT {COMMITS}'
 _REFUSED: Final = f"""SELECT rowid AS id, "commit", kind, stream, view, partition, "offset", at, reason, row
     FROM __refused ORDER BY rowid DESC LIMIT {REFUSED}"""
@@ -98,10 +92,9 @@ class SnapshotReader:
         return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
 
     async def _own(self) -> dict[str, Found]:
-        (recent,) = await self._askers.own(Question("SELECT coalesce(max(rowid), 0) FROM __refused"))
         asked = {
             "panes": Question(_META),
-            "commits": Question(_COMMITS, [recent.rows[0][0] - _COUNTED]),
+            "commits": Question(_COMMITS),
             "refused": Question(_REFUSED),
             "fired": Question(_PANES, [self._pane]),
         }
@@ -185,10 +178,14 @@ def _rows_of(view: Described) -> Question:
 
 
 def _commit(row: list[Any]) -> CommitNow:
-    number, kind, epoch, now, panes, timings, late = row
+    number, kind, epoch, now, panes, timings = row
     note = json.loads(timings)
     parts = {n: float(v) for n, v in note.items() if n not in _NOTED and isinstance(v, int | float)}
-    return CommitNow(number, kind, str(note.get("stream", "")), epoch, now, note.get("rows", 0), panes, late, parts)
+    late = note.get("late", {})
+    return CommitNow(
+        number, kind, str(note.get("stream", "")), epoch, now, note.get("rows", 0), panes, late.get("events"), parts,
+        late.get("pairs"), late.get("inputs"), late.get("late_inputs", 0),
+    )  # fmt: skip
 
 
 def _marks(rows: list[list[Any]]) -> Iterable[MarkNow]:

@@ -69,7 +69,11 @@ class SinkNow:
 
 @dataclass(frozen=True)
 class CommitNow:
-    """A commit: an epoch with its events and the seconds of its parts, a tick or a swap."""
+    """A commit: an epoch with its events and the seconds of its parts, a tick or a swap.
+
+    `late` is how many events were late, None where the commit does not say; an event may be late for several views
+    (`late_pairs`). A stream that is made from others has read `inputs`, of which `late_inputs` were late.
+    """
 
     number: int
     kind: str
@@ -80,13 +84,27 @@ class CommitNow:
     panes: int
     late: int | None
     parts: Mapping[str, float]
+    late_pairs: int | None = None
+    inputs: int | None = None
+    late_inputs: int = 0
+
+    @property
+    def read(self) -> int:
+        """How many events it has read."""
+        return self.rows if self.inputs is None else self.inputs
 
     @property
     def completeness(self) -> float | None:
-        """The percentage of its events that were not too late."""
-        if not self.rows or self.late is None:
+        """The percentage of the events that it has read which were not late.
+
+        Where a stream is made from others: those that it took, times those of its own rows that all views took.
+        """
+        if not self.read or self.late is None:
             return None
-        return 100.0 * (self.rows - min(self.late, self.rows)) / self.rows
+        if self.inputs is None:
+            return 100.0 * (1 - min(self.late / self.rows, 1))
+        made, late = self.rows - self.late_inputs, self.late - self.late_inputs
+        return 100.0 * (1 - min(self.late_inputs / self.inputs, 1)) * (1 - min(late / made, 1) if made > 0 else 1)
 
 
 @dataclass(frozen=True)
@@ -150,5 +168,5 @@ class Snapshot:
         return sum(stream.events for stream in self.streams.values())
 
     def counted(self, kind: str) -> int:
-        """How many events were refused so: late, duplicate, dead."""
+        """How many events were refused so: late_events, duplicate, dead; or `late`, once for each view."""
         return sum(stream.counters.get(kind, 0) for stream in self.streams.values())

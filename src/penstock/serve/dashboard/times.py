@@ -9,6 +9,7 @@ from penstock.serve.dashboard.panel import Place, card, cells
 from penstock.serve.dashboard.snapshot import Snapshot
 from penstock.serve.dashboard.style import SOFT
 from penstock.serve.dashboard.words import clock
+from penstock.store.base import LATE_EVENTS
 
 
 class Times:
@@ -16,7 +17,9 @@ class Times:
         with card("Watermark", "event time against the time of the commit; the dashed line is no lag at all"):
             self._marks = Chart("watermark")
         with ui.element("div").classes("ps-two"):
-            with card("Lag", "seconds from the watermark to the commit"):
+            with card(
+                "Lag", "seconds from the watermark to the commit; below zero the watermark is ahead of the clock"
+            ):
                 self._lag = Chart("lag-chart", low=True)
             with card("Completeness", "percent of an epoch's events that were not late"):
                 self._complete = Chart("completeness-chart", low=True)
@@ -43,12 +46,13 @@ class Times:
         ]
         self._complete.draw(framed(xAxis=when, yAxis=axis("value", scale=True, max=100), series=whole))
         columns = [column("c0", "stream"), column("c1", "log"), column("c2", "watermark", minWidth=190)]
-        columns += [
-            numeric(f"c{n + 3}", name) for n, name in enumerate(("events", "late", "duplicate", "dead", "behind"))
-        ]
+        titles = ("events", "late", "late, by view", "duplicate", "dead", "behind")
+        columns += [numeric(f"c{n + 3}", name) for n, name in enumerate(titles)]
         rows = []
         for stream in snapshot.streams.values():
-            counts = {kind: stream.counters.get(kind, 0) for kind in ("events", "late", "duplicate", "dead")}
+            counts = {
+                kind: stream.counters.get(kind, 0) for kind in ("events", LATE_EVENTS, "late", "duplicate", "dead")
+            }
             told = {"name": stream.name, "log": stream.log, "mark": clock(stream.watermark), **counts}
             rows.append(cells([*told, "behind"], {**told, "behind": stream.behind}, stream.name))
         self._grid.draw(columns, rows)
