@@ -28,8 +28,10 @@ cluster: $(STAMP) ## a standalone Spark cluster to try things with; ARGS="--work
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-deep: $(STAMP) ## the long random runs
-	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+deep: $(STAMP) ## the long random runs, with other examples each time; SEED=7 repeats those of a seed
+	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(2**32))')} && \
+	echo "The seed of this run: make deep SEED=$$seed" && \
+	PENSTOCK_DEEP=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --hypothesis-seed=$$seed $(ARGS)
 
 attacks: $(STAMP) ## the attacks of docs/security.md, and which of them held
 	$(BIN)/python -m tests.attacks $(ARGS)

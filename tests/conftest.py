@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from hypothesis import settings
 
 from penstock.engine.session import ensure_java, spark_session
 from penstock.errors import PenstockError
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from tests.postgres import Postgres
 
 quick_java()
+
+#: Random tests try the same examples each time. The deep run tries others, from the seed that `make deep` prints.
+settings.register_profile("penstock", derandomize=os.environ.get("PENSTOCK_DEEP") != "1", print_blob=True)
+settings.load_profile("penstock")
 
 #: Folders whose tests share what takes long to start, and the group that each belongs to. A group runs in one process;
 #: all other tests of a file are a group too.

@@ -74,7 +74,7 @@ def go_on(app: App, directory: Path, spark) -> list[object]:
 
 def test_a_restored_app_ends_where_the_uninterrupted_one_does(tmp_path, spark):
     write(tmp_path)
-    state, chance, points = tmp_path / "state", random.Random(), list[Savepoint]()
+    state, chance, points = tmp_path / "state", random.Random(5), list[Savepoint]()
     run = begin(make(tmp_path, tmp_path / "out"), state, spark)
     try:
         while len(points) < 3 or points[-1].commit < FILES:

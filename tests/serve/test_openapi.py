@@ -40,7 +40,7 @@ def test_the_document_names_every_path(client: httpx.Client):
     }  # fmt: skip
 
 
-def test_schemathesis_finds_nothing(serving: Callable[..., Server], filled, tmp_path: Path):
+def test_schemathesis_finds_nothing(serving: Callable[..., Server], filled, tmp_path: Path, pytestconfig):
     """Requests made up from the document, good ones and bad ones; each answer must be one that it names."""
     filled.store.delivered("out", 2)
     server = serving(limits=Limits(rate=100_000, burst=100_000, wait_seconds=0.2))
@@ -48,7 +48,7 @@ def test_schemathesis_finds_nothing(serving: Callable[..., Server], filled, tmp_
     command = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run",
         f"{server.url}/api/v1/openapi.json", "--exclude-path-regex", "subscribe$",  # one that is accepted never ends
-        "--max-examples", "300" if DEEP else "8", "--seed", "7",
+        "--max-examples", "300" if DEEP else "8", "--seed", pytestconfig.getoption("--hypothesis-seed") or "7",
         "--phases", "examples,coverage,fuzzing,stateful" if DEEP else "examples,coverage,fuzzing",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200 if DEEP else 300)
