@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.errors import DefinitionError
 from penstock.model.changes import origins
+from penstock.model.reach import check_reach
 from penstock.model.windows import Counted, Window
 from penstock.testing import DAY, TestStream
 
@@ -77,6 +79,19 @@ def windows() -> st.SearchStrategy[Window]:
 
 
 def triggers(window: Window, percentile: bool, depth: int = 2) -> st.SearchStrategy[ps.model.triggers.Trigger]:
+    return _triggers(window, percentile, depth).filter(lambda trigger: _reached(trigger, window))
+
+
+def _reached(trigger: ps.model.triggers.Trigger, window: Window) -> bool:
+    """Whether every part of a trigger can have its turn: others are refused."""
+    try:
+        check_reach(trigger, window)
+    except DefinitionError:
+        return False
+    return True
+
+
+def _triggers(window: Window, percentile: bool, depth: int) -> st.SearchStrategy[ps.model.triggers.Trigger]:
     leaves = [
         st.integers(1, 4).map(ps.after_count),
         seconds(1, 12).map(ps.every),
@@ -84,7 +99,7 @@ def triggers(window: Window, percentile: bool, depth: int = 2) -> st.SearchStrat
         st.just(ps.each()),
     ]
     if window.ends:
-        leaves.append(st.just(ps.on_close()))
+        leaves += [st.just(ps.on_close()), st.just(ps.on_time(late=ps.never()))]
     if window.ends_in_event_time and percentile:
         leaves.append(st.sampled_from([30.0, 80.0, 99.0]).map(ps.after_completeness))
     leaf = st.one_of(leaves)

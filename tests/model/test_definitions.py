@@ -15,6 +15,8 @@ TIMED = ps.stream("s", schema=SCHEMA, event_time="at", watermark=ps.bounded("10 
 UNTIMED = ps.stream("s", schema=SCHEMA)
 SIGNED = ps.stream("s", schema=SCHEMA + ", diff int", event_time="at", watermark=ps.bounded("10 seconds"), sign="diff")
 MINUTE = ps.fixed("1 minute")
+BY_MINUTE = TIMED.group_by("k").window(MINUTE).agg(n=ps.count())
+BY_THREE = TIMED.group_by("k").window(ps.count_window(3)).agg(n=ps.count())
 
 REFUSED = {
     "unknown column in a key": (
@@ -114,6 +116,56 @@ REFUSED = {
         lambda: TIMED.group_by("k").window(MINUTE).agg(n=ps.count()).trigger(ps.all_of(ps.each(), ps.never())),
         "can never fire",
         "leave that part out",
+    ),
+    "a trigger in turn behind one that never finishes": (
+        lambda: BY_MINUTE.trigger(ps.in_turn(ps.each(), ps.after_count(2))),
+        "ps.after_count(2) is never reached: ps.each()",
+        "or_finally",
+    ),
+    "a trigger in turn behind every": (
+        lambda: BY_MINUTE.trigger(ps.in_turn(ps.after_count(1), ps.every("1 s"), ps.each())),
+        "ps.each() is never reached",
+        "put it last",
+    ),
+    "a trigger in turn behind on_time with late panes": (
+        lambda: BY_MINUTE.trigger(ps.in_turn(ps.on_time(), ps.each())),
+        "never finishes",
+        "put it last",
+    ),
+    "a trigger in turn behind any_of without an end": (
+        lambda: BY_MINUTE.trigger(ps.in_turn(ps.any_of(ps.each(), ps.every("1 s")), ps.after_count(9))),
+        "is never reached",
+        "put it last",
+    ),
+    "a trigger in turn behind the close": (
+        lambda: BY_MINUTE.trigger(ps.in_turn(ps.on_close(), ps.each())),
+        "finishes only when the window closes",
+        "put it last",
+    ),
+    "a trigger in turn behind the end of a count window": (
+        lambda: BY_THREE.trigger(ps.in_turn(ps.on_time(late=ps.never()), ps.each())),
+        "finishes only when the window closes",
+        "put it last",
+    ),
+    "an unreachable part within another trigger": (
+        lambda: BY_MINUTE.trigger(ps.repeatedly(ps.in_turn(ps.each(), ps.after_count(2)))),
+        "is never reached",
+        "put it last",
+    ),
+    "or_finally with never": (
+        lambda: BY_MINUTE.trigger(ps.each().or_finally(ps.never())),
+        "never fires",
+        "write only ps.each()",
+    ),
+    "early panes at the close": (
+        lambda: BY_MINUTE.trigger(ps.on_time(early=ps.on_close())),
+        "early=ps.on_close() never fires",
+        "leave it out",
+    ),
+    "late panes of a count window": (
+        lambda: BY_THREE.trigger(ps.on_time(late=ps.after_count(2))),
+        "late=ps.after_count(2) never fires",
+        "leave it out",
     ),
     "a window of negative size": (lambda: ps.fixed("-1 minute"), "must be above zero", ""),
     "a window of no size": (lambda: ps.sliding("1 minute", every="0 seconds"), "must be above zero", ""),

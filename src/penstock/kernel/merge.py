@@ -122,13 +122,15 @@ def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> p
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
     start = {
         "__index": pl.lit(0, pl.Int64),
-        "__finished": pl.lit(False),
+        "__finished": plan.trigger.over(moment),
         "__wake": pl.lit(False),
         **plan.trigger.start(moment),
     }
     rows = rows.with_columns(apply(~pl.col("__stored"), start))
     if plan.merging:
-        rows = rows.with_columns(apply(pl.col("__stored"), plan.trigger.after_merge(complete)))
+        finished = pl.col("__finished") & plan.trigger.stays(moment)
+        merged = {**plan.trigger.after_merge(moment), "__finished": finished}
+        rows = rows.with_columns(apply(pl.col("__stored"), merged))
     added = plan.trigger.add(pl.col("__n"), now)
     return rows.with_columns(apply(pl.col("__n") > 0, added)).select(*plan.state_schema, "__n")
 

@@ -55,8 +55,8 @@ class Node(ABC):
         """The state after elements came; rows without new elements are not asked."""
         return {}
 
-    def after_merge(self, complete: pl.Expr) -> Updates:
-        """What changes when a window has absorbed others; `complete` is judged by the watermark before the commit."""
+    def after_merge(self, moment: Moment) -> Updates:
+        """What changes when a window has absorbed others; `moment` is judged by the watermark before the commit."""
         return {}
 
     @abstractmethod
@@ -65,6 +65,14 @@ class Node(ABC):
     @abstractmethod
     def fired(self, moment: Moment) -> tuple[Updates, pl.Expr]:
         """The state after a firing of this node, and whether it has finished."""
+
+    def over(self, moment: Moment) -> pl.Expr:
+        """Whether it has finished as it starts."""
+        return FALSE
+
+    def stays(self, moment: Moment) -> pl.Expr:
+        """Whether it is still finished after a merge of windows in all of which it was; before `after_merge`."""
+        return TRUE
 
     def shows_rest(self) -> pl.Expr:
         return TRUE
@@ -184,8 +192,8 @@ class Composed(Node):
     def add(self, elements: pl.Expr, now: Instant) -> Updates:
         return _together(*(part.add(elements, now) for part in self.parts))
 
-    def after_merge(self, complete: pl.Expr) -> Updates:
-        return _together(*(part.after_merge(complete) for part in self.parts))
+    def after_merge(self, moment: Moment) -> Updates:
+        return _together(*(part.after_merge(moment) for part in self.parts))
 
     def due(self) -> pl.Expr:
         return pl.min_horizontal(*(part.due() for part in self.parts))
@@ -196,9 +204,10 @@ class Composed(Node):
 
 
 class OnTime(Composed):
-    def __init__(self, early: Node, late: Node, name: str) -> None:
+    def __init__(self, trigger: model.OnTime, early: Node, late: Node, name: str) -> None:
         super().__init__([early, late])
         self.early, self.late, self.name = early, late, f"{name}.passed"
+        self.ends = trigger.ends_with_window
         self.columns[self.name] = StateColumn(pl.Boolean(), pl.Expr.all)
 
     def start(self, moment: Moment) -> Updates:
@@ -208,8 +217,8 @@ class OnTime(Composed):
         passed = pl.col(self.name)
         return _where(~passed, self.early.add(elements, now)) | _where(passed, self.late.add(elements, now))
 
-    def after_merge(self, complete: pl.Expr) -> Updates:
-        return super().after_merge(complete) | {self.name: pl.col(self.name) & complete}
+    def after_merge(self, moment: Moment) -> Updates:
+        return super().after_merge(moment) | {self.name: pl.col(self.name) & moment.complete}
 
     def ready(self, moment: Moment) -> pl.Expr:
         early = moment.complete | self.early.ready(moment)
@@ -220,7 +229,13 @@ class OnTime(Composed):
         passing = ~passed & moment.complete
         early = _where(passing, self.early.start(moment), _where(~passed, _again(self.early, moment)))
         late = _where(passing, self.late.start(moment), _where(passed, _again(self.late, moment)))
-        return early | late | {self.name: passed | moment.complete}, FALSE
+        return early | late | {self.name: passed | moment.complete}, passing if self.ends else FALSE
+
+    def over(self, moment: Moment) -> pl.Expr:
+        return moment.complete if self.ends else FALSE
+
+    def stays(self, moment: Moment) -> pl.Expr:
+        return moment.complete
 
     def shows_rest(self) -> pl.Expr:
         return self.late.shows_rest()
@@ -250,7 +265,14 @@ class Several(Composed):
             self.columns[done] = StateColumn(pl.Boolean(), pl.Expr.all)
 
     def start(self, moment: Moment) -> Updates:
-        return super().start(moment) | dict.fromkeys(self.done, FALSE)
+        done = {name: part.over(moment) for part, name in zip(self.parts, self.done, strict=True)}
+        return super().start(moment) | done
+
+    def after_merge(self, moment: Moment) -> Updates:
+        return super().after_merge(moment) | dict(zip(self.done, self._done_after_merge(moment), strict=True))
+
+    def _done_after_merge(self, moment: Moment) -> list[pl.Expr]:
+        return [pl.col(name) & part.stays(moment) for part, name in zip(self.parts, self.done, strict=True)]
 
     def advance(self, moment: Moment) -> tuple[Updates, list[pl.Expr]]:
         """Tells the parts that are ready that a pane fired; which have finished then."""
@@ -270,12 +292,22 @@ class Several(Composed):
 
 
 class AnyOf(Several):
+    def __init__(self, trigger: model.AnyOf, parts: list[Node], name: str) -> None:
+        super().__init__(parts, name)
+        self.may_reopen = any(part.ends_with_window for part in trigger.parts)
+
     def ready(self, moment: Moment) -> pl.Expr:
         return pl.any_horizontal(*(part.ready(moment) for part in self.parts))
 
     def fired(self, moment: Moment) -> tuple[Updates, pl.Expr]:
         updates, finished = self.advance(moment)
         return updates, pl.any_horizontal(*finished)
+
+    def over(self, moment: Moment) -> pl.Expr:
+        return pl.any_horizontal(*(part.over(moment) for part in self.parts))
+
+    def stays(self, moment: Moment) -> pl.Expr:
+        return pl.any_horizontal(*self._done_after_merge(moment)) if self.may_reopen else TRUE
 
     def shows_rest(self) -> pl.Expr:
         return pl.any_horizontal(*(part.shows_rest() for part in self.parts))
@@ -290,6 +322,12 @@ class AllOf(Several):
         updates, finished = self.advance(moment)
         return updates, pl.all_horizontal(*finished)
 
+    def over(self, moment: Moment) -> pl.Expr:
+        return pl.all_horizontal(*(part.over(moment) for part in self.parts))
+
+    def stays(self, moment: Moment) -> pl.Expr:
+        return pl.all_horizontal(*self._done_after_merge(moment))
+
     def shows_rest(self) -> pl.Expr:
         return pl.all_horizontal(*(part.shows_rest() for part in self.parts))
 
@@ -297,9 +335,10 @@ class AllOf(Several):
 class InTurn(Composed):
     """Parts one after the other. Windows that merge keep the state of those that are least far."""
 
-    def __init__(self, parts: list[Node], name: str) -> None:
+    def __init__(self, trigger: model.InTurn, parts: list[Node], name: str) -> None:
         super().__init__(parts)
-        self.turn = f"{name}.turn"
+        self.turn, self.last = f"{name}.turn", len(parts) - 1
+        self.ends = [part.ends_with_window for part in trigger.parts]
         turn = pl.col(self.turn)
         for i, part in enumerate(parts):
             for column, state in part.columns.items():
@@ -307,29 +346,56 @@ class InTurn(Composed):
                 self.columns[column] = StateColumn(state.dtype, _merge_where(least, state.merge))
         self.columns[self.turn] = StateColumn(pl.Int32(), pl.Expr.min)
 
+    def _from(self, first: int, moment: Moment) -> pl.Expr:
+        """The first turn from there on whose part is not over already, or else the last."""
+        chosen = pl.lit(self.last, pl.Int32)
+        for i in reversed(range(first, self.last)):
+            chosen = pl.when(self.parts[i].over(moment)).then(chosen).otherwise(pl.lit(i, pl.Int32))
+        return chosen
+
     def start(self, moment: Moment) -> Updates:
-        return super().start(moment) | {self.turn: pl.lit(0, pl.Int32)}
+        return super().start(moment) | {self.turn: self._from(0, moment)}
 
     def add(self, elements: pl.Expr, now: Instant) -> Updates:
         return _together(
             *(_where(pl.col(self.turn) == i, part.add(elements, now)) for i, part in enumerate(self.parts))
         )
 
+    def after_merge(self, moment: Moment) -> Updates:
+        """A part that had finished with the end of its window has its turn again if the merged window's is to come."""
+        turn, updates = self._turn_after_merge(moment), super().after_merge(moment)
+        for part, ends in zip(self.parts, self.ends, strict=True):
+            if ends:
+                updates |= _where(turn < pl.col(self.turn), part.start(moment), part.after_merge(moment))
+        return updates | {self.turn: turn}
+
+    def _turn_after_merge(self, moment: Moment) -> pl.Expr:
+        turn = pl.col(self.turn)
+        for i in reversed([i for i in range(self.last) if self.ends[i]]):
+            turn = pl.when(~moment.complete & (pl.col(self.turn) > i)).then(pl.lit(i, pl.Int32)).otherwise(turn)
+        return turn
+
     def ready(self, moment: Moment) -> pl.Expr:
         return self._mine([part.ready(moment) for part in self.parts])
 
     def fired(self, moment: Moment) -> tuple[Updates, pl.Expr]:
-        turn, last = pl.col(self.turn), len(self.parts) - 1
+        turn, after = pl.col(self.turn), [part.fired(moment) for part in self.parts]
+        following, finished = turn, (turn == self.last) & after[self.last][1]
+        for i in range(self.last):
+            moves = (turn == i) & after[i][1]
+            following = pl.when(moves).then(self._from(i + 1, moment)).otherwise(following)
+            spent = pl.all_horizontal(*(part.over(moment) for part in self.parts[i + 1 :]))
+            finished = finished | (moves & spent)
         updates: Updates = {}
-        moves = FALSE
         for i, part in enumerate(self.parts):
-            after, done = part.fired(moment)
-            if i < last:
-                moves = moves | ((turn == i) & done)
-            starts = (turn == i - 1) & self.parts[i - 1].fired(moment)[1] if i else FALSE
-            updates |= _where(starts, part.start(moment), _where(turn == i, after))
-        updates[self.turn] = turn + moves.cast(pl.Int32)
-        return updates, (turn == last) & self.parts[last].fired(moment)[1]
+            updates |= _where((turn < i) & (following == i), part.start(moment), _where(turn == i, after[i][0]))
+        return updates | {self.turn: following}, finished
+
+    def over(self, moment: Moment) -> pl.Expr:
+        return pl.all_horizontal(*(part.over(moment) for part in self.parts))
+
+    def stays(self, moment: Moment) -> pl.Expr:
+        return (self._turn_after_merge(moment) == self.last) & self.parts[self.last].stays(moment)
 
     def shows_rest(self) -> pl.Expr:
         return self._mine([part.shows_rest() for part in self.parts])
@@ -357,6 +423,9 @@ class OrFinally(Composed):
         updates, done = self.parts[0].fired(moment)
         return _where(~ends, updates), ends | done
 
+    def over(self, moment: Moment) -> pl.Expr:
+        return self.parts[0].over(moment) | self.parts[1].over(moment)
+
     def shows_rest(self) -> pl.Expr:
         return self.parts[0].shows_rest() | self.parts[1].shows_rest()
 
@@ -383,15 +452,15 @@ def _compile(trigger: model.Trigger, numbers: count[int]) -> Node:
         case model.Never():
             return Never()
         case model.OnTime():
-            return OnTime(parts[0], parts[1], name)
+            return OnTime(trigger, parts[0], parts[1], name)
         case model.Repeatedly():
             return Repeatedly(parts)
         case model.AnyOf():
-            return AnyOf(parts, name)
+            return AnyOf(trigger, parts, name)
         case model.AllOf():
             return AllOf(parts, name)
         case model.InTurn():
-            return InTurn(parts, name)
+            return InTurn(trigger, parts, name)
         case model.OrFinally():
             return OrFinally(parts)
     raise TypeError(f"no kernel for {trigger!r}")

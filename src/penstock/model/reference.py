@@ -187,15 +187,16 @@ class Reference:
         windows = self.windows[identity]
         old = [windows.pop(interval) for interval in absorbed]
         moment = Moment(now, complete=self._is_complete(whole, before, 0))
+        trigger = self.view.firing.merge([w.trigger for w in old], moment)
         windows[whole] = _Window(
             old[0].key,
             self._merge_all([w.partials for w in old]),
             self._merge_all([w.pending for w in old]),
-            self.view.firing.merge([w.trigger for w in old], moment),
+            trigger,
             sum(w.rows for w in old),
             sum(w.elements for w in old),
             sum(w.new for w in old),
-            all(w.finished for w in old),
+            all(w.finished for w in old) and self.view.firing.stays(trigger, moment),
             max(w.index for w in old),
             [shown for w in old for shown in w.shown],
         )
@@ -205,7 +206,9 @@ class Reference:
         if interval not in windows:
             moment = Moment(now, complete=self._is_complete(interval, before, 0))
             zeros = [aggregate.zero() for aggregate in self.aggregates]
-            windows[interval] = _Window(elements[0].key, zeros, list(zeros), self.view.firing.start(moment))
+            trigger = self.view.firing.start(moment)
+            over = self.view.firing.over(trigger)
+            windows[interval] = _Window(elements[0].key, zeros, list(zeros), trigger, finished=over)
         window = windows[interval]
         for element in elements:
             for i, (aggregate, values) in enumerate(zip(self.aggregates, element.aggregate_values, strict=True)):

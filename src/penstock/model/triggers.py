@@ -3,7 +3,8 @@
 A trigger is a small value and five functions on its state, all judged once a commit:
 `start` (the state of a fresh trigger), `add` (elements came), `merge` (windows became one), `ready` (should a pane fire
 now?) and `fired` (a pane fired: the next state, and whether the trigger has finished). A finished trigger fires no more
-panes; the view's table goes on regardless.
+panes; the view's table goes on regardless. `over` and `stays` say the same of a window that has just opened, and of one
+that has absorbed others.
 
 >>> on_time(early=every("10 seconds"), late=after_count(10))
 ps.on_time(early=ps.every('10 seconds'), late=ps.after_count(10))
@@ -70,6 +71,19 @@ class Trigger(ABC):
 
     @abstractmethod
     def fired(self, state: State, moment: Moment) -> tuple[State, bool]: ...
+
+    def over(self, state: State) -> bool:
+        """Whether it has finished as it starts, because the window opened after its end. `state` is its start."""
+        return False
+
+    def stays(self, state: State, moment: Moment) -> bool:
+        """Whether it is still finished after a merge of windows in all of which it was. `state` is the merged one."""
+        return True
+
+    @property
+    def ends_with_window(self) -> bool:
+        """Whether it can finish only once the window is complete: if the window's end moves, it is not finished."""
+        return False
 
     def shows_rest(self, state: State) -> bool:
         """Whether a window that closes with elements that no pane has shown fires one last pane for them."""
@@ -216,7 +230,7 @@ class OnTime(Trigger):
     """When the window is complete; before that `early`, after it `late`, each again and again.
 
     The state is (passed, state of early, state of late). A window that late elements open after its end has passed it
-    from the start: what fires there is up to `late`.
+    from the start: what fires there is up to `late`. With `late=never()` it finishes with the pane on time, else never.
     """
 
     early: Trigger = Never()
@@ -260,8 +274,18 @@ class OnTime(Trigger):
         if passed:
             return (True, early, _again(self.late, late, moment)), False
         if moment.complete:
-            return (True, self.early.start(moment), self.late.start(moment)), False
+            return (True, self.early.start(moment), self.late.start(moment)), self.ends_with_window
         return (False, _again(self.early, early, moment), late), False
+
+    def over(self, state: State) -> bool:
+        return self.ends_with_window and bool(state[0])
+
+    def stays(self, state: State, moment: Moment) -> bool:
+        return moment.complete
+
+    @property
+    def ends_with_window(self) -> bool:
+        return self.late == Never()
 
     def shows_rest(self, state: State) -> bool:
         return self.late.shows_rest(state[2])
@@ -324,15 +348,17 @@ class Several(Trigger):
         return self.several
 
     def start(self, moment: Moment) -> State:
-        return tuple((part.start(moment), False) for part in self.several)
+        states = [part.start(moment) for part in self.several]
+        return tuple((state, part.over(state)) for part, state in zip(self.several, states, strict=True))
 
     def add(self, state: State, elements: int, moment: Moment) -> State:
         return tuple((part.add(s, elements, moment), done) for part, (s, done) in zip(self.several, state, strict=True))
 
     def merge(self, states: Sequence[State], moment: Moment) -> State:
+        merged = [part.merge([s[i][0] for s in states], moment) for i, part in enumerate(self.several)]
         return tuple(
-            (part.merge([s[i][0] for s in states], moment), all(s[i][1] for s in states))
-            for i, part in enumerate(self.several)
+            (state, all(s[i][1] for s in states) and part.stays(state, moment))
+            for i, (part, state) in enumerate(zip(self.several, merged, strict=True))
         )
 
     def advance(self, state: State, moment: Moment) -> State:
@@ -354,6 +380,16 @@ class AnyOf(Several):
         after = self.advance(state, moment)
         return after, any(done for _, done in after)
 
+    def over(self, state: State) -> bool:
+        return any(done for _, done in state)
+
+    def stays(self, state: State, moment: Moment) -> bool:
+        return self.over(state) or not any(part.ends_with_window for part in self.several)
+
+    @property
+    def ends_with_window(self) -> bool:
+        return all(part.ends_with_window for part in self.several)
+
     def shows_rest(self, state: State) -> bool:
         return any(part.shows_rest(s) for part, (s, _) in zip(self.several, state, strict=True))
 
@@ -371,6 +407,16 @@ class AllOf(Several):
     def fired(self, state: State, moment: Moment) -> tuple[State, bool]:
         after = self.advance(state, moment)
         return after, all(done for _, done in after)
+
+    def over(self, state: State) -> bool:
+        return all(done for _, done in state)
+
+    def stays(self, state: State, moment: Moment) -> bool:
+        return self.over(state)
+
+    @property
+    def ends_with_window(self) -> bool:
+        return any(part.ends_with_window for part in self.several)
 
     def shows_rest(self, state: State) -> bool:
         return all(part.shows_rest(s) for part, (s, _) in zip(self.several, state, strict=True))
@@ -394,15 +440,29 @@ class InTurn(Trigger):
         return self.several
 
     def start(self, moment: Moment) -> State:
-        return (0, self.several[0].start(moment))
+        return self._from(0, moment)
+
+    def _from(self, first: int, moment: Moment) -> State:
+        """The start of the first part from there on that is not over already, or else of the last."""
+        for turn in range(first, len(self.several) - 1):
+            state = self.several[turn].start(moment)
+            if not self.several[turn].over(state):
+                return turn, state
+        return len(self.several) - 1, self.several[-1].start(moment)
 
     def add(self, state: State, elements: int, moment: Moment) -> State:
         turn, inner = state
         return turn, self.several[turn].add(inner, elements, moment)
 
     def merge(self, states: Sequence[State], moment: Moment) -> State:
-        """The window that is least far decides whose turn it is; those further on have nothing to add to that turn."""
+        """The window that is least far decides whose turn it is; those further on have nothing to add to that turn.
+
+        A part that had finished with the end of its window has its turn again if the merged window's end is to come.
+        """
         turn = min(s[0] for s in states)
+        for again in range(turn if not moment.complete else 0):
+            if self.several[again].ends_with_window:
+                return again, self.several[again].start(moment)
         return turn, self.several[turn].merge([s[1] for s in states if s[0] == turn], moment)
 
     def ready(self, state: State, moment: Moment) -> bool:
@@ -416,7 +476,18 @@ class InTurn(Trigger):
             return (turn, inner), False
         if turn + 1 == len(self.several):
             return (turn, inner), True
-        return (turn + 1, self.several[turn + 1].start(moment)), False
+        after = self._from(turn + 1, moment)
+        return after, self.over(after)
+
+    def over(self, state: State) -> bool:
+        return state[0] + 1 == len(self.several) and bool(self.several[-1].over(state[1]))
+
+    def stays(self, state: State, moment: Moment) -> bool:
+        return state[0] + 1 == len(self.several) and bool(self.several[-1].stays(state[1], moment))
+
+    @property
+    def ends_with_window(self) -> bool:
+        return any(part.ends_with_window for part in self.several)
 
     def shows_rest(self, state: State) -> bool:
         return bool(self.several[state[0]].shows_rest(state[1]))
@@ -457,6 +528,9 @@ class OrFinally(Trigger):
             return state, True
         inner, done = self.part.fired(state[0], moment)
         return (inner, state[1]), done
+
+    def over(self, state: State) -> bool:
+        return self.part.over(state[0]) or self.last.over(state[1])
 
     def shows_rest(self, state: State) -> bool:
         return self.part.shows_rest(state[0]) or self.last.shows_rest(state[1])
@@ -507,7 +581,8 @@ def on_time(*, early: Trigger | None = None, late: Trigger | None = None, unchan
 
     `early` fires again and again before that (default: not at all), `late` after it, until the window closes (default:
     `each()`, at every commit that brings late elements; `never()`: not at all). The on-time pane fires also when an
-    early pane has already shown the same; `unchanged="skip"` leaves it out then.
+    early pane has already shown the same; `unchanged="skip"` leaves it out then. With `late=never()` the trigger has
+    finished after the on-time pane; else it never finishes.
     """
     if unchanged not in ("fire", "skip"):
         raise DefinitionError(f"unchanged={unchanged!r}", hint="write unchanged='fire' or unchanged='skip'")

@@ -20,6 +20,7 @@ from penstock.model.aggregates.monoid import Monoid
 from penstock.model.aggregates.paired import apart, with_exactness, written
 from penstock.model.expressions import Bound, bind
 from penstock.model.naming import valid_name
+from penstock.model.reach import check_reach
 from penstock.model.stream import Flow, Named, named_expressions, show_named
 from penstock.model.time import Duration, not_negative, show_duration
 from penstock.model.triggers import Trigger, each, on_time
@@ -223,6 +224,7 @@ def check(view: View) -> None:
     _check_time(view)
     percentile = all(isinstance(source.watermark, Percentile) for source in view.input.sources)
     view.firing.check(view.windows, percentile)
+    check_reach(view.firing, view.windows)
     if view.accumulation not in ACCUMULATIONS:
         raise DefinitionError(
             f"unknown accumulation {view.accumulation!r}", detail=f"there are: {', '.join(ACCUMULATIONS)}"

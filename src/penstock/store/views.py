@@ -156,7 +156,7 @@ def afresh(plan: Plan, rows: pl.DataFrame, watermark: Instant, now: Instant) -> 
     """
     complete = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, watermark)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
-    fresh = [pl.lit(False).alias("__finished"), pl.lit(True).alias("__wake")]
+    fresh = [plan.trigger.over(moment).alias("__finished"), pl.lit(True).alias("__wake")]
     fresh += [pl.lit(None, column.dtype).alias(name) for name, column in plan.trigger.columns.items()]
     for part, waiting in zip(plan.columns, plan.pending, strict=False):
         pairs = zip(part.fields, waiting.fields, strict=True)
