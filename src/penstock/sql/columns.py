@@ -37,7 +37,7 @@ def columns_of(source: Source, query: sql.Select, windowed: sql.Windowed | None,
     derived = [item for item in query.items if item.inner or (item not in bounds and _is_derived(item, query, flow))]
     keys = [item for item in query.items if not (item.call or item in bounds or item in derived)]
     _check_bounds(source, query, bounds, windowed)
-    _check_groups(source, query, keys)
+    _check_groups(source, query, keys, flow)
     named = [(item.expression, (_key_name(source, item), item.expression.text)) for item in keys]
     values = [item for item in query.items if item.call or item in derived]
     _check_names(source, [*((at, name) for at, (name, _) in named), *((_named(source, item)) for item in values)])
@@ -94,21 +94,27 @@ def _is_bound(item: sql.Item) -> bool:
 def _is_derived(item: sql.Item, query: sql.Select, flow: Flow) -> bool:
     """Whether an entry is computed from others: from aggregates by their names, from keys, or from the window.
 
-    An aggregate's name counts where no column has it, as in Spark.
+    An alias in GROUP BY and an aggregate's name count where no column has that name, as in Spark.
     """
     if item.call is not None or item.alias is None:
         return False
+    known = _input_columns(flow)
+    alias = None if item.alias.text.lower() in known else item.alias.text.lower()
     groups = [group.text for group in query.group or () if group.text.lower() not in WINDOW_COLUMNS]
-    if any(same(item.expression.text, group) or group == item.alias.text for group in groups):
+    if any(same(item.expression.text, group) or group.lower() == alias for group in groups):
         return False
     try:
         used = {name.lower() for name in parse(item.expression.text).columns}
     except DefinitionError:
         return False
     made = {other.alias.text.lower() for other in query.items or () if other.alias and (other.call or other.inner)}
-    known = set() if flow.schema is None else {name.lower() for name in flow.schema.names}
     grouped = {group.text.lower() for group in query.group or ()} | set(WINDOW_COLUMNS)
     return bool(used & (made - known)) or bool(used and used <= grouped)
+
+
+def _input_columns(flow: Flow) -> set[str]:
+    """The columns that a query reads, in lower case; none where only Spark knows them."""
+    return set() if flow.schema is None else {name.lower() for name in flow.schema.names}
 
 
 def _named(source: Source, item: sql.Item) -> tuple[Piece, str]:
@@ -155,8 +161,11 @@ def _check_bounds(source: Source, query: sql.Select, bounds: list[sql.Item], win
         )  # fmt: skip
 
 
-def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item]) -> None:
-    """Every key is grouped by, and what is grouped by is selected."""
+def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item], flow: Flow) -> None:
+    """Every key is grouped by, and what is grouped by is selected.
+
+    A name that is both a column and an alias means the column, as in Spark.
+    """
     if query.group is None:
         return
     items = query.items or ()
@@ -166,7 +175,16 @@ def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item]) -> No
         if group.text.lower() in WINDOW_COLUMNS:
             continue
         found = next((item for item in keys if same(item.expression.text, group.text)), None)
-        found = found or aliases.get(group.text.lower())
+        alias = aliases.get(group.text.lower())
+        if found is None and alias is not None and group.text.lower() in _input_columns(flow):
+            text = alias.expression.text
+            raise source.error(
+                f"GROUP BY {group.text} means the column '{group.text}', and the select list has only {text} AS "
+                f"{group.text}", group,
+                detail="a name that is both a column and an alias means the column, as in Spark",
+                hint=f"write GROUP BY {text}, or select the column itself and choose another alias",
+            )  # fmt: skip
+        found = found or alias
         if re.fullmatch(r"[0-9]{1,9}", group.text):
             if not 1 <= int(group.text) <= len(items):
                 raise source.error(f"GROUP BY {group.text}: the select list has {len(items)} entries", group)
