@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "penstock"
 #: What each part may import of Penstock, besides itself and the errors.
 ALLOWED = {
     "errors": set(),
+    "descriptors": set(),
     "jars": set(),
     "kafka_client": set(),
     "ports": set(),
@@ -26,6 +27,7 @@ ALLOWED = {
     "savepoints": {"lake", "model", "sinks", "store"},
     "topology": {"model"},
     "engine": {
+        "descriptors",
         "model",
         "kernel",
         "lake",
@@ -60,7 +62,7 @@ ALLOWED = {
         "store",
         "",
     },
-    "serve": {"control", "kernel", "learning", "logs", "model", "sinks", "sql", "store"},
+    "serve": {"descriptors", "control", "kernel", "learning", "logs", "model", "sinks", "sql", "store"},
     "client": set(),
     "testing": {"model", "kernel", "learning", "engine", "topology"},
     "transcripts": {"model", "kernel", "testing", ""},

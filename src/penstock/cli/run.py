@@ -18,7 +18,7 @@ from penstock.cli.figures import Figures, number, show_lag, show_late, show_mark
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, not_negative, output
 from penstock.cli.options import seconds as seconds_of
-from penstock.cli.serve import NoServe, Port, Serve, served
+from penstock.cli.serve import NoServe, NoTokens, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.errors import PenstockError
@@ -119,6 +119,7 @@ def run(
     ] = None,
     port: Port = None,
     no_serve: NoServe = False,
+    no_tokens: NoTokens = False,
     debug: Debug = False,
 ) -> None:
     """Run an app until Ctrl-C. It goes on where it was stopped or killed.
@@ -141,7 +142,7 @@ def run(
         what = ", ".join(loaded.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
         console.print(f"running «{loaded.name}» in {directory}: {what}. Ctrl-C stops it", markup=False)
         picture = Totals(loaded.name)
-        with served(running, Serve(port, no_serve), console):
+        with served(running, Serve(port, no_serve, no_tokens), console):
             last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
         show_end(console, last)
 

@@ -31,6 +31,10 @@ Port: TypeAlias = Annotated[
 ]
 NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
 
+NoTokens: TypeAlias = Annotated[
+    bool, typer.Option("--no-tokens", help="Answer without tokens, although the app had some before.")
+]
+
 
 class LogFormat(StrEnum):
     """How logs are written."""
@@ -46,6 +50,7 @@ def serve(
     cert: Annotated[Path | None, typer.Option("--cert", help="TLS: the certificate.", metavar="FILE")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="TLS: its key.", metavar="FILE")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without tokens.")] = False,
+    no_tokens: NoTokens = False,
     rate: Annotated[float, typer.Option("--rate", help="Requests a second, for each client.", min=0.1)] = 1000.0,
     log_format: Annotated[LogFormat, typer.Option("--log-format", help="How requests are logged.")] = LogFormat.text,
     debug: Debug = False,
@@ -57,7 +62,7 @@ def serve(
         from penstock.serve.logging import set_up
         from penstock.serve.settings import Limits, Settings
 
-        settings = Settings(host, port, cert, key, insecure, Limits(rate=rate, burst=2 * rate))
+        settings = Settings(host, port, cert, key, insecure, Limits(rate=rate, burst=2 * rate), no_tokens)
         stopping = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
@@ -87,6 +92,7 @@ class Serve:
 
     port: int | None = None
     off: bool = False
+    no_tokens: bool = False
 
 
 @contextmanager
@@ -106,7 +112,8 @@ def served(running: Live, serve: Serve, console: Console) -> Iterator[None]:
         return
     from penstock.serve.settings import Settings
 
-    with _server(running.directory, Settings(port=PORT if port is None else port), running, port is None) as server:
+    settings = Settings(port=PORT if port is None else port, no_tokens=serve.no_tokens)
+    with _server(running.directory, settings, running, port is None) as server:
         console.print(f"serving at {server.url}/api/v1", markup=False)
         yield
 

@@ -38,6 +38,7 @@ _SIGNS: Final = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
     "No space left on device",
+    "Too many open files",
     AWAY,
     *_DISPUTED,
 )  # fmt: skip

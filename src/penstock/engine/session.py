@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.descriptors import raise_limit
 from penstock.engine.errors import essence
 from penstock.engine.masters import HEAPS, cluster_settings, is_local, reach
 from penstock.engine.ship import beside_main, packed
@@ -55,6 +56,7 @@ def spark_session(
     which Python was started. Its executors use `executor_python`; without one, that of PYSPARK_PYTHON or ours.
     """
     ensure_java()
+    raise_limit()
     given, alone = dict(options or {}), is_local(master)
     outside = None if alone else os.environ.get("PYSPARK_PYTHON")
     asked = executor_python or given.get("spark.pyspark.python") or outside

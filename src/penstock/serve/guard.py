@@ -6,7 +6,6 @@ the headers that keep browsers from framing it, guessing its type or telling whe
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections import OrderedDict
@@ -17,7 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.serve.body import Body
 from penstock.serve.errors import Answered
+from penstock.serve.sessions import Sessions
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Token, Tokens
 
@@ -48,6 +49,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, told: Told) -> None:
         self._app, self._settings, self._tokens, self._told = app, settings, tokens, told
         self._rates = _Rates(settings.limits.rate, settings.limits.burst)
+        self._sessions = Sessions(tokens)
         self._active = self._subscribed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +65,7 @@ class Guard:
             token = self._admitted(scope)
             client = client if token is None else token.name
             self._rates.check(client)
-            await self._counted(scope, receive, answer)
+            await self._counted(scope, receive, answer, token)
         except Answered as error:
             await answer.refuse(error)
         except Exception:
@@ -77,11 +79,15 @@ class Guard:
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A page's socket passes the same door: one of another origin does not get in."""
         try:
-            self._admitted({**scope, "method": "POST"})
+            token = self._admitted({**scope, "method": "POST"})
         except Answered:
             await send({"type": "websocket.close", "code": 1008})
             return
-        await self._app(scope, receive, send)
+        with self._sessions.opened(token) as session:
+            disconnect: Message = {"type": "websocket.disconnect", "code": 1008}
+            await self._app(scope, session.receiving(receive, disconnect), session.sending(send))
+            if session.revoked.is_set():
+                await send({"type": "websocket.close", "code": 1008})
 
     # who
 
@@ -92,15 +98,15 @@ class Guard:
             raise Answered(431, "the head of the request is too large")
         if "content-length" in headers and "transfer-encoding" in headers:  # those on the way may see another body
             raise Answered(400, "a body has one length")
-        known = self._tokens.known
-        if not known:
+        required = self._tokens.required
+        if not required:
             self._check_host(headers)
         self._check_origin(scope, headers)
         if any(name.lower() in _IN_URL for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))):
             raise Answered(400, "secrets do not belong into a URL", hint="send them as a header: Authorization")
         if scope["path"] in _OPEN:
             return None
-        if not known:
+        if not required:
             if not self._settings.is_local and not self._settings.insecure:
                 raise Answered(401, "there are no tokens", hint="make one: penstock token create")
             return None
@@ -111,10 +117,13 @@ class Guard:
         kind, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
         token = self._tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
-            raise Answered(401, "a token is needed", hint="send the header Authorization: Bearer …")
+            hint = "send the header Authorization: Bearer …"
+            if not self._tokens.known:
+                hint = "all tokens were removed: make one with penstock token create, or restart with --no-tokens"
+            raise Answered(401, "a token is needed", hint=hint)
         wanted = _wanted(scope)
         if not token.allows(wanted):
-            raise Answered(403, f"the token «{token.name}» does not allow to {wanted}")
+            raise Answered(403, f"the token '{token.name}' does not allow to {wanted}")
         return token
 
     def _check_host(self, headers: Headers) -> None:
@@ -136,14 +145,18 @@ class Guard:
 
     # how much
 
-    async def _counted(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+    async def _counted(self, scope: Scope, receive: Receive, answer: _Answer, token: Token | None) -> None:
         limits = self._settings.limits
         if scope["path"].endswith("/subscribe"):
             if self._subscribed >= limits.subscribers:
                 raise Answered(503, f"{limits.subscribers} subscribers are here already", retry=10)
             self._subscribed += 1
             try:
-                await self._app(scope, receive, answer)
+                with self._sessions.opened(token) as session:
+                    body = Body(scope, receive, limits.body, limits.body_seconds)
+                    await self._app(scope, session.receiving(body, {"type": "http.disconnect"}), answer)
+                    if session.revoked.is_set():
+                        await answer.end(b'event: end\ndata: {"error": "the token was removed"}\n\n')
             finally:
                 self._subscribed -= 1
             return
@@ -151,7 +164,9 @@ class Guard:
             raise Answered(503, f"{limits.requests} requests are being answered", retry=1)
         self._active += 1
         try:
-            body = _Body(scope, receive, limits.body, limits.body_seconds)
+            body = Body(scope, receive, limits.body, limits.body_seconds)
+            if token is not None:
+                answer.allowed = lambda: self._tokens.holds(token)
             await self._app(scope, body, answer)
         finally:
             self._active -= 1
@@ -163,10 +178,17 @@ class _Answer:
     def __init__(self, scope: Scope, send: Send) -> None:
         self._send = send
         self._api = scope["path"].startswith(("/api/", "/metrics", "/health", "/ready"))
-        self.status, self.sent, self._begun = 500, 0, False
+        self.status, self.sent, self._begun, self._over = 500, 0, False, False
+        self.allowed: Callable[[], bool] = lambda: True  # a token may be removed while its answer is computed
 
     async def __call__(self, message: Message) -> None:
+        if self._over:
+            return
         if message["type"] == "http.response.start":
+            if message["status"] < 400 and not self.allowed():
+                await self.refuse(Answered(401, "the token was removed"))
+                self._over = True
+                return
             self.status, self._begun = message["status"], True
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
@@ -177,6 +199,11 @@ class _Answer:
         elif message["type"] == "http.response.body":
             self.sent += len(message.get("body", b""))
         await self._send(message)
+
+    async def end(self, body: bytes) -> None:
+        """The last part of an answer that has begun."""
+        if self._begun:
+            await self({"type": "http.response.body", "body": body})
 
     async def refuse(self, error: Answered) -> None:
         """An error as the answer, unless one has begun."""
@@ -190,33 +217,6 @@ class _Answer:
             headers.append((b"connection", b"close"))  # the rest of the body is not read
         await self({"type": "http.response.start", "status": error.status, "headers": headers})
         await self({"type": "http.response.body", "body": body})
-
-
-class _Body:
-    """A body that may not be larger nor slower than it may be."""
-
-    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
-        self._receive, self._most, self._left = receive, most, most
-        self._until, self._done = time.monotonic() + seconds, False
-        length = Headers(scope=scope).get("content-length")
-        if length is not None and (not length.isascii() or not length.isdigit() or int(length[:20]) > most):
-            raise self._large()
-
-    async def __call__(self) -> Message:
-        if self._done:
-            return await self._receive()  # whether the other side goes away
-        try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
-        except TimeoutError:
-            raise Answered(408, "the body came too slowly") from None
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise self._large()
-        self._done = not message.get("more_body", False)
-        return message
-
-    def _large(self) -> Answered:
-        return Answered(413, f"the body is larger than {self._most} bytes", hint="send it in parts")
 
 
 class _Rates:

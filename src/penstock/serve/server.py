@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from penstock.descriptors import Listener, for_connections
 from penstock.errors import PenstockError
 from penstock.serve.api import create_app
 from penstock.serve.guard import LARGEST_HEAD
@@ -24,6 +25,12 @@ from penstock.serve.tokens import Tokens
 
 #: Seconds in which the head of a request must have come, and those that answers get when the server stops.
 _HEAD, _GRACE = 10.0, 3
+#: What a connection beyond the limit is answered: it is not read.
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 34\r\n\r\n"
+    b'{"error": "too many connections"}\n'
+)
 
 #: Seconds after which a thread lets another one run. With Python's 5 ms each step of an answer waits that long while an
 #: epoch is being merged: lookups take three times as long, and epochs gain nothing.
@@ -31,28 +38,56 @@ _TURN: Final = 0.001
 
 
 class _Protocol(H11Protocol):
-    """Hangs up on clients that take for ever to say what they want."""
+    """Hangs up on clients that take too long to send a request, and on those that are too many.
 
-    _late: asyncio.TimerHandle | None = None
+    The limits hold before anything looks at the request: what does not come in time needs no token to be refused.
+    """
+
+    body_seconds = 30.0
+    _deadline: asyncio.TimerHandle | None = None
+    _part: str | None = None  # what the deadline is for
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.access_log = False  # it would hold whole URLs; what is logged the guard tells
-        self._late = self.loop.call_later(_HEAD, transport.close)
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
+            transport.write(_FULL)
+            transport.close()
+            return
+        self._expect("head")
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        waits = self.conn.their_state is h11.IDLE
-        if not waits and self._late is not None:
-            self._late.cancel()
-            self._late = None
-        elif waits and self._late is None:
-            self._late = self.loop.call_later(_HEAD, self.transport.close)
+        if self.transport.get_protocol() is not self:  # it is a websocket now
+            self._expect(None)
+            return
+        state = self.conn.their_state
+        self._expect("head" if state is h11.IDLE else "body" if state is h11.SEND_BODY else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._late is not None:
-            self._late.cancel()
+        self._expect(None)
         super().connection_lost(exc)
+
+    def _expect(self, part: str | None) -> None:
+        """Sets the deadline for a part of the request. One that is set already stays, however many bytes come."""
+        if part == self._part:
+            return
+        self._part = part
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if part is not None:
+            seconds = _HEAD if part == "head" else self.body_seconds + _GRACE
+            self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+
+def _protocol(seconds: float) -> type[_Protocol]:
+    """The protocol with a time limit for bodies: uvicorn makes the objects."""
+
+    class Bounded(_Protocol):
+        body_seconds = seconds
+
+    return Bounded
 
 
 class Server:
@@ -65,12 +100,13 @@ class Server:
         self._socket = _bound(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         limits = settings.limits
+        connections = for_connections(limits.requests + limits.subscribers + 500)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self.app, http=_Protocol, loop="asyncio", lifespan="on", log_config=None, access_log=False,
-                server_header=False, proxy_headers=False, timeout_graceful_shutdown=_GRACE,
+                self.app, http=_protocol(limits.body_seconds), loop="asyncio", lifespan="on", log_config=None,
+                access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=_GRACE,
                 h11_max_incomplete_event_size=LARGEST_HEAD, ssl_certfile=settings.cert, ssl_keyfile=settings.key,
-                limit_concurrency=limits.requests + limits.subscribers + 500,
+                limit_concurrency=connections,
             )
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,7 +157,7 @@ class Server:
 def _bound(host: str, port: int) -> socket.socket:
     try:
         ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        made = socket.socket(family, kind, protocol)  # asyncio sends at once only where it is named
+        made = Listener(family, kind, protocol)  # asyncio sends at once only where it is named
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address)

@@ -42,7 +42,7 @@ class Service:
     def __init__(self, directory: Path, settings: Settings, host: Host) -> None:
         limits = settings.limits
         self.directory, self.settings, self.host = directory, settings, host
-        self.tokens = Tokens(directory)
+        self.tokens = Tokens(directory, settings.no_tokens)
         self.askers = Askers(
             directory, processes=limits.processes, largest=limits.answer, waiting=limits.requests
         )  # fmt: skip

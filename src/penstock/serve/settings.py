@@ -34,7 +34,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a server listens, and what it lets through. `port` 0 is any that is free."""
+    """Where a server listens, and what it lets through. `port` 0 is any that is free.
+
+    `no_tokens` lets requests in without a token although the app had tokens before.
+    """
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -42,6 +45,7 @@ class Settings:
     key: Path | None = None
     insecure: bool = False
     limits: Limits = Limits()
+    no_tokens: bool = False
 
     def check(self, has_tokens: bool) -> None:
         """Refuses to open the door to others without a lock."""
@@ -49,7 +53,12 @@ class Settings:
             raise PenstockError("TLS takes two files", hint="give both: --cert FILE --key FILE")
         for path in (self.cert, self.key):
             if path is not None and not path.is_file():
-                raise PenstockError(f"there is no file «{path}»")
+                raise PenstockError(f"there is no file '{path}'")
+        if self.no_tokens and has_tokens:
+            raise PenstockError(
+                "--no-tokens, but the app has tokens",
+                hint="remove them first: penstock token remove NAME; or leave out --no-tokens",
+            )
         if not self.is_local and not has_tokens and not self.insecure:
             raise PenstockError(
                 f"everyone who reaches {self.host} could read and write",

@@ -32,7 +32,7 @@ async def subscribe(
     last = None if last_event_id in (None, "") else _number(str(last_event_id))
     view = await service.catalog.view(name)
     parts = await service.hub.begin(view, last, service.settings.limits.rows if snapshot else None)
-    headers = {"X-Accel-Buffering": "no"}
+    headers = {"X-Accel-Buffering": "no", "Connection": "close"}  # when it ends, so does the connection
     return StreamingResponse(parts, headers=headers, media_type=_MEDIA)
 
 

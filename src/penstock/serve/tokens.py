@@ -1,6 +1,7 @@
 """Tokens: who may ask. A file of the app's directory holds their digests, never the tokens themselves.
 
 A token is 32 random bytes; its digest needs no salt. Scopes: `read` asks, `write` sends events, `admin` does all.
+Once an app has had a token, every request needs one, also after the last token was removed.
 """
 
 from __future__ import annotations
@@ -37,20 +38,30 @@ class Token:
 
 
 class Tokens:
-    """The tokens of an app. The file is looked at again when it has changed."""
+    """The tokens of an app. The file is looked at again when it has changed.
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE
+    `optional` lets requests in without a token after all tokens were removed: `--no-tokens` says so.
+    """
+
+    def __init__(self, directory: Path, optional: bool = False) -> None:
+        self._path, self._optional = directory / FILE, optional
         self._seen: tuple[int, int, int] | None = None
         self._known: list[Token] = []
+        self._in_use = False
+
+    @property
+    def required(self) -> bool:
+        """Whether a request needs a token: there are some, or there were."""
+        return bool(self.known) or (self._in_use and not self._optional)
 
     @property
     def known(self) -> list[Token]:
         try:
             found = os.stat(self._path)
-        except FileNotFoundError:
+        except FileNotFoundError:  # a file that vanished while we run opens nothing
             self._seen, self._known = None, []
             return []
+        self._in_use = True
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen != self._seen:
             self._known = _read(self._path)
@@ -65,6 +76,10 @@ class Tokens:
                 found = token
         return found
 
+    def holds(self, token: Token | None) -> bool:
+        """Whether a request that was let in with this token, or without one, still would be."""
+        return token in self.known if token is not None else not self.required
+
     def create(self, scopes: Iterable[str], name: str | None = None) -> str:
         """Makes a token; it is shown this once."""
         wanted = tuple(dict.fromkeys(scopes))
@@ -75,7 +90,7 @@ class Tokens:
             raise PenstockError("a token needs a scope", hint="read, write or admin")
         name = name or f"token_{len(self.known) + 1}"
         if any(token.name == name for token in self.known):
-            raise PenstockError(f"there is a token «{name}» already", hint="choose another name, or remove it")
+            raise PenstockError(f"there is a token '{name}' already", hint="choose another name, or remove it")
         given = _PREFIX + secrets.token_urlsafe(32)
         self._write([*self.known, Token(name, wanted, _digest(given), int(time.time()))])
         return given
@@ -99,7 +114,7 @@ def _read(path: Path) -> list[Token]:
     try:
         return [Token(t["name"], tuple(t["scopes"]), t["digest"], t["created"]) for t in json.loads(path.read_text())]
     except (ValueError, KeyError, TypeError) as error:
-        raise PenstockError(f"«{path}» is damaged", hint="restore it, or remove it and make the tokens anew") from error
+        raise PenstockError(f"'{path}' is damaged", hint="restore it, or remove it and make the tokens anew") from error
 
 
 def _digest(given: str) -> str:

@@ -14,6 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.serve.body import Body
+from penstock.serve.errors import Answered
 from penstock.serve.tokens import Tokens
 
 COOKIE: Final = "penstock_token"
@@ -47,22 +49,22 @@ def is_page(path: str) -> bool:
 class Door:
     """Stands before the guard."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, secure: bool) -> None:
-        self._app, self._tokens, self._secure = app, tokens, secure
+    def __init__(self, app: ASGIApp, tokens: Tokens, secure: bool, body_seconds: float) -> None:
+        self._app, self._tokens, self._secure, self._body_seconds = app, tokens, secure, body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] not in ("http", "websocket") or not (is_page(path) or path == PATH):
             await self._app(scope, receive, send)
             return
-        if path == PATH and scope["type"] == "http" and self._tokens.known:
+        if path == PATH and scope["type"] == "http" and self._tokens.required:
             await (await self._login(scope, receive))(scope, receive, send)
             return
         token = _cookie(scope)
         if token and "authorization" not in Headers(scope=scope):
             scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + token.encode("latin-1"))]}
         asks = path == "/" and scope["type"] == "http" and (token or "authorization" not in Headers(scope=scope))
-        if asks and self._tokens.known and not self._may_read(token):
+        if asks and self._tokens.required and not self._may_read(token):
             await RedirectResponse(PATH, 303, _plain_headers())(scope, receive, send)
             return
         await self._app(scope, receive, _with_policy(send) if scope["type"] == "http" else send)
@@ -76,7 +78,11 @@ class Door:
             return _form("")
         if scope["method"] != "POST" or not _from_here(Headers(scope=scope)):
             return _form("A page of another site must not log in here.", 403)
-        given = parse_qs((await _body(receive)).decode("utf-8", "replace")).get("token", [""])[0].strip()
+        try:
+            sent = await _all(Body(scope, receive, _LARGEST, self._body_seconds))
+        except Answered as error:
+            return _form("The form is too large, or came too slowly.", error.status, close=True)
+        given = parse_qs(sent.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not self._may_read(given):
             return _form("There is no such token, or it may not read.", 401)
         answer = RedirectResponse("/", 303, _plain_headers())
@@ -96,18 +102,18 @@ def _from_here(headers: Headers) -> bool:
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
 
-async def _body(receive: Receive) -> bytes:
-    found = b""
-    while len(found) < _LARGEST:
-        message = await receive()
-        found += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    return found[:_LARGEST]
+async def _all(body: Body) -> bytes:
+    parts, more = [], True
+    while more:
+        message = await body()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
 
 
-def _form(problem: str, status: int = 200) -> Response:
-    return HTMLResponse(_FORM % problem, status, _plain_headers() | {"Content-Security-Policy": _LOGIN_POLICY})
+def _form(problem: str, status: int = 200, *, close: bool = False) -> Response:
+    headers = _plain_headers() | {"Content-Security-Policy": _LOGIN_POLICY} | ({"Connection": "close"} if close else {})
+    return HTMLResponse(_FORM % problem, status, headers)
 
 
 def _plain_headers() -> dict[str, str]:

@@ -40,7 +40,11 @@ class Dashboard(BaseRoute):
     def add_to(self, app: FastAPI) -> None:
         """Adds route and door to a server's app."""
         app.router.routes.append(self)
-        app.add_middleware(Door, tokens=self._service.tokens, secure=self._service.settings.cert is not None)
+        settings = self._service.settings
+        app.add_middleware(
+            Door, tokens=self._service.tokens, secure=settings.cert is not None,
+            body_seconds=settings.limits.body_seconds,
+        )  # fmt: skip
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         found = scope["type"] in ("http", "websocket") and is_page(scope["path"])
