@@ -6,6 +6,7 @@ import os
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,10 @@ from penstock.control.works import LISTENER
 from penstock.errors import PenstockError
 
 _PATIENCE = 5.0
+#: So many connections may be open at a time; shells may stay connected.
+_CONNECTIONS = 100
+#: Seconds until the next try where a connection could not be accepted.
+_PAUSE = 0.2
 #: What runs a statement of a file, where there is one.
 Execute = Callable[[str, str | None], Reply]
 #: What does a task by its name, with what it is given.
@@ -56,6 +61,20 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self._open: set[socket.socket] = set()
         self._gone = threading.Condition()
         super().__init__(path, _Connection)
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # too many open files: whoever waits stays in the queue
+            time.sleep(_PAUSE)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        if len(self._open) < _CONNECTIONS:
+            return True
+        with suppress(OSError):
+            request.sendall(failure(PenstockError(f"{_CONNECTIONS} shells are connected already")))
+        return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open.add(request)

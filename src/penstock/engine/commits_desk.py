@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from penstock.engine.commits import CommitReader
 from penstock.engine.commits_source import Offset
-from penstock.engine.line import Address, Answering
 from penstock.engine.retry import AWAY
+from penstock.engine.rpc import Address, RpcServer
 from penstock.store.connection import Busy, Full
 
 #: So many seconds an answer waits for something new.
@@ -31,13 +31,13 @@ class Desk:
         self._ends: dict[tuple[str, str], int] = {}  # up to where the first source of a query has said to read
         self._changed = threading.Condition()
         self._commits = 0
-        self._answering: Answering | None = None
+        self._answering: RpcServer | None = None
 
     def open(self, folder: str, name: str, source: int, reader: CommitReader) -> tuple[Address, str]:
         """From here on answers what is asked about these commits; where, and under which key."""
         with self._changed:
             if self._answering is None:
-                self._answering = Answering(self._answer, "commits")
+                self._answering = RpcServer(self._answer, "commits")
             before = self._readers.get((folder, name, source))
             self._readers[folder, name, source] = reader
             if source == 0:

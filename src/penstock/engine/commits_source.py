@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from penstock.engine.line import Address, asked
+from penstock.engine.rpc import Address, asked
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Commits(DataSource):
 
 def options(address: Address, key: str) -> dict[str, str]:
     """Where the driver is, for the options of such a stream."""
-    return {_DRIVER: json.dumps([address.host, address.port, b64encode(address.word).decode()]), "key": key}
+    return {_DRIVER: json.dumps([address.host, address.port, b64encode(address.secret).decode()]), "key": key}
 
 
 @dataclass

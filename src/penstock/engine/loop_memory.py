@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.engine.line import LOCAL, Address, Answering
 from penstock.engine.loop_machine import Fetch
 from penstock.engine.records import pack, unpack
+from penstock.engine.rpc import LOCAL, Address, RpcServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,13 +33,13 @@ def fetching(address: Address) -> Iterator[Fetch]:
 
 
 @contextmanager
-def answering(spark: SparkSession, fetch: Fetch) -> Iterator[Answering]:
+def answering(spark: SparkSession, fetch: Fetch) -> Iterator[RpcServer]:
     """The driver answers tasks of this session, wherever they run, while an epoch runs."""
     host = bind = LOCAL
     if not str(spark.sparkContext.master).startswith("local"):
         host = spark.conf.get("spark.driver.host") or socket.gethostname()
         bind = spark.conf.get("spark.driver.bindAddress", host) or host
-    made = Answering(lambda asked: pack(fetch(unpack(asked)["key"])), "loop-memory", host, bind)
+    made = RpcServer(lambda asked: pack(fetch(unpack(asked)["key"])), "loop-memory", host, bind)
     try:
         yield made
     finally:

@@ -13,10 +13,10 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.arrivals import ARRIVED, Arriving
-from penstock.engine.line import Address, Unreachable
 from penstock.engine.loop_machine import KEPT, PLACE, Told, machine_of, run, run_around
 from penstock.engine.loop_memory import fetching
 from penstock.engine.records import as_batches, pack
+from penstock.engine.rpc import Address, Unreachable
 from penstock.kernel.expressions import dtype
 from penstock.model.loops import Iteration
 from penstock.model.loops_rounds import LoopError
