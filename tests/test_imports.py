@@ -45,7 +45,7 @@ ALLOWED = {
     "sinks": {"model", "kernel", "store", "kafka_client"},
     "demos": {"app", "logs", "model", ""},
     "sql": {"app", "demos", "logs", "model", "sinks", "testing"},
-    "query": {"model", "sql"},
+    "query": {"kernel", "model", "sql", "store"},
     "control": {"app", "batch", "engine", "kernel", "lake", "logs", "model", "sinks", "sql", "store"},
     "cli": {
         "app",

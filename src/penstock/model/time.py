@@ -34,6 +34,7 @@ _UNITS: Final[dict[str, int]] = {
     "d": 86_400 * SECOND, "day": 86_400 * SECOND,
     "w": 7 * 86_400 * SECOND, "week": 7 * 86_400 * SECOND,
 }  # fmt: skip
+_STORED = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?")
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
@@ -144,4 +145,22 @@ def show_instant(micros: Instant) -> str:
         re.sub(r"(\.\d*?)0+$", r"\1", text.removesuffix("+00:00")).removesuffix(".") + "Z"
         if "." in text
         else (text.removesuffix("+00:00") + "Z")
+    )
+
+
+def micros_of(text: str) -> Instant:
+    """The instant that a timestamp or a date of the store means, in any year.
+
+    >>> micros_of("1970-01-02 00:00:00.5"), micros_of("+26059-12-31") // 86_400_000_000
+    (86400500000, 8798691)
+    """
+    match = _STORED.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a time of the store: {text!r}")
+    year, (month, day) = int(match[1]), (int(part) for part in match.group(2, 3))
+    alike = 2000 + year % 400  # the calendar repeats itself every 400 years
+    days = date(alike, month, day).toordinal() - date(1970, 1, 1).toordinal() + (year - alike) // 400 * 146_097
+    hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
+    return (
+        days * 86_400 * SECOND + (hours * 3600 + minutes * 60 + seconds) * SECOND + int((match[7] or "").ljust(6, "0"))
     )

@@ -91,7 +91,7 @@ class Schema:
         if isinstance(text, Schema):
             return text
         columns = []
-        for part in _split(text):
+        for part in split_types(text):
             plain = re.sub(r"(?i)\s+not\s+null\s*$", "", part.strip())
             words = re.sub(r"^(`[^`]+`|\w+)\s*:", r"\1 ", plain).split(None, 1)
             if len(words) != 2:
@@ -128,7 +128,7 @@ class Schema:
         return ", ".join(f"{name} {kind}" for name, kind in self.columns)
 
 
-def _split(text: str) -> list[str]:
+def split_types(text: str) -> list[str]:
     """Splits at the commas that stand outside brackets."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):

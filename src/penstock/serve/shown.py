@@ -18,9 +18,9 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.expressions import dtype, is_of_kernel
-from penstock.model.time import BEGINNING, END, Instant
+from penstock.model.time import BEGINNING, END, Instant, micros_of
 from penstock.model.types import decimal_of
-from penstock.sinks.rows import decoded, micros_of
+from penstock.sinks.rows import decoded
 from penstock.sql.times import store_text
 from penstock.store.present import EXACT_DIGITS
 

@@ -13,7 +13,6 @@ datetime.date(2024, 5, 1)
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64decode
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -24,7 +23,7 @@ import polars as pl
 from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan
 from penstock.model.rows import Rows
-from penstock.model.time import BEGINNING, END, SECOND, Instant, to_datetime
+from penstock.model.time import BEGINNING, END, SECOND, Instant, micros_of, to_datetime
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted
 
@@ -37,7 +36,6 @@ PANE_TYPES: Final[dict[str, pl.DataType]] = {
 }  # fmt: skip
 PANE_COLUMNS: Final = tuple(PANE_TYPES)
 _DAY: Final = 86_400 * SECOND
-_TEXT: Final = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?")
 
 
 class Decoder:
@@ -165,22 +163,6 @@ def decoded(value: Any, kind: pl.DataType) -> Any:
     if kind == pl.Boolean:
         return bool(value)
     return int(value) if kind.is_integer() else value
-
-
-def micros_of(text: str) -> Instant:
-    """The instant that a timestamp or a date of the store means, in any year.
-
-    >>> micros_of("1970-01-02 00:00:00.5"), micros_of("+26059-12-31") // 86_400_000_000
-    (86400500000, 8798691)
-    """
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a time of the store: {text!r}")
-    year, (month, day) = int(match[1]), (int(part) for part in match.group(2, 3))
-    alike = 2000 + year % 400  # the calendar repeats itself every 400 years
-    days = date(alike, month, day).toordinal() - date(1970, 1, 1).toordinal() + (year - alike) // 400 * 146_097
-    hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
-    return days * _DAY + (hours * 3600 + minutes * 60 + seconds) * SECOND + int((match[7] or "").ljust(6, "0"))
 
 
 def _moment(micros: Instant) -> datetime | int:

@@ -6,13 +6,18 @@ Statements are the same for both. Parameters stand as ?1, ?2 …; of a frame, on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.store.base import StoreError
 from penstock.store.dialect import Dialect
+
+#: So many rows a batch has.
+BATCH: Final = 1 << 16
 
 
 class Busy(StoreError):
@@ -43,6 +48,13 @@ class Connection(ABC):
     @abstractmethod
     def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows that a statement gives for each row of the frame; without rows, a frame without columns."""
+
+    @abstractmethod
+    def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a SELECT, `BATCH` at a time, inside of `moment`; several such streams may be open.
+
+        `like` has a literal of each column's type, for a database that tells types by the first rows.
+        """
 
     @abstractmethod
     def run(self, sql: str, parameters: Sequence[object] = ()) -> None:
@@ -102,6 +114,10 @@ class Connection(ABC):
     @abstractmethod
     def columns_of(self, table: str) -> list[str]:
         """The columns of a table or view, in order."""
+
+    @abstractmethod
+    def kinds_of(self, table: str) -> list[tuple[str, str]]:
+        """The columns of a table with their types in the database's words."""
 
     @abstractmethod
     def indexes_of(self, table: str) -> list[tuple[list[str], list[str]]]:

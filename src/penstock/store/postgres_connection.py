@@ -17,13 +17,14 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import adbc_driver_manager
 import adbc_driver_postgresql.dbapi as adbc
 import polars as pl
+import pyarrow as pa
 
 from penstock.store.address import Address
 from penstock.store.base import StoreError
-from penstock.store.connection import Away, Connection
+from penstock.store.connection import BATCH, Away, Connection
 from penstock.store.dialect import Postgres, numbered, quoted, select
 from penstock.store.postgres_errors import explained, is_lost
-from penstock.store.postgres_values import as_lists, escaped, escaped_text, plain, unescaped
+from penstock.store.postgres_values import as_lists, escaped, escaped_text, plain, unescaped, unescaped_texts
 from penstock.store.tables import FORMAT
 
 #: From so many rows on a frame goes through COPY into a table of this session; below that as arrays in one statement.
@@ -33,6 +34,7 @@ _PATIENCE: Final = {"connect_timeout": "10", "keepalives_idle": "10", "keepalive
                     "keepalives_count": "3", "tcp_user_timeout": "20000"}  # fmt: skip
 _SETTINGS: Final = {
     "TimeZone": "UTC", "DateStyle": "ISO", "client_min_messages": "warning", "jit": "off",
+    "cursor_tuple_fraction": "1",  # all rows of a cursor are read
     "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 }  # fmt: skip
 #: A commit is on the disk before anyone hears of it; a server that asks for more than that gets it.
@@ -112,6 +114,25 @@ class PostgresConnection(Connection):
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(sql, bound)
             return unescaped(cursor.fetch_arrow_table())
+
+    def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """By a cursor of the server's: a session has one COPY at a time, and a question may read several views."""
+        name = f"__scan_{next(_NUMBERS)}"
+        session = self._session()
+        bound = tuple(map(escaped_text, parameters)) or None
+        self._run(f"DECLARE {name} NO SCROLL CURSOR FOR {numbered(sql, '$')}", bound)
+        try:
+            while True:
+                with self._explained(), session.cursor() as cursor:
+                    cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+                    cursor.execute(f"FETCH {BATCH} FROM {name}")
+                    table = cursor.fetch_arrow_table()
+                yield from unescaped_texts(table).to_batches()
+                if table.num_rows < BATCH:
+                    return
+        finally:
+            with suppress(StoreError):
+                self._run(f"CLOSE {name}")
 
     def run(self, sql: str, parameters: Sequence[object] = ()) -> None:
         if sql.startswith(("CREATE TABLE", "CREATE TEMP TABLE")):
@@ -215,6 +236,11 @@ class PostgresConnection(Connection):
         sql = """SELECT attname::text AS name FROM pg_catalog.pg_attribute
                  WHERE attrelid = to_regclass(?1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
         return self.rows(sql, [f"{quoted(self.address.own)}.{quoted(table)}"])["name"].to_list()
+
+    def kinds_of(self, table: str) -> list[tuple[str, str]]:
+        sql = """SELECT attname::text, format_type(atttypid, NULL) FROM pg_catalog.pg_attribute
+                 WHERE attrelid = to_regclass(?1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+        return self.rows(sql, [f"{quoted(self.address.own)}.{quoted(table)}"]).rows()
 
     def indexes_of(self, table: str) -> list[tuple[list[str], list[str]]]:
         sql = """SELECT c.relname::text, obj_description(c.oid, 'pg_class'), pg_get_indexdef(c.oid)

@@ -57,6 +57,17 @@ def unescaped_series(series: pl.Series) -> pl.Series:
     return series.str.replace_all(_NUL, "\0", literal=True).str.replace_all(_ITSELF, _SIGN, literal=True)
 
 
+def unescaped_texts(table: pa.Table) -> pa.Table:
+    """What PostgreSQL gave, with the texts as they were."""
+    for number, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            series = pl.Series(column, dtype=pl.String)
+            if series.str.contains(_SIGN, literal=True).any():
+                texts = unescaped_series(series).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
+                table = table.set_column(number, table.field(number), texts)
+    return table
+
+
 def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without Arrow's extension; PostgreSQL's numeric as a number: a whole one if all are."""
     kind = column.type

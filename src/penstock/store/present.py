@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from penstock.model.time import SECOND, Instant, to_datetime
 from penstock.store.scalars import INTEGERS
 
 #: The days of 400 years.
@@ -48,6 +49,20 @@ def shown(series: pl.Series) -> pl.Series:
     value = pl.col(series.name)
     text = pl.when(value.is_not_null()).then(_token(value, kind)) if kind.is_nested() else _text(value, kind)
     return series.to_frame().select(text.alias(series.name)).to_series()
+
+
+def stored_time(micros: Instant) -> str:
+    """An instant as the store shows it.
+
+    >>> stored_time(1_500_000), stored_time(0)
+    ('1970-01-01 00:00:01.500000', '1970-01-01 00:00:00')
+    """
+    return to_datetime(micros).replace(tzinfo=None).isoformat(sep=" ")
+
+
+def stored_date(days: int) -> str:
+    """A date, in days since 1970, as the store shows it."""
+    return stored_time(days * 86_400 * SECOND)[:10]
 
 
 def json_of(frame: pl.DataFrame) -> pl.Series:

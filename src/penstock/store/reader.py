@@ -90,6 +90,13 @@ class Reader:
         with self._reading() as connection, connection.moment():
             yield connection.answer
 
+    @contextmanager
+    def moment_of(self) -> Iterator[Connection]:
+        """A connection on which everything sees the same commit."""
+        self.last()  # finds a connection that is not lost
+        with self._reading() as connection, connection.moment():
+            yield connection
+
     def views(self) -> dict[str, str]:
         """The definition of each view, as text."""
         return dict(self._rows("SELECT name, definition FROM __views ORDER BY name").iter_rows())

@@ -16,9 +16,10 @@ from urllib.parse import quote
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import polars as pl
+import pyarrow as pa
 
 from penstock.store.base import Gone, StoreError
-from penstock.store.connection import Busy, Connection, Full
+from penstock.store.connection import BATCH, Busy, Connection, Full
 from penstock.store.dialect import SQLITE, Dialect, marks, quoted, select
 from penstock.store.tables import APPLICATION, FORMAT
 
@@ -74,6 +75,14 @@ class SqliteConnection(Connection):
             cursor.execute(sql, parameters)
             return cast(pl.DataFrame, pl.from_arrow(cursor.fetch_arrow_table()))
 
+    def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH})
+            cursor.execute(f"SELECT {', '.join(like)} UNION ALL {sql}", tuple(parameters))
+            with cursor.fetch_record_batch() as reader:
+                for number, batch in enumerate(reader):
+                    yield batch.slice(1) if number == 0 else batch
+
     def _refresh(self) -> None:
         """Notices that a table is another one: ADBC counts a statement's columns before SQLite has looked."""
         with self._explained(), self._adbc.cursor() as cursor:
@@ -125,6 +134,9 @@ class SqliteConnection(Connection):
 
     def columns_of(self, table: str) -> list[str]:
         return self.rows("SELECT name FROM pragma_table_info(?1)", [table])["name"].to_list()
+
+    def kinds_of(self, table: str) -> list[tuple[str, str]]:
+        return self.rows("SELECT name, type FROM pragma_table_info(?1)", [table]).rows()
 
     def indexes_of(self, table: str) -> list[tuple[list[str], list[str]]]:
         sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1"

@@ -1,0 +1,163 @@
+"""Runs plans on DuckDB, in memory: without files, extensions or network, within limits of memory, threads and time.
+
+>>> from penstock.model.types import Schema
+>>> rows = pa.table({"k": ["a", "b"], "n": [1, 2]})
+>>> scan = Scan("v", "s", ("k", "n"), ())
+>>> plan = Plan("SELECT max(n) AS n FROM s WHERE k = $1", ("b",), (scan,), Schema.parse("n bigint"))
+>>> Engine().run(plan, lambda scan: rows).table.to_pylist()
+[{'n': 2}]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from penstock.kernel.arrow import arrow_type
+from penstock.model.types import Schema
+from penstock.query.errors import QueryError, TooLarge, TooSlow, explained
+from penstock.query.limits import Limits
+from penstock.query.plan import Plan, Scan
+from penstock.query.udfs import register
+
+_ROWS = 1 << 14
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of an answer in the types of `schema`. `more`: there are more rows than were wanted."""
+
+    schema: Schema
+    table: pa.Table
+    more: bool = False
+
+
+class Source:
+    """A relation of a plan: whenever DuckDB reads it, it gets the rows from the start."""
+
+    def __init__(self, rows: Callable[[], pa.Table | pa.RecordBatchReader]) -> None:
+        self._rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._rows().__arrow_c_stream__(requested_schema)
+
+
+class Engine:
+    """A DuckDB of one's own. It runs one plan at a time."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._connection = duckdb.connect(":memory:")
+        for name, value in (
+            ("threads", self.limits.threads),
+            ("memory_limit", f"{self.limits.memory}B"),
+            ("temp_directory", ""),
+            ("autoload_known_extensions", False),
+            ("autoinstall_known_extensions", False),
+            ("allow_community_extensions", False),
+            ("python_enable_replacements", False),
+            ("default_null_order", "NULLS_FIRST"),
+            ("enable_external_access", False),
+        ):
+            self._connection.execute(f"SET {name} = {value!r}")
+        register(self._connection)
+        self._connection.execute("SET lock_configuration = true")
+        self._lock = Lock()
+
+    def run(
+        self, plan: Plan, rows_of: Callable[[Scan], pa.Table | pa.RecordBatchReader], limits: Limits | None = None
+    ) -> Answer:
+        """The answer of a plan over these rows. `limits` may set the time and the answer's size for this plan."""
+        limits = limits or self.limits
+        with self._lock, self._timed(limits.seconds):
+            for scan in plan.scans:
+                self._connection.register(scan.name, Source(lambda scan=scan: rows_of(scan)))  # type: ignore[misc]
+            try:
+                return self._answer(plan, limits)
+            finally:
+                for scan in plan.scans:
+                    self._connection.unregister(scan.name)
+
+    def interrupt(self) -> None:
+        """Stops the plan that runs, if one does."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _answer(self, plan: Plan, limits: Limits) -> Answer:
+        relation = self._connection.sql(plan.sql, params=list(plan.parameters))
+        fields = [arrow_type(kind) for _, kind in plan.schema]
+        batches: list[pa.RecordBatch] = []
+        count = size = 0
+        more = False
+        reader = relation.to_arrow_reader(_ROWS)
+        for batch in reader:
+            batch = _typed(batch, plan.schema, fields)
+            if limits.rows is not None and count + batch.num_rows > limits.rows:
+                batch, more = batch.slice(0, limits.rows - count), True
+            batches.append(batch)
+            count, size = count + batch.num_rows, size + batch.get_total_buffer_size()
+            if limits.size is not None and size > limits.size:
+                raise TooLarge(
+                    f"the answer is larger than {limits.size} bytes", hint="ask for fewer columns or rows, or use LIMIT"
+                )
+            if more:
+                break
+        names = list(plan.schema.names)
+        schema = pa.schema(list(zip(names, fields, strict=True)))
+        return Answer(plan.schema, pa.Table.from_batches(batches, schema), more)
+
+    @contextmanager
+    def _timed(self, seconds: float | None) -> Iterator[None]:
+        """Interrupts DuckDB when the time is over, and puts its errors in our words."""
+        over = Event()
+        end = None if seconds is None else time.monotonic() + seconds
+        if seconds is not None:
+            Thread(target=self._stop, args=(over, seconds), daemon=True).start()
+        try:
+            yield
+        except QueryError:
+            raise
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise _judged(error, self.limits, seconds, end) from error
+        finally:
+            over.set()
+
+    def _stop(self, over: Event, seconds: float) -> None:
+        """DuckDB forgets an interrupt that comes between two of its steps, so it is repeated."""
+        while not over.wait(seconds):
+            self._connection.interrupt()
+            seconds = _PAUSE
+
+
+def _judged(error: Exception, limits: Limits, seconds: float | None, end: float | None) -> QueryError:
+    text = str(error)
+    if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in text:
+        limit = f"the question takes longer than {seconds:g} s" if seconds is not None else "the question was stopped"
+        if end is not None and time.monotonic() < end:
+            limit = "the question was stopped"
+        return TooSlow(limit, hint="ask for less, or name a key or a window")
+    if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in text:
+        megabytes = limits.memory >> 20
+        return TooLarge(
+            f"the question needs more than {megabytes} MB of memory", hint="ask for fewer columns, rows or groups"
+        )
+    return explained(error)
+
+
+def _typed(batch: pa.RecordBatch, schema: Schema, kinds: list[pa.DataType]) -> pa.RecordBatch:
+    """A batch of the answer in the types that the plan promises."""
+    columns: list[Any] = [
+        column if column.type == kind else column.cast(kind)
+        for column, kind in zip(batch.columns, kinds, strict=True)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, list(schema.names))
