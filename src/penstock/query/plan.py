@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlglot import exp
-
-from penstock.errors import unknown
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.sql.read import parse_one
-from penstock.sql.statements import Question
+from penstock.sql.statements import History, Question
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,18 @@ class Scan:
 
 
 @dataclass(frozen=True)
+class QueryLimits:
+    """How large a question may be. It is refused before anything that takes long."""
+
+    tokens: int = 20_000
+    brackets: int = 60
+    depth: int = 150
+
+
+DEFAULT_LIMITS = QueryLimits()
+
+
+@dataclass(frozen=True)
 class Plan:
     """A question as DuckDB answers it. Every literal of the question is a parameter: $1, $2, …"""
 
@@ -50,17 +59,22 @@ class Plan:
     schema: Schema
 
 
-def compile_query(select: Question | str, tables: Mapping[str, Schema], *, now: Instant | None = None) -> Plan:
+def compile_query(
+    select: Question | str,
+    tables: Mapping[str, Schema],
+    *,
+    now: Instant | None = None,
+    limits: QueryLimits = DEFAULT_LIMITS,
+) -> Plan:
     """The plan of a question over these views. `now` fixes the current time."""
+    from penstock.query.compile import compile_tree  # builds on the values of this module
+
     statement = parse_one(select) if isinstance(select, str) else select
+    if isinstance(statement, History):
+        raise statement.source.error(
+            "HISTORY asks the master, which only Spark reads", statement.asked[0].name,
+            hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
+        )  # fmt: skip
     if not isinstance(statement, Question):
         raise statement.source.error("this is no SELECT over views", statement.whole)
-    tree = statement.tree
-    table = tree.find(exp.Table)
-    if table is None or table.name not in tables:
-        raise statement.source.placed(unknown("view", "" if table is None else table.name, tables), statement.whole, {})
-    schema = tables[table.name]
-    if not (len(tree.selects) == 1 and tree.selects[0].is_star):
-        schema = schema.pick([schema.find(column.name) for column in tree.selects])
-    names = ", ".join(f'"{name}"' for name in schema.names)
-    return Plan(f"SELECT {names} FROM scan_1", (), (Scan(table.name, "scan_1", schema.names, ()),), schema)
+    return compile_tree(statement, tables, now=now, limits=limits)

@@ -9,15 +9,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from sqlglot import exp
 
-from penstock.model.expressions.arithmetic import ARITHMETIC, negative
+from penstock.model.expressions.arithmetic import ARITHMETIC
+from penstock.model.expressions.casts import check_casts
 from penstock.model.expressions.coerce import Outside, cast, common_of, comparable
 from penstock.model.expressions.fold import fold
-from penstock.model.expressions.functions import FUNCTIONS
+from penstock.model.expressions.functions import FUNCTIONS, Rule
 from penstock.model.expressions.intervals import interval
 from penstock.model.expressions.literals import number, text
 from penstock.model.expressions.parse import Parsed, canonical, parse
@@ -44,7 +47,9 @@ def bind(text: str, schema: Schema) -> Bound:
     columns = frozenset(schema.find(name) for name in sorted(parsed.columns))
     canonical_text = _with_declared_names(parsed, schema)
     try:
-        tree = fold(_Binder(schema).node(parsed.tree))
+        tree = Binder(schema).node(parsed.tree)
+        check_casts(tree)
+        tree = fold(tree)
         if tree.type in (VOID, INTERVAL):
             raise Outside(f"a column of type {tree.type} is outside the kernel")
         return Bound(canonical_text, columns, tree.type, None, tree)
@@ -64,21 +69,24 @@ def _type_of(tree: exp.Expr) -> str | None:
     tree = tree.unnest()
     if isinstance(tree, exp.Cast):
         try:
-            return _target(tree.to)
+            return target(tree.to)
         except Outside:
             return None
     return "boolean" if isinstance(tree, (exp.Predicate, exp.Connector, exp.Not)) else None
 
 
-def _target(to: exp.DataType) -> str:
+def target(to: exp.DataType) -> str:
+    """The type that a CAST names."""
     name = to.sql("spark").replace(" ", "").lower()
     if name.startswith(("varchar(", "char(")) or name == "timestamp_ntz":
         raise Outside(f"the type {name} is outside the kernel")
     return type_name(name)
 
 
-class _Binder:
+class Binder:
     """Binds node by node; the first thing that is outside ends it."""
+
+    rules: ClassVar[Mapping[str, Rule]] = {**FUNCTIONS, **ARITHMETIC}
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -108,7 +116,7 @@ class _Binder:
             case exp.Cast():
                 return self.cast(tree)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.IntDiv():
-                return ARITHMETIC[_OPERATORS[type(tree)]](self.node(tree.this), self.node(tree.expression))
+                return self.rules[_OPERATORS[type(tree)]](self.node(tree.this), self.node(tree.expression))
             case (
                 exp.EQ()
                 | exp.NEQ()
@@ -125,9 +133,9 @@ class _Binder:
             case exp.Not():
                 return self.logic("not", tree.this)
             case exp.DPipe():
-                return FUNCTIONS["concat"](self.node(tree.this), self.node(tree.expression))
+                return self.rules["concat"](self.node(tree.this), self.node(tree.expression))
             case exp.Concat():
-                return FUNCTIONS["concat"](*map(self.node, tree.expressions))
+                return self.rules["concat"](*map(self.node, tree.expressions))
             case exp.RegexpLike():
                 return rlike(self.node(tree.this), self.node(tree.expression))
             case exp.Is():
@@ -156,7 +164,7 @@ class _Binder:
 
     def call(self, tree: exp.Anonymous) -> Node:
         name = tree.name.lower()
-        rule = FUNCTIONS.get(name) or ARITHMETIC.get(name)
+        rule = self.rules.get(name)
         if rule is None or any(isinstance(arg, (exp.Lambda, exp.Var, exp.Star)) for arg in tree.expressions):
             raise Outside(f"the function {name} is outside the kernel")
         args = [self.node(arg) for arg in tree.expressions]
@@ -173,14 +181,14 @@ class _Binder:
         return Column(name, kind)
 
     def cast(self, tree: exp.Cast) -> Node:
-        return cast(self.node(tree.this), _target(tree.to), safe=bool(tree.args.get("safe")))
+        return cast(self.node(tree.this), target(tree.to), safe=bool(tree.args.get("safe")))
 
     def negative(self, tree: exp.Neg) -> Node:
         """-2147483648 is one literal, an int; -(2147483648) negates a bigint."""
         arg = tree.this
         if isinstance(arg, exp.Literal) and not arg.is_string:
             return number("-" + arg.name)
-        return negative(self.node(arg))
+        return self.rules["negative"](self.node(arg))
 
     def compare(self, tree: exp.Binary) -> Node:
         left, right = comparable(self.node(tree.this), self.node(tree.expression), "comparison")
@@ -239,15 +247,15 @@ class _Binder:
                 condition = Call("eq", comparable(subject, condition, "CASE"), "boolean")
             branches.append((condition, self.node(branch.args["true"])))
         default = tree.args.get("default")
-        return _choose(branches, Literal(None, VOID) if default is None else self.node(default))
+        return choose(branches, Literal(None, VOID) if default is None else self.node(default))
 
     def if_(self, tree: exp.If) -> Node:
         if tree.args.get("false") is None:
             raise Outside("if of 2 arguments is outside the kernel")
-        return _choose([(self.node(tree.this), self.node(tree.args["true"]))], self.node(tree.args["false"]))
+        return choose([(self.node(tree.this), self.node(tree.args["true"]))], self.node(tree.args["false"]))
 
     def extract(self, tree: exp.Extract) -> Node:
-        part = FUNCTIONS.get(_PARTS.get(tree.this.name.upper(), ""))
+        part = self.rules.get(_PARTS.get(tree.this.name.upper(), ""))
         if part is None:
             raise Outside(f"extract of {tree.this.name} is outside the kernel")
         return part(self.node(tree.expression))
@@ -255,19 +263,20 @@ class _Binder:
     def trim(self, tree: exp.Trim) -> Node:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(tree.args.get("position") or "").upper(), "trim")
         chars = tree.args.get("expression")
-        return FUNCTIONS[name](*([] if chars is None else [self.node(chars)]), self.node(tree.this))
+        return self.rules[name](*([] if chars is None else [self.node(chars)]), self.node(tree.this))
 
     def substring(self, tree: exp.Substring) -> Node:
         rest = [tree.args[key] for key in ("start", "length") if tree.args.get(key) is not None]
-        return FUNCTIONS["substring"](self.node(tree.this), *map(self.node, rest))
+        return self.rules["substring"](self.node(tree.this), *map(self.node, rest))
 
     def position(self, tree: exp.StrPosition) -> Node:
         start = tree.args.get("position")
         rest = [] if start is None else [self.node(start)]
-        return FUNCTIONS["locate"](self.node(tree.args["substr"]), self.node(tree.this), *rest)
+        return self.rules["locate"](self.node(tree.args["substr"]), self.node(tree.this), *rest)
 
 
-def _choose(branches: list[tuple[Node, Node]], default: Node) -> Node:
+def choose(branches: list[tuple[Node, Node]], default: Node) -> Node:
+    """CASE: the values in their common type."""
     kind = common_of([*(value for _, value in branches), default], "CASE")
     if any(condition.type != "boolean" for condition, _ in branches):
         raise Outside("a condition that is no boolean is outside the kernel")

@@ -40,24 +40,43 @@ _MIN_DAY, _MAX_DAY = -(1 << 31), (1 << 31) - 1
 
 
 def check_cast(node: Node, kind: str) -> None:
-    """Refuses what the kernel cannot cast exactly as Spark does."""
+    """Refuses what Spark cannot cast, and constants that mean another time in each query."""
     source = node.type
     if isinstance(node, Literal) and source == "string" and kind in ("date", "timestamp"):
         if str(node.value).strip().lower().startswith(_MOVING):
             raise Outside(f"the moving {kind} «{node.value}» is outside the kernel")
         return
-    if source == kind:
-        return
-    if is_integer(source):
-        known = is_numeric(kind) or kind in ("string", "boolean", "timestamp")
-    elif is_float(source):
-        known = is_integer(kind) or is_float(kind) or kind == "boolean"
-    elif is_decimal(source):
-        known = is_numeric(kind) or kind in ("string", "boolean")
-    else:
-        known = kind in _TARGETS.get(source, ())
-    if not known:
+    if source != kind and not _in_kernel(source, kind) and not _in_spark(source, kind):
         raise Outside(f"a cast from {source} to {kind} is outside the kernel")
+
+
+def check_casts(node: Node) -> None:
+    """Refuses a tree with a cast that Spark has and the kernel has not."""
+    if not isinstance(node, Call):
+        return
+    for arg in node.args:
+        check_casts(arg)
+    if node.name == "cast" and not _in_kernel(node.args[0].type, node.type):
+        raise Outside(f"a cast from {node.args[0].type} to {node.type} is outside the kernel")
+
+
+def _in_kernel(source: str, kind: str) -> bool:
+    if is_integer(source):
+        return is_numeric(kind) or kind in ("string", "boolean", "timestamp")
+    if is_float(source):
+        return is_integer(kind) or is_float(kind) or kind == "boolean"
+    if is_decimal(source):
+        return is_numeric(kind) or kind in ("string", "boolean")
+    return kind in _TARGETS.get(source, ())
+
+
+def _in_spark(source: str, kind: str) -> bool:
+    """The casts that only questions have: see `penstock.query`."""
+    return (
+        (is_float(source) and (kind == "string" or is_decimal(kind)))
+        or (source in ("string", "boolean") and is_decimal(kind))
+        or (source, kind) in (("string", "timestamp"), ("timestamp", "float"), ("binary", "string"))
+    )
 
 
 _TARGETS = {
@@ -72,6 +91,8 @@ def fold_cast(call: Call) -> Node:
     """A cast of a constant as a constant; one that fails stays, and fails for every row that reaches it."""
     (arg,) = call.args
     assert isinstance(arg, Literal)
+    if not _in_kernel(arg.type, call.type) and (arg.type, call.type) != ("string", "timestamp"):
+        return call
     try:
         return Literal(cast_value(arg.value, arg.type, call.type), call.type)
     except RowError:

@@ -36,19 +36,20 @@ _ACCEPTS: Final[dict[str, Callable[[str], bool]]] = {
 _CAST_TO = {"days": "int", "exact bigint": "bigint", "exact timestamp": "timestamp", "exact date": "date"}
 
 
-def _take(name: str, node: Node, parameter: str) -> Node:
+def take(name: str, node: Node, parameter: str) -> Node:
+    """An argument in the type of its parameter."""
     if node.type != VOID and (not _ACCEPTS[parameter](node.type) or node.type.startswith("array<")):
         raise Outside(f"{name} of {node.type} is outside the kernel")
     return cast(node, _CAST_TO.get(parameter, parameter))
 
 
-def _fixed(name: str, result: str, *parameters: str, optional: int = 0) -> Rule:
+def fixed(name: str, result: str, *parameters: str, optional: int = 0) -> Rule:
     """A function whose parameters and result have fixed types; the last `optional` may be left out."""
 
     def rule(*args: Node) -> Node:
         if not len(parameters) - optional <= len(args) <= len(parameters):
             raise Outside(f"{name} of {len(args)} arguments is outside the kernel")
-        taken = tuple(_take(name, arg, parameter) for arg, parameter in zip(args, parameters, strict=False))
+        taken = tuple(take(name, arg, parameter) for arg, parameter in zip(args, parameters, strict=False))
         return Call(name, taken, result)
 
     return rule
@@ -61,7 +62,7 @@ def _concat(*args: Node) -> Node:
 
 
 def _concat_ws(separator: Node, *args: Node) -> Node:
-    return Call("concat_ws", tuple(_take("concat_ws", arg, "string") for arg in (separator, *args)), "string")
+    return Call("concat_ws", tuple(take("concat_ws", arg, "string") for arg in (separator, *args)), "string")
 
 
 def _trim(name: str) -> Rule:
@@ -69,14 +70,14 @@ def _trim(name: str) -> Rule:
 
     def rule(first: Node, second: Node | None = None) -> Node:
         text, chars = (first, _BLANK) if second is None else (second, first)
-        return Call(name, (_take(name, text, "string"), _take(name, chars, "string")), "string")
+        return Call(name, (take(name, text, "string"), take(name, chars, "string")), "string")
 
     return rule
 
 
 def _pad(name: str) -> Rule:
     def rule(text: Node, width: Node, fill: Node = _BLANK) -> Node:
-        taken = (_take(name, text, "string"), _take(name, width, "int"), _take(name, fill, "string"))
+        taken = (take(name, text, "string"), take(name, width, "int"), take(name, fill, "string"))
         return Call(name, taken, "string")
 
     return rule
@@ -85,7 +86,7 @@ def _pad(name: str) -> Rule:
 def _replace(text: Node, old: Node, new: Node = _NOTHING) -> Node:
     if not isinstance(old, Literal) or old.value is None:
         raise Outside("replace of a text that is no constant is outside the kernel")
-    return _fixed("replace", "string", "string", "string", "string")(text, old, new)
+    return fixed("replace", "string", "string", "string", "string")(text, old, new)
 
 
 def _coalesce(*args: Node) -> Node:
@@ -133,7 +134,7 @@ def _whole(name: str) -> Rule:
             raise Outside(f"{name} of decimals is outside the kernel")
         if is_integer(node.type):
             return cast(node, "bigint")
-        return Call(name, (_take(name, node, "double"),), "bigint")
+        return Call(name, (take(name, node, "double"),), "bigint")
 
     return rule
 
@@ -154,16 +155,16 @@ def _log(first: Node, second: Node | None = None) -> Node:
     """log(x) is natural, log(base, x) is not."""
     if second is None:
         return FUNCTIONS["ln"](first)
-    return Call("log", (_take("log", first, "double"), _take("log", second, "double")), "double")
+    return Call("log", (take("log", first, "double"), take("log", second, "double")), "double")
 
 
 def _isnan(node: Node) -> Node:
-    return Call("is_nan", (node if is_float(node.type) else _take("isnan", node, "double"),), "boolean")
+    return Call("is_nan", (node if is_float(node.type) else take("isnan", node, "double"),), "boolean")
 
 
 def _nanvl(first: Node, second: Node) -> Node:
     kind = "float" if first.type == second.type == "float" else "double"
-    first, second = _take("nanvl", first, "double"), _take("nanvl", second, "double")
+    first, second = take("nanvl", first, "double"), take("nanvl", second, "double")
     if kind == "float":
         raise Outside("nanvl of floats is outside the kernel")
     return Call("nanvl", (first, second), kind)
@@ -173,14 +174,14 @@ def _date_trunc(unit: Node, node: Node) -> Node:
     name = _unit(unit, "date_trunc")
     if name not in (*UNITS, "WEEK", "MONTH", "QUARTER", "YEAR"):
         raise Outside(f"date_trunc to {name} is outside the kernel")
-    return Call("date_trunc", (Literal(name, "string"), _take("date_trunc", node, "timestamp")), "timestamp")
+    return Call("date_trunc", (Literal(name, "string"), take("date_trunc", node, "timestamp")), "timestamp")
 
 
 def _trunc(node: Node, unit: Node) -> Node:
     name = _unit(unit, "trunc")
     if name not in ("WEEK", "MONTH", "QUARTER", "YEAR"):
         raise Outside(f"trunc to {name} is outside the kernel")
-    return Call("trunc", (_take("trunc", node, "date"), Literal(name, "string")), "date")
+    return Call("trunc", (take("trunc", node, "date"), Literal(name, "string")), "date")
 
 
 def _unit(unit: Node, what: str) -> str:
@@ -191,7 +192,7 @@ def _unit(unit: Node, what: str) -> str:
 
 
 def _clock(name: str) -> Rule:
-    return _fixed(name, "int", "timestamp")
+    return fixed(name, "int", "timestamp")
 
 
 def _unix_timestamp(node: Node) -> Node:
@@ -201,11 +202,11 @@ def _unix_timestamp(node: Node) -> Node:
 
 
 def _timestamp_seconds(node: Node) -> Node:
-    return _fixed("timestamp_seconds", "timestamp", "exact bigint")(node)
+    return fixed("timestamp_seconds", "timestamp", "exact bigint")(node)
 
 
 def _to_date(node: Node) -> Node:
-    return cast(_take("to_date", node, "date"), "date")
+    return cast(take("to_date", node, "date"), "date")
 
 
 def _cast_function(kind: str) -> Rule:
@@ -222,30 +223,30 @@ def _locate(part: Node, text: Node, start: Node = _FIRST) -> Node:
         raise Outside("locate from a start that is no constant is outside the kernel")
     if is_constant(text) and not is_constant(part):
         raise Outside("locate within a constant is outside the kernel")
-    return _fixed("locate", "int", "string", "string", "int")(part, text, start)
+    return fixed("locate", "int", "string", "string", "int")(part, text, start)
 
 
-_substring = _fixed("substring", "string", "string", "int", "int", optional=1)
-_day = _fixed("day", "int", "date")
+_substring = fixed("substring", "string", "string", "int", "int", optional=1)
+_day = fixed("day", "int", "date")
 FUNCTIONS: Final[dict[str, Rule]] = {
     # text
     "concat": _concat, "concat_ws": _concat_ws,
-    "upper": _fixed("upper", "string", "string"), "ucase": _fixed("upper", "string", "string"),
-    "lower": _fixed("lower", "string", "string"), "lcase": _fixed("lower", "string", "string"),
+    "upper": fixed("upper", "string", "string"), "ucase": fixed("upper", "string", "string"),
+    "lower": fixed("lower", "string", "string"), "lcase": fixed("lower", "string", "string"),
     "trim": _trim("trim"), "ltrim": _trim("ltrim"), "rtrim": _trim("rtrim"),
     "btrim": lambda text, *chars: _trim("trim")(*chars, text),
-    "length": _fixed("length", "int", "string"), "len": _fixed("length", "int", "string"),
-    "char_length": _fixed("length", "int", "string"), "character_length": _fixed("length", "int", "string"),
+    "length": fixed("length", "int", "string"), "len": fixed("length", "int", "string"),
+    "char_length": fixed("length", "int", "string"), "character_length": fixed("length", "int", "string"),
     "substring": _substring, "substr": _substring,
-    "left": _fixed("left", "string", "string", "int"), "right": _fixed("right", "string", "string", "int"),
+    "left": fixed("left", "string", "string", "int"), "right": fixed("right", "string", "string", "int"),
     "replace": _replace,
-    "startswith": _fixed("startswith", "boolean", "string", "string"),
-    "endswith": _fixed("endswith", "boolean", "string", "string"),
-    "contains": _fixed("contains", "boolean", "string", "string"),
+    "startswith": fixed("startswith", "boolean", "string", "string"),
+    "endswith": fixed("endswith", "boolean", "string", "string"),
+    "contains": fixed("contains", "boolean", "string", "string"),
     "locate": _locate, "position": _locate, "instr": lambda text, part: _locate(part, text),
     "lpad": _pad("lpad"), "rpad": _pad("rpad"),
-    "repeat": _fixed("repeat", "string", "string", "int"), "reverse": _fixed("reverse", "string", "string"),
-    "split_part": _fixed("split_part", "string", "string", "string", "int"),
+    "repeat": fixed("repeat", "string", "string", "int"), "reverse": fixed("reverse", "string", "string"),
+    "split_part": fixed("split_part", "string", "string", "string", "int"),
     "like": lambda value, pattern: like(value, pattern, "\\", fold=False),
     "ilike": lambda value, pattern: like(value, pattern, "\\", fold=True),
     "rlike": rlike, "regexp": rlike, "regexp_like": rlike,
@@ -257,22 +258,22 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     # numbers
     "abs": lambda node: unary("abs", node), "ceil": _whole("ceil"), "ceiling": _whole("ceil"), "floor": _whole("floor"),
     "round": _round, "log": _log, "isnan": _isnan, "nanvl": _nanvl,
-    **{name: _fixed(name, "double", "double") for name in ("sqrt", "exp", "ln", "log10", "log2", "sign")},
-    "signum": _fixed("sign", "double", "double"),
-    "pow": _fixed("pow", "double", "double", "double"), "power": _fixed("pow", "double", "double", "double"),
+    **{name: fixed(name, "double", "double") for name in ("sqrt", "exp", "ln", "log10", "log2", "sign")},
+    "signum": fixed("sign", "double", "double"),
+    "pow": fixed("pow", "double", "double", "double"), "power": fixed("pow", "double", "double", "double"),
     # time
     "date_trunc": _date_trunc, "trunc": _trunc, "to_date": _to_date,
     "day": _day, "dayofmonth": _day,
-    **{name: _fixed(name, "int", "date") for name in
+    **{name: fixed(name, "int", "date") for name in
        ("year", "month", "quarter", "dayofyear", "dayofweek", "weekday", "weekofyear")},
     "hour": _clock("hour"), "minute": _clock("minute"), "second": _clock("second"),
-    "date_add": _fixed("date_add", "date", "date", "days"), "dateadd": _fixed("date_add", "date", "date", "days"),
-    "date_sub": _fixed("date_subtract", "date", "date", "days"),
-    "datediff": _fixed("date_diff", "int", "date", "date"), "date_diff": _fixed("date_diff", "int", "date", "date"),
+    "date_add": fixed("date_add", "date", "date", "days"), "dateadd": fixed("date_add", "date", "date", "days"),
+    "date_sub": fixed("date_subtract", "date", "date", "days"),
+    "datediff": fixed("date_diff", "int", "date", "date"), "date_diff": fixed("date_diff", "int", "date", "date"),
     "unix_timestamp": _unix_timestamp, "to_unix_timestamp": _unix_timestamp,
-    "unix_date": _fixed("unix_date", "int", "exact date"),
-    **{name: _fixed(name, "bigint", "exact timestamp") for name in ("unix_micros", "unix_millis", "unix_seconds")},
-    **{name: _fixed(name, "timestamp", "exact bigint") for name in ("timestamp_micros", "timestamp_millis")},
+    "unix_date": fixed("unix_date", "int", "exact date"),
+    **{name: fixed(name, "bigint", "exact timestamp") for name in ("unix_micros", "unix_millis", "unix_seconds")},
+    **{name: fixed(name, "timestamp", "exact bigint") for name in ("timestamp_micros", "timestamp_millis")},
     "timestamp_seconds": _timestamp_seconds,
     # casts
     **{kind: _cast_function(kind) for kind in (*INTEGERS, "float", "double", "boolean", "string", "date", "timestamp")},
