@@ -364,7 +364,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
             connection.create_function(
                 prefix + name,
                 _by_columns(function, len(parameters), result, prefix == "spark_try_"),
-                parameters,
+                [*parameters],
                 result,
                 type=PythonUDFType.ARROW,
                 null_handling=FunctionNullHandling.SPECIAL,
