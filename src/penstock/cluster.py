@@ -23,12 +23,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.engine.secure import SECRET, keep_secret, known_secret, security
 from penstock.engine.session import found_java
 from penstock.errors import PenstockError
 from penstock.ports import free_port
 
 _HOST: Final = "127.0.0.1"
 _SECONDS: Final = 60.0
+_SETTINGS: Final = "spark.properties"
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 #: What Spark's classes need to be allowed by Java, as its own launcher asks for it.
 _OPENED: Final = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent",
@@ -40,11 +42,12 @@ class Process:
 
     def __init__(self, name: str, directory: Path, main: str, *arguments: str, host: str = _HOST) -> None:
         self.name, self.directory = name, directory
+        where = ["--host", host, "--webui-port", "0", "--properties-file", str(directory / _SETTINGS)]
         directory.mkdir(parents=True, exist_ok=True)
         self._log = directory / f"{name}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*_java(), f"org.apache.spark.deploy.{main}", "--host", host, "--webui-port", "0", *arguments],
+                [*_java(), f"org.apache.spark.deploy.{main}", *where, *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(directory, host),
                 start_new_session=True,  # an interrupt at the terminal is for us, and we stop it
             )  # fmt: skip
@@ -141,6 +144,8 @@ class Cluster:
     def start(self) -> Cluster:
         """Starts all, and waits until the workers are registered."""
         self._port = self._port or free_port()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._share_secret()
         self._master = Process("master", self.directory, "master.Master", "--port", str(self._port))
         try:
             self._master.wait("I have been elected leader")
@@ -151,6 +156,14 @@ class Cluster:
             self.stop()
             raise
         return self
+
+    def _share_secret(self) -> None:
+        """Masters, workers and apps show each other that they have a secret, made for this cluster."""
+        settings = {**security("local", {}), SECRET: keep_secret(self.master)}
+        path = self.directory / _SETTINGS
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.writelines(f"{name} {value}\n" for name, value in settings.items())
 
     def add(self) -> Worker:
         """One more worker, registered."""
@@ -173,6 +186,7 @@ class Cluster:
             worker.stop()
         if self._master is not None:
             self._master.stop()
+        known_secret(self.master).unlink(missing_ok=True)
 
     def __enter__(self) -> Cluster:
         return self.start()

@@ -114,4 +114,4 @@ def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path):
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 1
-    assert "there is no Spark master at «spark://127.0.0.1:" in done.stderr
+    assert "there is no Spark master at 'spark://127.0.0.1:" in done.stderr

@@ -21,6 +21,7 @@ from penstock.cli.options import seconds as seconds_of
 from penstock.cli.serve import NoServe, NoTokens, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
+from penstock.engine.secure import SECRET_FILE
 from penstock.errors import PenstockError
 from penstock.sql.load import app_name
 from penstock.store import Standby
@@ -89,6 +90,13 @@ def run(
     executor_python: Annotated[
         str | None, typer.Option("--executor-python", help="The Python of a cluster's executors.", metavar="PATH")
     ] = None,
+    cluster_secret: Annotated[
+        Path | None,
+        typer.Option("--cluster-secret", help="The file with the secret of a standalone cluster.", metavar="FILE"),
+    ] = None,
+    insecure_cluster: Annotated[
+        bool, typer.Option("--insecure-cluster", help="Neither authenticate nor encrypt between Spark's processes.")
+    ] = False,
     checkpoints: Annotated[
         str | None,
         typer.Option("--checkpoints", help="Where Spark's checkpoints go, if not into --dir.", metavar="URL"),
@@ -132,7 +140,8 @@ def run(
         if file is not None and not loaded.views and not loaded.sinks:
             raise PenstockError(f"the app «{loaded.name}» has no views", hint='add one: app.view("by_item", …)')
         running = start(
-            loaded, directory, console, master=master, debug=debug, kafka=kafka, conf=settings(conf or []),
+            loaded, directory, console, master=master, debug=debug, kafka=kafka,
+            conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
             executor_python=executor_python, checkpoints=checkpoints, store=store,
             target="2 seconds" if target is None else timedelta(seconds=target) or None,
             standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
@@ -145,6 +154,15 @@ def run(
         with served(running, Serve(port, no_serve, no_tokens), console):
             last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
         show_end(console, last)
+
+
+def _trust(secret: Path | None, insecure: bool) -> dict[str, str]:
+    """What is said about the secret of a cluster, as settings of Spark's."""
+    if secret is not None and insecure:
+        raise typer.BadParameter("--cluster-secret and --insecure-cluster contradict each other")
+    if insecure:
+        return {"spark.authenticate": "false"}
+    return {} if secret is None else {SECRET_FILE: str(secret)}
 
 
 def settings(given: Sequence[str]) -> dict[str, str]:

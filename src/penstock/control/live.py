@@ -128,9 +128,9 @@ class Live:
         return {name: failure.count for name, failure in self.run.delivery.failures.items()}
 
     def failed(self) -> str | None:
-        """Why the run has ended by itself, if it has."""
+        """Why the run has ended by itself, if it has, or why it does not get on."""
         failure = self.run.failure
-        return None if failure is None else (str(failure).splitlines() or [""])[0]
+        return self.run.missing if failure is None else (str(failure).splitlines() or [""])[0]
 
     # statements
 

@@ -13,7 +13,7 @@ from typing import Final
 from penstock.errors import PenstockError
 
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_HERE: Final = ("127.0.0.1", "localhost", "::1")
 _PORT: Final = 7077
 _SECONDS: Final = 5.0
 #: A task that takes far longer than the others of its stage is started once more, elsewhere; the first to end counts.
@@ -25,6 +25,9 @@ _STRAGGLERS: Final = {
     "spark.speculation.minTaskRuntime": "2s",
     "spark.speculation.task.duration.threshold": "30s",  # where a stage has so few tasks that there are no others
 }
+
+#: A driver that only processes of this machine need to reach listens to them alone.
+LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 #: Linux's malloc gives each thread a heap of its own, up to eight a core, and what RocksDB frees in one of them the
 #: others cannot use: Java would hold several times what RocksDB needs. So there are few, for Java and for executors.
@@ -38,10 +41,9 @@ def is_local(master: str) -> bool:
 
 def cluster_settings(master: str) -> dict[str, str]:
     """What an app on a cluster is given, where its user says nothing else."""
-    here = all(host in _LOOPBACK for host, _ in _addresses(master)) and bool(_addresses(master))
-    address = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if here else {}
+    here = all(host in _HERE for host, _ in _addresses(master)) and bool(_addresses(master))
     heaps = {f"spark.executorEnv.{name}": value for name, value in HEAPS.items()}
-    return {**_STRAGGLERS, **heaps, **address}
+    return {**_STRAGGLERS, **heaps, **(LOOPBACK if here else {})}
 
 
 def reach(master: str) -> None:
@@ -55,7 +57,7 @@ def reach(master: str) -> None:
             tried.append(f"{host}:{port}: {error.strerror or error}")
     if tried:
         raise PenstockError(
-            f"there is no Spark master at «{master}»",
+            f"there is no Spark master at '{master}'",
             detail="; ".join(tried),
             hint="start one (make cluster, or Spark's own start-master.sh), or leave out --master",
         )
@@ -73,6 +75,6 @@ def _addresses(master: str) -> list[tuple[str, int]]:
     for part in master.removeprefix("spark://").split(","):
         host, _, port = part.rpartition(":")
         if not port.isdigit():
-            raise PenstockError(f"not the address of a Spark master: «{master}»", hint=f"write spark://host:{_PORT}")
+            raise PenstockError(f"not the address of a Spark master: '{master}'", hint=f"write spark://host:{_PORT}")
         found.append((host.strip("[]"), int(port)))
     return found

@@ -25,6 +25,7 @@ from penstock.engine.derived import derived
 from penstock.engine.epochs import EpochsLog, is_told
 from penstock.engine.epochs_following import Followers, following, own, wait_for
 from penstock.engine.errors import RunError
+from penstock.engine.executors import ExecutorWatch
 from penstock.engine.keeper import Keeper
 from penstock.engine.learn_log import LearnLog
 from penstock.engine.needs import needed
@@ -164,6 +165,7 @@ class Run(Turns, Swapping):
             raise
         self._committed = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="penstock-ticks", daemon=True)
+        self._executors = ExecutorWatch(self._spark, self._executor_lost)
         self._deliverer = threading.Thread(target=self._deliver_on, name="penstock-delivery", daemon=True)
         self._reader = threading.Thread(target=self._read_tables_on, name="penstock-tables", daemon=True)
 
@@ -273,7 +275,11 @@ class Run(Turns, Swapping):
             raise
         for thread in (self._ticker, self._deliverer, self._watcher, self._reader):
             thread.start()
+        self._executors.start()
         return self
+
+    def _executor_lost(self, error: BaseException) -> None:
+        self._failure = self._failure or error
 
     def _needed(self, name: str) -> tuple[str, ...]:
         if not is_replayable(self.engine.streams[name]):
@@ -324,6 +330,7 @@ class Run(Turns, Swapping):
         for thread in (self._ticker, self._deliverer, self._reader):
             if thread.is_alive() and threading.current_thread() is not thread:
                 thread.join()
+        self._executors.close()
         try:
             self.delivery.drain()
         except StoreError:
@@ -382,6 +389,11 @@ class Run(Turns, Swapping):
     def failure(self) -> BaseException | None:
         """Why the run has ended by itself, if it has."""
         return self._failure
+
+    @property
+    def missing(self) -> str | None:
+        """What the run has to wait for at the moment: executors of a cluster."""
+        return self._executors.missing
 
     def _raise_failure(self) -> None:
         self._judge()

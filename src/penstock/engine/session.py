@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.descriptors import raise_limit
 from penstock.engine.errors import essence
-from penstock.engine.masters import HEAPS, cluster_settings, is_local, reach
+from penstock.engine.masters import HEAPS, LOOPBACK, cluster_settings, is_local, reach
+from penstock.engine.secure import SECRET, SECRET_FILE, security
 from penstock.engine.ship import beside_main, packed
 from penstock.engine.spark_home import fast_home
 from penstock.errors import PenstockError
@@ -65,6 +66,8 @@ def spark_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise PenstockError("PySpark is not installed", hint="pip install 'penstock[spark]'") from error
+    if not alone:
+        reach(master)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -75,15 +78,16 @@ def spark_session(
         "spark.sql.streaming.pollingDelay": "50ms",  # at 10 ms, a stream with nothing new takes a tenth of a core
         "spark.python.worker.reuse": "true",
         "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
-        **(_ALONE if alone else cluster_settings(master)),
-        **given,
+        **(_ALONE | LOOPBACK if alone else cluster_settings(master)),
+        **security(master, given),
+        **{name: value for name, value in given.items() if name != SECRET_FILE},
     }
     if kafka:
         settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
-    if not alone:
-        reach(master)
     with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
-        _launch_java({"spark.app.name": app, "spark.master": master, **settings})
+        # Everybody sees the command of a process: the secret reaches Java by another way.
+        public = {name: value for name, value in settings.items() if name != SECRET}
+        _launch_java({"spark.app.name": app, "spark.master": master, **public})
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
