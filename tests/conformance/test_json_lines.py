@@ -10,9 +10,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.logs.base import MALFORMED
-from penstock.logs.json_lines import TYPES, decoded, reads
+from penstock.logs.json_lines import decoded, reads
 from penstock.model.types import Schema
 
+TYPES = (
+    "string", "bigint", "int", "smallint", "tinyint", "double", "float", "boolean", "timestamp", "date",
+    "decimal(10,2)", "decimal(38,6)", "array<int>", "array<string>", "array<array<timestamp>>", "binary",
+)  # fmt: skip
 pytestmark = pytest.mark.xdist_group("spark")
 
 VALUES = [
@@ -34,16 +38,16 @@ LINES = [
     "{}", "[]", "null", "5", '"text"', "", "   ", "{", '{"v":1', '{"v":1}}', '{"v":1} x', "{'v':1}", '{v:1}', '{"v"}',
     '{"v":}', '{"v":1,}', ' {"v" : 1 } ', '{"V":1}', '{"w":1}', '{"v":1,"w":[1,{"v":2}]}', '{"v":01}', '{"v":+1}',
     "nonsense",
-    '{"v":1,"v":2}', '{"\\u0076":1}',
+    '{"v":1,"v":2}', '{"v":1, "v" : null}',
+    '{"v":null,"v":2}', '{"v":1,"\\u0076":2}', '{"v":[],"v":2}', '{"\\u0076":1}',
+    '{"w":{"v":1},"v":2}', '{"v":2,"w":{"v":1}}', '{"v":1, }', '{"w":[1,],"v":1}', '{"v":1,"w":",}"}', '{,"v":1}',
 ]  # fmt: skip
 #: Where we are stricter or simpler than Spark: a line is one object as the standard has it.
 OTHERWISE = {
     "[]": "an array is no event",
-    '{"v":1,"v":2}': "of two members of one name either may count",
     '{"v":1}}': "there is more than an object",
     '{"v":1} x': "there is more than an object",
     "{'v':1}": "names stand in double quotes",
-    '{"v":1,}': "a comma too many does no harm",
 }
 #: Spark takes 128 to 255 for a tinyint and wraps, as it does with seconds that do not fit; it takes the text of a
 #: number for days since 1970, and a time of day for today's.
@@ -92,7 +96,7 @@ def test_one_bad_line_does_not_harm_its_neighbours():
 
 def test_types_that_are_left_to_spark():
     assert all(reads(Schema.parse(f"v {kind}")) for kind in TYPES)
-    assert not any(reads(Schema.parse(f"v {kind}")) for kind in ("decimal(10,2)", "array<int>", "binary", "float"))
+    assert not any(reads(Schema.parse(f"v {kind}")) for kind in ("struct<x:int>", "map<string,int>"))
 
 
 def assert_same(spark, tmp_path, schema: Schema, lines: list[str]) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.errors import PenstockError
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -95,7 +94,7 @@ def test_parquet_is_read_by_the_tasks_in_the_types_that_the_stream_declares(tmp_
         run.stop()
 
 
-def test_parquet_of_another_type_stops_the_stream_with_what_to_do(tmp_path, spark):
+def test_a_parquet_file_of_another_type_is_a_dead_letter_and_the_stream_goes_on(tmp_path, spark):
     (tmp_path / "in").mkdir()
     pl.DataFrame({"n": ["one"]}).write_parquet(tmp_path / "in" / "a.parquet")
     app = App("files")
@@ -103,8 +102,11 @@ def test_parquet_of_another_type_stops_the_stream_with_what_to_do(tmp_path, spar
     app.view("v", stream.group_by().agg(n=ps.sum("n")))
     run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
     try:
-        with pytest.raises(PenstockError, match=r"«n» of the file .* the stream declares bigint"):
-            run.catch_up()
+        run.catch_up()
+        ((reason, path),) = run.store.query("SELECT reason, row FROM __refused WHERE kind = 'dead'").rows()
+        assert reason.endswith("its column 'n' is large_string, and the stream declares bigint")
+        assert path == str(tmp_path / "in" / "a.parquet")
+        assert run.store.counters()["s.dead_files"] == 1
     finally:
         run.stop()
 

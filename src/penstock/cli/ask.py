@@ -20,9 +20,12 @@ from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
 from penstock.errors import PenstockError, unknown
+from penstock.lake.dead import dead_letters
+from penstock.lake.master import Master as Lake
+from penstock.logs.base import FILE
 from penstock.model.time import SECOND
 from penstock.store import Reader, StoreError
-from penstock.store.base import REFUSALS
+from penstock.store.base import DEAD_FILES, REFUSALS
 from penstock.store.tables import quoted
 
 
@@ -113,6 +116,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         reader = Reader(directory)
         console, found = output(), fig.read(reader, fig.recent_rate(reader))
         _print_totals(console, found)
+        _print_dead_files(console, directory, found)
         _print_times(console, found)
         _print_generations(console, directory)
         _print_lags(console, found)
@@ -120,6 +124,19 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         components = components_table(found)
         if components.row_count:
             console.print("", components)
+
+
+def _print_dead_files(console: Console, directory: Path, found: fig.Figures) -> None:
+    """Files that could not be read and were not fed in again, where the stream's history is kept."""
+    lake = Lake(Reader(directory))
+    table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for stream in found.counters:
+        if found.count(DEAD_FILES, stream) and stream in lake.store.listing().kept:
+            letters = dead_letters(lake, stream).filter(pl.col("extent") == FILE)
+            for path, reason in letters.select("row", "reason").iter_rows():
+                table.add_row(stream, Text(path), Text(reason))
+    if table.row_count:
+        console.print("", table)
 
 
 def _print_tables(console: Console, found: fig.Figures) -> None:

@@ -61,7 +61,7 @@ def show(
     """Show the newest dead letters of a stream."""
     with errors_shown(debug):
         found = dead_letters(Lake(Reader(directory)), stream, where).tail(limit)
-        Printer(output(), format).frame(found.drop("raw", "rest"))
+        Printer(output(), format).frame(found.drop("raw", "rest", "extent"))
 
 
 @dead_letter.command()

@@ -10,7 +10,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame
-from penstock.logs import MALFORMED, Http
+from penstock.logs import MALFORMED, REASON, Http
 from penstock.logs.files import Files
 from penstock.logs.inbox import FOLDER, Inbox, Offer
 from penstock.model.commits import Event
@@ -32,7 +32,7 @@ def insert(stream: Stream, statement: Insert, directory: Path) -> int:
     rows = events_frame(stream, events, 0).select(stream.schema.names)
     with statement.source.at(statement.stream):
         if isinstance(log, Http):
-            whole = rows.with_columns(pl.lit(None, pl.String).alias(MALFORMED))
+            whole = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON))
             Inbox(directory / FOLDER / log.name).put([Offer(whole)])
             return len(events)
         _write(log, rows, f"inserted-{uuid.uuid4().hex}")

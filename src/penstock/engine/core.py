@@ -7,6 +7,7 @@ takes its step, and all of it is one commit of the store. A tick is the same wit
 from __future__ import annotations
 
 import json
+import logging
 import time as clock_time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,11 +28,14 @@ from penstock.kernel.reduce import combine
 from penstock.kernel.share import Sharing, share
 from penstock.kernel.step import Change
 from penstock.lake.writer import Keeping
+from penstock.logs.base import FILE
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.store import Commit
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import Mark
+
+_log = logging.getLogger("penstock.engine")
 
 #: Rows that DataFrame code makes of dead letters fed in again have places of their own: of epochs from here on.
 RETRIED = 1 << 24
@@ -47,6 +51,7 @@ class Source:
     before: str | None = None  # the offsets of the epoch before it
     notes: Mapping[str, Any] = field(default_factory=dict)  # what the commit remembers with its timings
     retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
+    from_files: bool = False  # the dead letters are files, which are read again
     step: Step | None = field(default=None, compare=False)  # of a stream that is made from others
 
 
@@ -81,6 +86,7 @@ class Engine(Steps):
         if keeping is not None:
             commit.number, commit.files = keeping.commit, kept_files(keeping, source, epoch, commit.refused)
         commit.retried = {} if source.retried is None else {name: source.retried}
+        self._tell_dead_files(name, commit.refused)
         commit.counters = {
             f"{name}.{'events' if source.retried is None else 'retried'}": epoch.rows,
             **counted(commit.refused),
@@ -128,6 +134,17 @@ class Engine(Steps):
         mine = {kind: frame.filter(~pl.col("view").is_in(hidden).fill_null(False)) for kind, frame in found.items()}
         return {kind: frame for kind, frame in mine.items() if frame.height}
 
+    def _tell_dead_files(self, stream: str, refused: Mapping[str, pl.DataFrame]) -> None:
+        """A file that cannot be read is more than one row: somebody should look at it."""
+        if "dead" not in refused:
+            return
+        files = refused["dead"].filter(pl.col("extent") == FILE)
+        for path, reason in files.select("row", "reason").iter_rows():
+            _log.warning(
+                "the stream '%s' goes on without the file '%s': %s. When it is repaired: penstock dead-letter retry %s",
+                stream, path, reason, stream,
+            )  # fmt: skip
+
     def _watermarks(self, stream: str) -> dict[str, Instant]:
         """The watermarks of the views that read a stream, as a commit's mark keeps them."""
         found: dict[str, Instant] = {}
@@ -167,7 +184,7 @@ class Engine(Steps):
             place=feed.place,
             outputs=shown,
             keeping=keeping if feed.place is None else None,
-            decoded=source.retried is not None,
+            decoded=source.retried is not None and not source.from_files,
         )
 
     def _deltas(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:

@@ -1,5 +1,7 @@
 """Feeds dead letters in again: parsed and admitted by what the stream is now, as an epoch of its own.
 
+A dead letter may stand for a whole file that could not be read: then the file is read again.
+
 Those that pass count from that epoch on; those that fail again are dead letters of that epoch, with the new reason. All
 of them are marked as fed in the transaction that commits the epoch, so that none comes twice.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -18,15 +20,18 @@ from penstock.engine.derived import derived
 from penstock.engine.errors import RunError
 from penstock.errors import unknown
 from penstock.lake.dead import dead_letters
-from penstock.logs import MALFORMED, REASON
+from penstock.logs import MALFORMED, REASON, Files, Log, json_lines
+from penstock.logs.base import EXTENT, FILE, PART
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
+from penstock.model.types import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: An epoch takes so many dead letters.
+#: An epoch takes so many dead letters, or so many files that could not be read.
 CHUNK: Final = 100_000
+FILES: Final = 100
 _TEXT: Final = ("json", "csv")
 
 
@@ -54,15 +59,23 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
             hint="correct the processor, and put the events into the streams that it reads",
         )
     letters = dead_letters(engine.master, name, where)
-    rows = dead = 0
-    for chunk in letters.iter_slices(CHUNK):
-        commit = engine.epoch(
-            name, stream.schema.names, _frame(spark, stream, chunk), _source(engine, name, chunk), clock()
-        )
-        rows += chunk.height
+    is_file = (pl.col("extent") == FILE).fill_null(False)
+    texts, files = letters.filter(~is_file), letters.filter(is_file)
+    dead = 0
+    for chunk in [*texts.iter_slices(CHUNK), *files.iter_slices(FILES)]:
+        is_files = bool((chunk["extent"] == FILE).any())
+        frame = _files(spark, stream, chunk) if is_files else _frame(spark, stream, chunk)
+        source = replace(_source(engine, name, chunk), from_files=is_files)
+        commit = engine.epoch(name, stream.schema.names, frame, source, clock())
         again = commit.refused.get("dead")
         dead += 0 if again is None else again.filter(pl.col("view").is_null()).height
-    return Retried(rows, dead)
+    return Retried(letters.height, dead)
+
+
+def _files(spark: SparkSession, stream: Stream, chunk: pl.DataFrame) -> DataFrame:
+    """Files that could not be read, as their log reads them."""
+    assert isinstance(stream.log, Files)
+    return stream.log.read_again(spark, stream.schema, chunk["row"].to_list())
 
 
 def _source(engine: Engine, name: str, chunk: pl.DataFrame) -> Source:
@@ -81,12 +94,11 @@ def _frame(spark: SparkSession, stream: Stream, chunk: pl.DataFrame) -> DataFram
     """Dead letters as rows of the stream at their old places; text that still does not fit is malformed."""
     from pyspark.sql import functions as f
 
-    table = chunk.select("row", "raw", "rest", "reason", "partition", "offset").to_arrow(
-        compat_level=pl.CompatLevel.oldest()
-    )
-    letters = spark.createDataFrame(table)
     log: Any = stream.log
     beside = [name for name, _ in getattr(log, "metadata", ())]
+    judged = _judged(chunk, stream.schema.pick([name for name in stream.schema.names if name not in beside]), log)
+    columns = ["row", "raw", "rest", "reason", "extent", "partition", "offset", "__flaw"]
+    letters = spark.createDataFrame(judged.select(columns).to_arrow(compat_level=pl.CompatLevel.oldest()))
     ddl = ", ".join(f"`{name}` {kind}" for name, kind in stream.schema)
     text = ", ".join(f"`{name}` {kind}" for name, kind in stream.schema if name not in beside)
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
@@ -107,7 +119,7 @@ def _frame(spark: SparkSession, stream: Stream, chunk: pl.DataFrame) -> DataFram
             **({"__rest": f.from_json("rest", rest)} if beside else {}),
         }
     )
-    columns = [
+    fields = [
         f.when(f.col("raw"), f.col(f"__rest.{name}" if name in beside else f"__own.{name}"))
         .otherwise(f.col(f"__json.{name}"))
         .alias(name)
@@ -115,11 +127,26 @@ def _frame(spark: SparkSession, stream: Stream, chunk: pl.DataFrame) -> DataFram
     ]
     lost = f.col("raw") & (f.col("__own").isNull() | f.col(f"__own.{MALFORMED}").isNotNull())
     lost = lost | (~f.col("raw") & (f.col("__json").isNull() | f.col(f"__json.{MALFORMED}").isNotNull()))
+    lost = lost | f.col("__flaw").isNotNull()
     reason = f.when(lost & ~raw & f.col("raw"), f.col("reason"))
     return letters.select(
-        *columns,
+        *fields,
         f.when(lost, f.col("row")).alias(MALFORMED),
-        reason.alias(REASON),
+        f.coalesce(f.when(f.col("__flaw") != "", f.col("__flaw")), reason).alias(REASON),
+        f.col("extent").alias(EXTENT),
         f.col("partition").cast("int").alias("__partition"),
         f.col("offset").cast("long").alias("__offset"),
     )
+
+
+def _judged(chunk: pl.DataFrame, schema: Schema, log: Any) -> pl.DataFrame:
+    """Dead letters with `__flaw`: why text still does not fit, empty where there is no more to say; null if it may fit.
+
+    Only part of a line cannot be read at all. Of JSON Spark takes more than a stream does.
+    """
+    chunk = chunk.with_columns(pl.when(pl.col("extent") == PART).then(pl.col("reason")).alias("__flaw"))
+    if not isinstance(log, Log) or getattr(log, "format", "json") != "json" or not json_lines.reads(schema):
+        return chunk
+    rows = json_lines.decoded(chunk["row"].fill_null(""), schema, blank=True)
+    flaw = pl.when(chunk["raw"] & rows[MALFORMED].is_not_null()).then(rows[REASON].fill_null(""))
+    return chunk.with_columns(pl.coalesce("__flaw", flaw).alias("__flaw"))

@@ -20,7 +20,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.share import Sharing
 from penstock.lake.writer import Keeping
 from penstock.logs import MALFORMED, REASON
-from penstock.logs.base import LATE
+from penstock.logs.base import EXTENT, LATE
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 
@@ -114,7 +114,7 @@ class Decoding:
         task = Task(self.job, task_number())
         for frame in task.frames(batches):
             rows = task.placed(frame)
-            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean()}
+            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
             lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
             rows = rows.with_columns(lacking).select(*self.columns, *said, *PLACE)
             table = rows.to_arrow()

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from penstock.logs.base import EXTENT
+
 #: What `mapInArrow` gives: a kind, a number, and the bytes of a frame or of JSON.
 RECORD = "kind string, number int, data binary"
 _SCHEMA = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("data", pa.binary())])
@@ -35,6 +37,7 @@ def refusals(stream: str, view: str | None, rows: pl.DataFrame, *, raw: bool = F
         (pl.col("__windows") if "__windows" in have else pl.lit(0, pl.Int64)).alias("windows"),
         pl.lit(raw).alias("raw"),
         (pl.col("rest") if "rest" in have else pl.lit(None, pl.String)).alias("rest"),
+        (pl.col(EXTENT) if EXTENT in have else pl.lit(None, pl.String)).alias("extent"),
     )
 
 

@@ -30,7 +30,7 @@ from penstock.engine.task import NUMBER, PLACE, ROW_BITS, made_offset
 from penstock.errors import PenstockError
 from penstock.kernel.share import Sharing
 from penstock.logs import MALFORMED, REASON, Log
-from penstock.logs.base import LATE
+from penstock.logs.base import EXTENT, LATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,7 +104,8 @@ class Reduction:
             return rows
         job = self._jobs[self._feed.name]
         types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
-        schema = f"{types}, `{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, __partition int, __offset bigint"
+        own = f"`{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, `{EXTENT}` string"
+        schema = f"{types}, {own}, __partition int, __offset bigint"
         self._jobs = {**self._jobs, self._feed.name: replace(job, decoded=True)}
         return rows.mapInArrow(Decoding(job, self._columns), schema)
 

@@ -18,11 +18,12 @@ from penstock.kernel.memory import Open
 from penstock.kernel.reduce import combine
 from penstock.kernel.stack import Members, Stack, stacks
 from penstock.kernel.step import Change, State
+from penstock.logs.base import FILE
 from penstock.model.changes import Changes, below, carried
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.watermarks import Observation
 from penstock.store import Commit
-from penstock.store.base import LATE_EVENTS
+from penstock.store.base import DEAD_FILES, LATE_EVENTS
 
 #: Up to so many open windows of a stack are kept in this process too, so that a commit need not ask the store for them.
 OPEN_ROWS = 250_000
@@ -177,6 +178,8 @@ def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
     for kind, frame in refused.items():
         for stream, count in frame.group_by("stream").len().iter_rows():
             found[f"{stream}.{kind}"] = count
+        for stream, count in frame.filter(pl.col("extent") == FILE).group_by("stream").len().iter_rows():
+            found[f"{stream}.{DEAD_FILES}"] = count
     if "late" in refused:
         events = refused["late"].unique(["stream", "partition", "offset"])
         for stream, count in events.group_by("stream").len().iter_rows():

@@ -18,7 +18,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.share import Batch
 from penstock.logs import MALFORMED, REASON, Log
-from penstock.logs.base import LATE
+from penstock.logs.base import EXTENT, LATE
 from penstock.model.stream import Select, Where, WithTime
 from penstock.model.table import TableJoin
 from penstock.model.watermarks import Observation, Punctuated
@@ -180,15 +180,17 @@ class Task:
         if bad.height:
             known = [REASON] if REASON in rows.columns else []
             reason = pl.coalesce(*known, pl.lit("the row does not fit the stream's schema")).alias("__reason")
+            text = pl.col(MALFORMED).str.replace_all("\0", "\\x00", literal=True)  # not every store takes a NUL
             told = bad.select(
-                "__partition", "__offset", pl.col(MALFORMED).alias("row"), reason, self._rest(bad).alias("rest")
-            )
+                *PLACE, text.alias("row"), reason, self._rest(bad).alias("rest"),
+                *([EXTENT] if EXTENT in bad.columns else []),
+            )  # fmt: skip
             late = bad[LATE].fill_null(False) if LATE in bad.columns else pl.repeat(False, bad.height, eager=True)
             for kind, some in (("dead", told.filter(~late)), ("late", told.filter(late))):
                 if some.height:
                     self.refused[kind].append(refusals(self.job.name, None, some, raw=True))
             rows = rows.filter(pl.col(MALFORMED).is_null())
-        return rows.drop(MALFORMED, REASON, LATE, strict=False)
+        return rows.drop(MALFORMED, REASON, LATE, EXTENT, strict=False)
 
     def _rest(self, bad: pl.DataFrame) -> pl.Expr:
         """What malformed rows have that is not in their text, as a message has a key: as JSON, where there is any."""

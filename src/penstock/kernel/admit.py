@@ -11,12 +11,15 @@ import numpy as np
 import polars as pl
 
 from penstock.kernel.elements import compiled, dead_schema
+from penstock.kernel.fit import outside, unfit
 from penstock.kernel.plan import POSITION, nothing
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
 from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
 
 _BOUNDS = np.array(BOUNDS, dtype=np.int64)
+#: How the names of columns begin that are computed for views: what is in them is no matter of the stream.
+HIDDEN = "__"
 
 
 @dataclass
@@ -41,9 +44,14 @@ class Distinct:
 
 def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> Admitted:
     """Gives rows their event time. `newest` is the newest event time of earlier commits."""
+    schema = stream.schema.pick([name for name in stream.schema.names if not name.startswith(HIDDEN)])
+    reasons = unfit(schema)
     if stream.event_time is None:
         rows = frame.with_columns(pl.lit(0, pl.Int64).alias("__at"))
-        return Admitted(rows, nothing(dead_schema()), Observation())
+        if not reasons:
+            return Admitted(rows, nothing(dead_schema()), Observation())
+        rows, dead = _parted(rows.with_columns(pl.coalesce(reasons).alias("__reason")))
+        return Admitted(rows, dead, Observation())
     time = compiled(stream.event_time, stream.schema)
     errors = [time.error]
     columns = [time.value.to_physical().alias("__at")]
@@ -52,16 +60,20 @@ def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = B
         errors.append(mark.error)
         columns.append(mark.value.to_physical().alias("__mark"))
     at = pl.col("__at")
-    reasons = [error for error in errors if error is not None]
-    reasons.append(pl.when(at.is_null()).then(pl.lit("the event time is null")))
+    reasons += [error for error in errors if error is not None]
+    reasons += [pl.when(at.is_null()).then(pl.lit("the event time is null")), outside(at)]
     if stream.max_ahead is not None:
         ahead = f"the event time is more than {show_duration(stream.max_ahead)} ahead"
         reasons.append(pl.when(at > now + stream.max_ahead).then(pl.lit(ahead)))
-    rows = frame.with_columns(columns).with_columns(pl.coalesce(reasons).alias("__reason"))
-    dead = rows.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))
-    rows = rows.filter(pl.col("__reason").is_null()) if dead.height else rows
+    rows, dead = _parted(frame.with_columns(columns).with_columns(pl.coalesce(reasons).alias("__reason")))
     observed = _observe(stream, rows, newest)
-    return Admitted(rows.drop("__reason", "__mark", strict=False), dead, observed)
+    return Admitted(rows.drop("__mark", strict=False), dead, observed)
+
+
+def _parted(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows without a reason, and the places of the others."""
+    dead = rows.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))
+    return (rows.filter(pl.col("__reason").is_null()) if dead.height else rows).drop("__reason"), dead
 
 
 def _observe(stream: Stream, rows: pl.DataFrame, newest: Instant) -> Observation:

@@ -15,6 +15,7 @@ from penstock.kernel.aggregates.base import Columns, canonical
 from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.aggregates.paired import PairedColumns
 from penstock.kernel.expressions import Compiled, compile, dtype
+from penstock.kernel.fit import outside
 from penstock.kernel.plan import POSITION, Plan, nothing
 from penstock.kernel.tables import HIT, find
 from penstock.model.aggregates.paired import apart
@@ -77,7 +78,7 @@ class _Walk:
     def with_time(self, text: str) -> None:
         moved = self.compile(text)
         null = pl.when(moved.value.is_null()).then(pl.lit("the event time is null"))
-        self.fail(moved.error, null)
+        self.fail(moved.error, null, outside(moved.value.to_physical()))
         self.frame = self.frame.with_columns(moved.value.to_physical().alias("__at"))
 
     def select(self, step: Select) -> None:

@@ -15,11 +15,11 @@ from penstock.model.types import Schema, decimal_of
 
 #: Beside the stream's columns: the commit that brought the row, its event time in microseconds, and its place.
 OWN: Final = {"__commit": "bigint", "__at": "bigint", "__partition": "int", "__offset": "bigint"}
-#: What is kept of dead letters. `raw` rows are text as it came (`rest` is JSON of what came
-#: beside it), others are JSON; `view` is null where the stream itself refused.
+#: What is kept of dead letters. `raw` rows are text as it came (`rest`: JSON of what came beside it), others are JSON;
+#: `extent` says where `row` is a file's path, or only a part of a line; `view` is null where the stream itself refused.
 DEAD: Final = {
-    "row": "string", "reason": "string", "raw": "boolean", "rest": "string", "view": "string", "at": "bigint",
-    "__commit": "bigint", "__partition": "int", "__offset": "bigint",
+    "row": "string", "reason": "string", "raw": "boolean", "rest": "string", "extent": "string", "view": "string",
+    "at": "bigint", "__commit": "bigint", "__partition": "int", "__offset": "bigint",
 }  # fmt: skip
 
 _ARROW: Final = {

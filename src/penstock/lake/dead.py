@@ -34,7 +34,7 @@ def dead_letters(master: Master, stream: str, where: str | None = None) -> pl.Da
         pl.col("__partition").alias("partition"),
         pl.col("__offset").alias("offset"),
         pl.col("at").cast(pl.Datetime("us", "UTC")),
-        "reason", "row", "raw", "rest",
+        "reason", "row", "raw", "rest", "extent",
     )  # fmt: skip
     done = master.store.query('SELECT "commit", partition, "offset" FROM __retried WHERE stream = ?1', [stream])
     if done.height:

@@ -23,7 +23,7 @@ from penstock.errors import DefinitionError, PenstockError, RowError
 from penstock.kernel.expressions import dtype
 from penstock.logs.avro_values import fitting
 from penstock.logs.base import MALFORMED, REASON
-from penstock.logs.kafka_columns import VALUE, tombstone
+from penstock.logs.kafka_columns import KEY, VALUE, tombstone
 
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _SECONDS: Final = 30
@@ -43,8 +43,10 @@ class AvroReader:
         columns: dict[str, list[Any]] = {name: [] for name in types}
         bad: list[str | None] = []
         why: list[str | None] = []
-        for value, key in zip(rows[VALUE].to_list(), rows["__key"].to_list(), strict=True):
+        for value, key, unfit in rows.select(VALUE, KEY, REASON).iter_rows():
             try:
+                if unfit is not None:
+                    raise RowError(unfit)
                 record, text, reason = self._record(value, fits), None, None
             except RowError as error:
                 record, reason = dict.fromkeys(types), error.message
@@ -55,7 +57,7 @@ class AvroReader:
             why.append(reason)
         made = [pl.Series(name, column, dtype(types[name]), strict=True) for name, column in columns.items()]
         made += [pl.Series(MALFORMED, bad, pl.String), pl.Series(REASON, why, pl.String)]
-        return rows.drop(VALUE, "__key").with_columns(*made)
+        return rows.drop(VALUE, KEY).with_columns(*made)
 
     def _record(self, value: bytes | None, fits: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         """The fields of one record that are columns; one that its schema lacks is null."""

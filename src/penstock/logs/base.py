@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 MALFORMED = "__malformed"
 #: Why it could not be parsed, in a log that knows more than that it does not fit the schema.
 REASON = "__malformed_because"
+#: What the text of a row that is not taken is, where it is not the row itself: `FILE`, the path of a file that cannot
+#: be read; `PART`, a part of a line, or its bytes in another form.
+EXTENT = "__extent"
+FILE, PART = "file", "part"
 #: Whether a row that is not taken came too late, in a log that tells.
 LATE = "__late"
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 import polars as pl
 
-from penstock.errors import DefinitionError, unknown
+from penstock.errors import DefinitionError, PenstockError, RowError, unknown
 from penstock.kernel.expressions import dtype, is_of_kernel
-from penstock.logs import json_lines, parquet
-from penstock.logs.base import MALFORMED, Folder, Follower, Log
+from penstock.logs import json_lines, lines, parquet
+from penstock.logs.base import EXTENT, MALFORMED, REASON, Folder, Follower, Log
 from penstock.logs.files_follow import FilesFollower
+from penstock.logs.files_text import PATH, FileLines, parsed, told_by_directories
+from penstock.logs.lines import MAX_LINE
+from penstock.logs.whole import whole
 from penstock.model.expressions.casts import cast_value
 from penstock.model.types import Schema
 
@@ -30,8 +34,6 @@ if TYPE_CHECKING:
     _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 
 FORMATS = ("json", "csv", "parquet")
-#: The column with the names of files that the tasks read themselves.
-PATH = "__path"
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -47,6 +49,7 @@ class Files(Log):
     header: bool = False
     delimiter: str = ","
     files_per_epoch: int | None = None
+    max_line: int = MAX_LINE
     bytes_per_epoch: int | None = None  # the run's own limit, which no one says
 
     @property
@@ -59,11 +62,31 @@ class Files(Log):
 
         if "://" not in self.path and not Path(self.path).is_dir():
             raise DefinitionError(f"there is no directory «{self.path}»", hint="create it, or give another path")
+        if not self._in_tasks(schema.pick(columns)):
+            told = [MALFORMED] if self.format != "parquet" else []
+            return self._configured(self._reader(spark), schema, columns).load(self.place).select(*columns, *told)
+        found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)
+        paths = found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
         if self.decodes(schema.pick(columns)):
-            found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)
-            return found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
-        parsed = [MALFORMED] if self.format != "parquet" else []
-        return self._configured(self._reader(spark), schema, columns).load(self.place).select(*columns, *parsed)
+            return paths
+        return self._parsed(paths, schema, columns).select(*columns, MALFORMED, REASON, EXTENT)
+
+    def read_again(self, spark: SparkSession, schema: Schema, paths: Sequence[str]) -> DataFrame:
+        """Files that could not be read, once more: as a frame that goes the way of `read`."""
+        files = spark.createDataFrame([(path,) for path in paths], f"`{PATH}` string")
+        if self.decodes(schema):
+            return files
+        return self._parsed(files, schema, schema.names).select(*schema.names, MALFORMED, REASON, EXTENT)
+
+    def _in_tasks(self, schema: Schema) -> bool:
+        """Whether tasks read the files: those of this machine, but for Parquet with types that only Spark has."""
+        return self.decodes(schema) or ("://" not in self.path and self.format != "parquet")
+
+    def _parsed(self, paths: DataFrame, schema: Schema, columns: Sequence[str]) -> DataFrame:
+        # The columns of CSV have no names, only places: all are read, and then those that are needed.
+        read = schema if self.format == "csv" else schema.pick(columns)
+        lines = FileLines(self.format, self.header, self.max_line)
+        return parsed(paths, lines, self.delimiter, read, told_by_directories(self.place, read))
 
     def read_these(
         self, spark: SparkSession, schema: Schema, columns: Sequence[str], paths: Sequence[tuple[str, int]]
@@ -73,11 +96,16 @@ class Files(Log):
 
         if self.decodes(schema.pick(columns)):
             return spark.createDataFrame([(path,) for path, _ in paths], f"`{PATH}` string")
-        parsed = [MALFORMED] if self.format != "parquet" else []
-        reader = self._configured(spark.read, schema, columns).option("basePath", self.place)
-        rows = reader.load([path for path, _ in paths])
-        rows = rows.select(*columns, *parsed, f.expr("url_decode(_metadata.file_path)").alias(PATH))
-        named = [(path if "://" in path else f"file://{path}", epoch) for path, epoch in paths]
+        named = list(paths)
+        if self._in_tasks(schema.pick(columns)):
+            files = spark.createDataFrame([(path,) for path, _ in paths], f"`{PATH}` string")
+            rows = self._parsed(files, schema, columns).select(*columns, MALFORMED, REASON, EXTENT, PATH)
+        else:
+            named = [(path if "://" in path else f"file://{path}", epoch) for path, epoch in paths]
+            told = [MALFORMED] if self.format != "parquet" else []
+            reader = self._configured(spark.read, schema, columns).option("basePath", self.place)
+            rows = reader.load([path for path, _ in paths])
+            rows = rows.select(*columns, *told, f.expr("url_decode(_metadata.file_path)").alias(PATH))
         epochs = spark.createDataFrame(named, f"`{PATH}` string, __epoch bigint")
         number = f.monotonically_increasing_id()  # a partition's number, and 33 bits for the row in it
         row = f.shiftleft(f.shiftright(number, 33), 26) + number.bitwiseAND(f.lit((1 << 26) - 1))
@@ -86,12 +114,12 @@ class Files(Log):
         return rows.withColumns(place).drop(PATH, "__epoch", "__row")
 
     def _configured(self, reader: _Reader, schema: Schema, columns: Sequence[str]) -> _Reader:
-        parsed = self.format != "parquet"
+        is_text = self.format != "parquet"
         # The columns of CSV have no names, only places: all are read, and then those that are needed.
         there = schema.names if self.format == "csv" else columns
         ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in there)
-        reader = reader.schema(f"{ddl}, `{MALFORMED}` string" if parsed else ddl)
-        if parsed:
+        reader = reader.schema(f"{ddl}, `{MALFORMED}` string" if is_text else ddl)
+        if is_text:
             reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", MALFORMED)
         if self.format == "csv":
             reader = reader.option("header", self.header).option("sep", self.delimiter)
@@ -125,18 +153,26 @@ class Files(Log):
         if PATH not in rows.columns:
             yield rows
             return
-        read = parquet.read_file if self.format == "parquet" else json_lines.read_file
         for path in rows[PATH]:
             local = path.removeprefix("file:")
-            told = _in_path(local, schema)
-            for frame in read(local, schema):
-                yield frame.with_columns(told) if told else frame
+            check = partial(parquet.verify, local, schema) if self.format == "parquet" else partial(lines.verify, local)
+            yield from whole(local, self._file(local, schema), check)
+
+    def _file(self, path: str, schema: Schema) -> Iterator[pl.DataFrame]:
+        told = _in_path(path, schema)
+        if self.format == "parquet":
+            frames = parquet.read_file(path, schema)
+        else:
+            frames = json_lines.read_file(path, schema, self.max_line)
+        for frame in frames:
+            yield frame.with_columns(told) if told else frame
 
     def __repr__(self) -> str:
         said = [repr(self.path), f"format={self.format!r}"]
         said += [f"header={self.header}"] if self.header else []
         said += [f"delimiter={self.delimiter!r}"] if self.delimiter != "," else []
         said += [f"files_per_epoch={self.files_per_epoch}"] if self.files_per_epoch is not None else []
+        said += [f"max_line={self.max_line}"] if self.max_line != MAX_LINE else []
         return f"ps.files({', '.join(said)})"
 
 
@@ -147,22 +183,31 @@ def files(
     header: bool = False,
     delimiter: str = ",",
     files_per_epoch: int | None = None,
+    max_line: int = MAX_LINE,
 ) -> Files:
-    """A directory of files that grows. `files_per_epoch` bounds what one epoch takes."""
+    """A directory of files that grows. `files_per_epoch` bounds what one epoch takes.
+
+    A line of more than `max_line` bytes is a dead letter, of which the beginning is kept.
+    """
     if format not in FORMATS:
         raise unknown("file format", format, FORMATS)
     if files_per_epoch is not None and files_per_epoch < 1:
         raise DefinitionError(f"files_per_epoch must be above zero, and is {files_per_epoch}")
-    return Files(str(path), format, header, delimiter, files_per_epoch)
+    if max_line < 1:
+        raise DefinitionError(f"max_line must be above zero, and is {max_line}", hint="so many bytes a line may have")
+    return Files(str(path), format, header, delimiter, files_per_epoch, max_line)
 
 
 def _in_path(path: str, schema: Schema) -> list[pl.Expr]:
-    """The columns that the names of directories tell, as in «date=2024-05-01»."""
+    """The columns that the names of directories tell, as in 'date=2024-05-01'."""
     found = []
     for name, text in re.findall(r"([^/=]+)=([^/]*)/", path):
         if name in schema.names:
             value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
             kind = schema.type_of(name)
-            found.append(pl.lit(cast_value(value, "string", kind) if value is not None else None).cast(dtype(kind)))
-            found[-1] = found[-1].alias(name)
+            try:
+                made = None if value is None else cast_value(value, "string", kind)
+            except RowError as error:
+                raise PenstockError(f"the directory '{name}={text}' does not fit {kind}: {error.message}") from None
+            found.append(pl.lit(made).cast(dtype(kind)).alias(name))
     return found

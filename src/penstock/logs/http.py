@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from penstock.errors import DefinitionError
 from penstock.logs import json_lines, parquet
-from penstock.logs.base import MALFORMED, Folder, Follower, Log
+from penstock.logs.base import MALFORMED, REASON, Folder, Follower, Log
 from penstock.logs.inbox import FOLDER, declare, sweep
 from penstock.model.naming import valid_name
 from penstock.model.time import SECOND, positive, show_duration
@@ -36,7 +37,7 @@ _EACH: Final = 60.0
 
 def takes(kind: str) -> bool:
     """Whether events over HTTP can have columns of this type."""
-    return kind in json_lines.TYPES or kind == "float" or kind.startswith("decimal(")
+    return json_lines.reads(Schema((("value", kind),)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,9 +73,10 @@ class Http(Log):
 
     def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
         for path in rows["__path"]:
-            bad = pl.read_parquet(path, columns=[MALFORMED])[MALFORMED]
+            names = [name for name in (MALFORMED, REASON) if name in pq.read_schema(path).names]
+            bad = pl.read_parquet(path, columns=names)
             if not schema.names:
-                yield bad.to_frame()
+                yield bad
                 continue
             at = 0
             for frame in parquet.read_file(path, schema):

@@ -31,7 +31,6 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
 #: A message's value, and the key of one that has none.
 VALUE, KEY = "__value", "__key"
 _TOMBSTONE: Final = "the message has no value, only this key: a tombstone"
-_NOT_TEXT: Final = "the value is not text in UTF-8"
 
 
 def partition_number(topic: str, partition: int) -> int:
@@ -77,7 +76,24 @@ def messages(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str]
     Of a key that is no column only that of a tombstone is kept.
     """
     key = f"CASE WHEN value IS NULL THEN {_text('key')} END AS {KEY}"
-    return [*_own(metadata, schema, columns, several), f"value AS {VALUE}", key]
+    unfit = f"{_unfit(metadata, schema, columns)} AS {REASON}"
+    return [*_own(metadata, schema, columns, several), f"value AS {VALUE}", key, unfit]
+
+
+def _unfit(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str]) -> str:
+    """Why a message has no row although its value may be fine: a column of text that is not text."""
+    cases = []
+    for name, part in metadata.items():
+        if name not in columns or schema.type_of(name) != "string":
+            continue
+        if part == "key":
+            cases.append((_is_not_text("key"), "key"))
+        elif part == "headers":
+            cases.append((f"exists(headers, h -> {_is_not_text('h.value')})", "value of a header"))
+        elif part.startswith("header:"):
+            cases.append((_is_not_text(_header(part)), f"header {part[7:]}"))
+    whens = " ".join(f"WHEN {case} THEN '{_quoted(not_text(what))}'" for case, what in cases)
+    return f"CASE {whens} END" if whens else "CAST(NULL AS STRING)"
 
 
 def _own(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str], several: bool) -> list[str]:
@@ -100,7 +116,8 @@ def select(
 ) -> list[list[str]]:
     """Steps of expressions over the connector's columns by which Spark itself reads all but Avro."""
     if format == "raw" or not payload:
-        value = _raw([name for name in payload if name in columns], schema.type_of(payload[0])) if payload else []
+        kind = schema.type_of(payload[0]) if payload else "binary"
+        value = _raw([name for name in payload if name in columns], kind, _unfit(metadata, schema, columns))
         return [_own(metadata, schema, columns, several) + value]
     read = messages(metadata, schema, columns, several=several)
     return [read] if format == "avro" else [read, *parsed(format, delimiter, metadata, payload, schema, columns)]
@@ -121,39 +138,54 @@ def parsed(
     ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in [*read]) + (", " if read else "")
     options = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{MALFORMED}'"
     options += "" if format == "json" else f", 'sep', '{_quoted(delimiter)}'"
+    options += ", 'allowSingleQuotes', 'false'" if format == "json" else ""
     made = f"from_{format}(CAST({VALUE} AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
-    bad = f"__parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
+    bad = f"{REASON} IS NOT NULL OR {_is_not_text(VALUE)} OR __parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
     malformed = f"CASE WHEN {VALUE} IS NULL THEN coalesce({KEY}, '') WHEN {bad} THEN {_text(VALUE)} END"
+    reasons = f"WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}' WHEN {_is_not_text(VALUE)} THEN '{not_text('value')}'"
     return [
-        [*kept, made, VALUE, KEY],
+        [*kept, made, VALUE, KEY, REASON],
         [
             *kept,
             *(f"__parsed.`{name}` AS `{name}`" for name in wanted),
             f"{malformed} AS {MALFORMED}",
-            f"CASE WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}' END AS {REASON}",
+            f"CASE {reasons} ELSE {REASON} END AS {REASON}",
         ],
     ]
 
 
 def _part(part: str, kind: str) -> str:
     if part.startswith("header:"):
-        value = f"try_element_at(filter(headers, h -> h.key = '{_quoted(part[7:])}'), -1).value"
-        return value if kind == "binary" else _text(value)
+        return _header(part) if kind == "binary" else _text(_header(part))
     if part == "headers":
         return f"to_json(transform(headers, h -> named_struct('key', h.key, 'value', {_text('h.value')})))"
     return _text("key") if part == "key" and kind == "string" else f"`{part}`"
 
 
-def _raw(wanted: Sequence[str], kind: str) -> list[str]:
+def _header(part: str) -> str:
+    """The value of the last header of a name."""
+    return f"try_element_at(filter(headers, h -> h.key = '{_quoted(part[7:])}'), -1).value"
+
+
+def _raw(wanted: Sequence[str], kind: str, unfit: str) -> list[str]:
     """The value itself; a tombstone is a null. What is to be text must be."""
-    if kind == "binary":
-        return [f"value AS `{name}`" for name in wanted]
-    bad = "value IS NOT NULL AND NOT is_valid_utf8(CAST(value AS STRING))"
+    reason = unfit
+    if kind != "binary":
+        reason = f"CASE WHEN {_is_not_text('value')} THEN '{not_text('value')}' ELSE {unfit} END"
     return [
-        *(f"{_text('value')} AS `{name}`" for name in wanted),
-        f"CASE WHEN {bad} THEN hex(value) END AS {MALFORMED}",
-        f"CASE WHEN {bad} THEN '{_NOT_TEXT}' END AS {REASON}",
+        *(f"{'value' if kind == 'binary' else _text('value')} AS `{name}`" for name in wanted),
+        f"CASE WHEN ({reason}) IS NOT NULL THEN coalesce(hex(value), '') END AS {MALFORMED}",
+        f"{reason} AS {REASON}",
     ]
+
+
+def _is_not_text(value: str) -> str:
+    return f"({value} IS NOT NULL AND NOT is_valid_utf8(CAST({value} AS STRING)))"
+
+
+def not_text(what: str) -> str:
+    """Why bytes are refused that are to be text."""
+    return f"the {what} is not text in UTF-8"
 
 
 def _text(value: str) -> str:

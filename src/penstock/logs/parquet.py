@@ -2,50 +2,151 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any, Final
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.kernel.expressions import dtype
+from penstock.logs.base import MALFORMED, REASON
 from penstock.model.types import Schema
 
-#: How many rows are handed on at a time.
-_ROWS = 250_000
+#: How many rows are handed on at a time, and about how many bytes of them.
+_ROWS, _BYTES = 250_000, 64 << 20
+#: So much of a row that does not fit is shown.
+_SHOWN: Final = 1000
 
 
 def read_file(path: str, schema: Schema) -> Iterator[pl.DataFrame]:
-    """The columns of the schema, with nulls for those that the file lacks."""
-    with pq.ParquetFile(path) as file:
+    """The columns of the schema, with nulls for those that the file lacks, and rows that do not fit as `MALFORMED`."""
+    with _opened(path) as file:
+        names = file.schema_arrow.names
+        there = [name for name in schema.names if name in names]
+        for name in there:
+            _check(name, file.schema_arrow, schema.type_of(name))
+        for batch in file.iter_batches(batch_size=_rows_at_a_time(file.metadata), columns=there):
+            yield _frame(batch, schema)
+
+
+def verify(path: str, schema: Schema) -> None:
+    """Reads a file to its end; raises what is wrong with it."""
+    with _opened(path) as file:
         there = [name for name in schema.names if name in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size=_ROWS, columns=there):
-            frame = pl.DataFrame({name: pl.from_arrow(batch.column(name)) for name in there}, height=batch.num_rows)
-            yield frame.select(_column(frame, name, kind, path) for name, kind in schema)
+        for _ in file.iter_batches(batch_size=_rows_at_a_time(file.metadata), columns=there):
+            pass
 
 
-def _column(frame: pl.DataFrame, name: str, kind: str, path: str) -> pl.Series:
-    """A column in the type that the stream declares. Numbers widen; what would change a value is refused."""
-    target = dtype(kind)
-    if name not in frame.columns:
-        return pl.Series(name, [None], dtype=target).new_from_index(0, frame.height)
-    column = frame[name]
-    found = column.dtype
-    fits = (
-        found == target
-        or (found.is_integer() and target.is_integer())
-        or (found.is_numeric() and target.is_float())
-        or (found.is_temporal() and target.is_temporal() and found.base_type() == target.base_type())
-        or (found.is_decimal() and target.is_decimal())
-        or (found.is_nested() and found.base_type() == target.base_type())
-        or found == pl.Null
-    )
-    if not fits:
+def _opened(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def _rows_at_a_time(file: pq.FileMetaData) -> int:
+    groups = [file.row_group(number) for number in range(file.num_row_groups)]
+    widest = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+    return max(1, min(_ROWS, _BYTES // max(widest, 1)))
+
+
+def _check(name: str, columns: pa.Schema, kind: str) -> None:
+    """Refuses a file whose column is of another type. Numbers widen; what would change values is refused."""
+    if columns.names.count(name) > 1:
+        raise PenstockError(f"it has several columns '{name}'")
+    if not _fits(_plain(columns.field(name).type), _target(kind)):
         raise PenstockError(
-            f"the column «{name}» of the file «{path}» is {found}, and the stream declares {kind}",
+            f"its column '{name}' is {columns.field(name).type}, and the stream declares {kind}",
             hint="declare the type that the files have, and cast it in a select",
         )
-    if isinstance(target, pl.Datetime) and isinstance(found, pl.Datetime):
-        column = column.dt.cast_time_unit("us")
-        return column.dt.replace_time_zone("UTC") if found.time_zone is None else column.dt.convert_time_zone("UTC")
-    return column.cast(target)
+
+
+def _fits(there: pa.DataType, target: pa.DataType) -> bool:
+    is_number = pa.types.is_integer(there) or pa.types.is_floating(there) or pa.types.is_decimal(there)
+    return (
+        pa.types.is_null(there)
+        or there == target
+        or (pa.types.is_integer(there) and pa.types.is_integer(target))
+        or (is_number and pa.types.is_floating(target))
+        or (pa.types.is_decimal(there) and pa.types.is_decimal(target))
+        or (pa.types.is_timestamp(there) and pa.types.is_timestamp(target))
+        or (pa.types.is_date32(there) and pa.types.is_date32(target))
+        or (_is_text(there) and _is_text(target))
+        or (_is_bytes(there) and _is_bytes(target))
+        or (_is_list(there) and _is_list(target) and _fits(_plain(there.value_type), target.value_type))
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_one = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(is_one) and not pa.types.is_decimal(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """What is in a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _target(kind: str) -> pa.DataType:
+    return pl.Series([], dtype=dtype(kind)).to_arrow(compat_level=pl.CompatLevel.oldest()).type
+
+
+def _frame(batch: pa.RecordBatch, schema: Schema) -> pl.DataFrame:
+    columns, bad = {}, dict[int, str]()
+    for name, kind in schema:
+        if name in batch.schema.names:
+            columns[name] = _column(batch.column(name), name, kind, bad)
+        else:
+            columns[name] = pa.nulls(batch.num_rows, _target(kind))
+    frame = pl.from_arrow(pa.table(columns))
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.select(pl.col(name).cast(dtype(kind)) for name, kind in schema)
+    if not bad:
+        return frame
+    texts = [_shown(batch, row) if row in bad else None for row in range(batch.num_rows)]
+    reasons = [bad.get(row) for row in range(batch.num_rows)]
+    return frame.with_columns(pl.Series(MALFORMED, texts, pl.String), pl.Series(REASON, reasons, pl.String))
+
+
+def _column(column: pa.Array, name: str, kind: str, bad: dict[int, str]) -> pa.Array:
+    """A column in the type that the stream declares; rows that do not fit are noted, and null."""
+    target = _target(kind)
+    try:
+        return _cast(column, target)
+    except pa.ArrowException:
+        parts = []
+        for row in range(len(column)):
+            try:
+                parts.append(_cast(column.slice(row, 1), target))
+            except pa.ArrowException:
+                bad.setdefault(row, f"the column '{name}' does not fit {kind}")
+                parts.append(pa.nulls(1, target))
+        return pa.concat_arrays(parts)
+
+
+def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+    column.validate(full=True)  # text may not be UTF-8
+    options = pc.CastOptions(target, allow_time_truncate=True, allow_float_truncate=True, allow_invalid_utf8=False)
+    return column.cast(options=options)
+
+
+def _shown(batch: pa.RecordBatch, row: int) -> str:
+    """A row as text, as far as it can be shown."""
+    return json.dumps({name: _value(batch.column(name), row) for name in batch.schema.names})[:_SHOWN]
+
+
+def _value(column: pa.Array, row: int) -> Any:
+    try:
+        value = column[row].as_py()
+    except (ValueError, OverflowError, ArithmeticError):  # text that is not UTF-8, a year that Python does not know
+        return f"a value of type {column.type} that cannot be shown"
+    return value if isinstance(value, int | str | float | bool | None) else str(value)

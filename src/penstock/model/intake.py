@@ -13,6 +13,7 @@ from penstock.model.aggregates import Monoid, Origin
 from penstock.model.aggregates.paired import apart
 from penstock.model.commits import Commit, Event, Refused, Row
 from penstock.model.expressions import bind, evaluate
+from penstock.model.fit import OUTSIDE, is_outside, unfit
 from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
 from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
@@ -75,6 +76,9 @@ class Intake:
 
     def _time(self, source: Stream, event: Event, now: Instant, refused: list[Refused]) -> Instant | None:
         """The event's time, noted for the watermark; None if it is a dead letter."""
+        if (reason := unfit(event.row, source.schema)) is not None:
+            refused.append(Refused("dead", event, reason))
+            return None
         if source.event_time is None:
             return 0
         try:
@@ -89,6 +93,9 @@ class Intake:
             refused.append(Refused("dead", event, "the event time is null"))
             return None
         assert isinstance(at, int)
+        if is_outside(at):
+            refused.append(Refused("dead", event, OUTSIDE))
+            return None
         if source.max_ahead is not None and at > now + source.max_ahead:
             ahead = show_duration(source.max_ahead)
             refused.append(Refused("dead", event, f"the event time {show_instant(at)} is more than {ahead} ahead"))
@@ -152,6 +159,8 @@ class Intake:
                     if moved is None:
                         raise RowError("the event time is null")
                     assert isinstance(moved, int)
+                    if is_outside(moved):
+                        raise RowError(OUTSIDE)
                     at = moved
                 elif isinstance(step, Select):
                     row = {name: evaluate(bind(text, schema), row) for name, text in step.columns}

@@ -6,15 +6,15 @@ import json
 import struct
 import threading
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.expressions import dtype
-from penstock.logs import MALFORMED, json_lines
-from penstock.model.types import Schema, decimal_of
+from penstock.logs import MALFORMED, REASON, json_lines
+from penstock.logs.lines import LINE, MAX_LINE, texts
+from penstock.model.types import Schema
 from penstock.serve.errors import Answered
 
 #: So many lines that do not fit are named, and of each so much is shown.
@@ -33,26 +33,21 @@ class Accepted:
 
 def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> Accepted:
     """One JSON object a line. A line that does not fit is refused with its number, or kept as a dead letter."""
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Answered(422, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-    lines = text.split("\n")
-    if len(lines) > most + 1:
+    if body.count(b"\n") > most:
         raise _too_many(most)
-    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
-    if not numbers:
+    lines = texts(body, MAX_LINE).with_row_index("number", offset=1).filter(pl.col(LINE).str.strip_chars() != "")
+    if not lines.height:
         raise Answered(422, "there are no events in the body", hint="send one JSON object a line")
     with _PARSING:
-        found = _decoded(pl.Series([lines[number - 1].rstrip("\r") for number in numbers]), schema)
-    bad = found[MALFORMED].is_not_null().arg_true().to_list()
+        rows = json_lines.decoded(lines[LINE], schema, blank=True, reasons=lines[REASON])
+    bad = rows[MALFORMED].is_not_null().arg_true().to_list()
     if bad and not keep_malformed:
         raise Answered(
-            422, f"{len(bad)} of {len(numbers)} lines do not fit the stream's columns",
+            422, f"{len(bad)} of {lines.height} lines do not fit the stream's columns",
             detail=schema.ddl(), hint="mend them, or send ?malformed=keep to have them among the dead letters",
-            more={"lines": [_line(numbers[place], found[MALFORMED][place]) for place in bad[:_NAMED]]},
+            more={"lines": [_line(lines["number"][n], rows[MALFORMED][n], rows[REASON][n]) for n in bad[:_NAMED]]},
         )  # fmt: skip
-    return Accepted(found, len(bad))
+    return Accepted(rows, len(bad))
 
 
 def one_event(body: bytes) -> bytes:
@@ -66,47 +61,12 @@ def one_event(body: bytes) -> bytes:
     return body.replace(b"\r", b" ").replace(b"\n", b" ")  # only between its parts: in text they are escaped
 
 
-def _line(number: int, text: str) -> dict[str, Any]:
-    return {"line": number, "text": text[:_SHOWN]}
+def _line(number: int, text: str, reason: str | None) -> dict[str, Any]:
+    return {"line": number, "text": text[:_SHOWN], **({} if reason is None else {"reason": reason})}
 
 
 def _too_many(most: int) -> Answered:
     return Answered(413, f"more than {most} events in one request", hint="send them in parts")
-
-
-def _decoded(lines: pl.Series, schema: Schema) -> pl.DataFrame:
-    """Types that the parser does not know are taken as text first."""
-    asked = Schema(tuple((name, kind if kind in json_lines.TYPES else "string") for name, kind in schema))
-    found = json_lines.decoded(lines, asked, blank=True)
-    for name, kind in schema:
-        if kind not in json_lines.TYPES:
-            found = _cast(found, lines, name, kind)
-    return found.select(*schema.names, MALFORMED)
-
-
-def _cast(found: pl.DataFrame, lines: pl.Series, name: str, kind: str) -> pl.DataFrame:
-    values, bad = [], found[MALFORMED].to_list()
-    for place, text in enumerate(found[name]):
-        value = None
-        if text is not None and bad[place] is None:
-            try:
-                value = _number(text, kind)
-            except (ValueError, ArithmeticError):
-                bad[place] = lines[place]
-        values.append(value)
-    rest = found.drop(name, MALFORMED)
-    return rest.with_columns(pl.Series(name, values, dtype=dtype(kind)), pl.Series(MALFORMED, bad, dtype=pl.String))
-
-
-def _number(text: str, kind: str) -> float | Decimal:
-    """A number of a type that the parser does not know."""
-    if kind == "float":
-        return float(text)
-    digits, scale = decimal_of(kind)
-    found = Decimal(text[:100]).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=80))
-    if not found.is_finite() or abs(found) >= Decimal(10) ** (digits - scale):
-        raise ValueError
-    return found
 
 
 # Arrow
@@ -124,8 +84,8 @@ def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
     if not table.num_rows:
         raise Answered(422, "there are no events in the body")
     columns = [_column(table, name, kind) for name, kind in schema]
-    bad = pl.Series(MALFORMED, [None], dtype=pl.String).new_from_index(0, table.num_rows)
-    return Accepted(pl.DataFrame([*columns, bad]))
+    none = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
+    return Accepted(pl.DataFrame(columns, height=table.num_rows).with_columns(none))
 
 
 def _batches(body: bytes, most: int) -> Any:

@@ -14,7 +14,7 @@ from penstock.sql.statements import Column, Origin
 
 #: What FROM KIND 'address' calls: the factory of `penstock.logs`, and the options that it takes.
 LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "FILES": ("files", ("format", "header", "delimiter", "files_per_epoch")),
+    "FILES": ("files", ("format", "header", "delimiter", "files_per_epoch", "max_line")),
     "KAFKA": (
         "kafka",
         ("servers", "start", "format", "delimiter", "avro_schema", "registry", "events_per_epoch", "group", "pattern"),

@@ -13,7 +13,8 @@ from penstock.sql.statements import Option, OptionValue
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "header": (bool,), "broadcast": (bool,),
-    "files_per_epoch": (int,), "rate": (int,), "seed": (int,), "rows_per_file": (int,), "limit": (int,), "port": (int,),
+    "files_per_epoch": (int,), "max_line": (int,),
+    "rate": (int,), "seed": (int,), "rows_per_file": (int,), "limit": (int,), "port": (int,),
     "events_per_epoch": (int,),
     "duplicates": (int, float), "late": (int, float),
     "backfill": (bool,), "pattern": (bool,), "rows_per_transaction": (int,),

@@ -26,6 +26,8 @@ REFUSALS: Final = ("late", "duplicate", "dead")
 #: The counter of events that were late for at least one view; `late` counts each view that an event was late for.
 LATE_EVENTS: Final = "late_events"
 
+#: The counter of files that could not be read. Each is one dead letter.
+DEAD_FILES: Final = "dead_files"
 #: The columns of refused rows. `view` is null where the stream itself refused; `row` is the raw row as JSON; `missed`
 #: of its `windows` had closed (frames may leave these two out).
 REFUSED: Final[dict[str, pl.DataType]] = {

@@ -1,0 +1,59 @@
+"""A file counts as a whole or not at all: damage is noticed before the first of its rows is handed on.
+
+A damaged file is one dead letter, with its path. So an epoch that is done again gives the same, and the file can be fed
+in again as a whole when it was repaired.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.logs.base import EXTENT, FILE, MALFORMED, REASON
+
+#: Rows of so many bytes are held until their file was read to its end. A larger one is read to its end first.
+_HELD: Final = 64 << 20
+#: Why the system does not let a file be read, where that is the file's own fault.
+_OF_THE_FILE: Final = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+_LONGEST: Final = 300
+
+
+def whole(path: str, frames: Iterator[pl.DataFrame], verify: Callable[[], None]) -> Iterator[pl.DataFrame]:
+    """The rows of a file, or one row that says that it cannot be read."""
+    held: list[pl.DataFrame] = []
+    size = 0
+    try:
+        for frame in frames:
+            held.append(frame)
+            size += int(frame.estimated_size())
+            if size > _HELD:
+                verify()
+                break
+    except (pa.ArrowException, OSError, EOFError, ValueError, PenstockError) as error:
+        yield _dead(path, error)
+        return
+    yield from held
+    yield from frames
+
+
+def _dead(path: str, error: Exception) -> pl.DataFrame:
+    """A row that stands for a file; raises again what is no fault of the file."""
+    if isinstance(error, OSError) and error.errno is not None:
+        if error.errno not in _OF_THE_FILE:
+            raise error
+        if error.errno == errno.ENOENT and not Path(path).parent.is_dir():
+            raise PenstockError(
+                f"the directory '{Path(path).parent}' is not there, or this worker does not see it",
+                hint="on a cluster every worker must see the files under the same path",
+            ) from error
+        reason = "it is gone" if error.errno == errno.ENOENT else str(error.strerror)
+    else:
+        reason = error.message if isinstance(error, PenstockError) else str(error)
+    reason = f"the file cannot be read, and none of it counts: {' '.join(reason.split())[:_LONGEST]}"
+    return pl.DataFrame({MALFORMED: [path], REASON: [reason], EXTENT: [FILE]})
