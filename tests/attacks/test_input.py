@@ -141,7 +141,7 @@ def damaged() -> dict[str, bytes]:
         "no.json.gz": b"this is no gzip file",
         "cut.json.zst": zstd[: len(zstd) // 2],
         "cut.parquet": bytes(parquet[: len(parquet) // 2]),
-        "empty.parquet": b"",
+        "short.parquet": b"PAR1",
         "turned.parquet": bytes(parquet[:100] + b"\xff" * 300 + parquet[400:]),
     }
 
@@ -231,14 +231,14 @@ def test_one_line_of_a_small_file_does_not_take_the_memory(tmp_path: Path):
 
 
 def test_parquet_columns_of_odd_types_are_read_or_refused_by_row_or_file(tmp_path: Path):
-    """Puts Parquet files of odd types into the directory: rows that do not fit are dead letters, or the whole file is."""
+    """Puts Parquet files of odd types there: rows that do not fit are dead letters, or the whole file is."""
     schema = Schema.parse("at timestamp, n int, k string, price decimal(9,2)")
     table = pa.table(
         {
             "at": pa.array([0, 1_500_000_000_123_456_789, None], pa.timestamp("ns", "Europe/Berlin")),
             "n": pa.array([1, 1 << 40, 3], pa.int64()),
             "k": pa.array(["a", "b", "a"]).dictionary_encode(),
-            "price": pa.array([1, 2, 3]).cast(pa.decimal128(20, 4)),
+            "price": pa.array([1, 2, 3]).cast(pa.decimal128(23, 4)),
         }
     )
     pq.write_table(table, tmp_path / "a.parquet")
@@ -305,7 +305,7 @@ def test_no_file_of_all_these_ends_an_app_and_dead_files_are_fed_in_again(tmp_pa
         (folders["csv"] / "cut.csv.gz").write_bytes(gzip.compress(b"a,1\n" * 10))
         for format in ("json", "csv"):
             again = run.retry_dead_letters(format)
-            assert again.rows - again.dead == 10 - 9, "one dead letter fewer"
+            assert again.rows - again.dead == 1, "one file can be read now"
         assert counts(run) == [11, 11, 1]
         assert run.retry_dead_letters("csv").rows == 4, "none of them twice"
         assert counts(run) == [11, 11, 1]
