@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from math import inf, nan
 
 import pyarrow as pa
@@ -70,6 +71,7 @@ def arrow_type(kind: str) -> pa.DataType:
     return _ARROW[kind]
 
 
+@lru_cache
 def arrow(table: str) -> pa.Table:
     """A table of the fixture as Arrow."""
     columns = list(zip(*ROWS[table], strict=True)) or [()] * len(SCHEMAS[table].columns)

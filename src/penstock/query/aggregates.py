@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from penstock.model.expressions.coerce import Outside, cast, is_decimal
 from penstock.model.expressions.functions import take
-from penstock.model.expressions.tree import VOID, Literal, Node
-from penstock.model.types import decimal_of, is_float, is_integer, is_numeric
+from penstock.model.expressions.tree import VOID, Call, Literal, Node
+from penstock.model.types import decimal_of, is_integer, is_numeric
 from penstock.query.nodes import Aggregate
 
 AggregateRule: TypeAlias = Callable[..., Aggregate]
@@ -175,12 +175,10 @@ def _beside(name: str) -> Callable[..., tuple[str, tuple[Node, ...], str]]:
         if not isinstance(offset, Literal) or not isinstance(offset.value, int):
             raise Outside(f"{name} needs a constant offset")
         if default is not None and default.type not in (VOID, node.type):
-            if not (is_integer(default.type) and is_numeric(node.type) and not is_integer(node.type)) and not (
-                is_integer(default.type) and is_integer(node.type) and isinstance(default, Literal)
-            ):
+            if not (isinstance(default, Literal) and is_integer(default.type) and is_numeric(node.type)):
                 raise Outside(f"{name} of {node.type} with a default of {default.type} is not answered")
-            if is_float(node.type) or is_decimal(node.type) or node.type in ("tinyint", "smallint"):
-                raise Outside(f"{name} of {node.type} with a default of {default.type} is not answered")
+            if isinstance(cast(default, node.type), Call):
+                raise Outside(f"{name} of {node.type} with a default of {default.value} is not answered")
         rest = () if default is None else (cast(default, node.type),)
         return name, (node, cast(offset, "bigint"), *rest), node.type
 

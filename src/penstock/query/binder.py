@@ -94,6 +94,8 @@ class QuestionBinder(Binder):
             case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor():
                 symbol = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}[type(tree)]
                 return self.rules[symbol](self.node(tree.this), self.node(tree.expression))
+            case exp.Any() if not isinstance(tree.this, (exp.Query, exp.Tuple)):
+                return self._aggregate(exp.Anonymous(this="any", expressions=[tree.this]))
             case exp.BitwiseNot():
                 return self.rules["~"](self.node(tree.this))
             case exp.Interval():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.expressions.coerce import Outside
@@ -15,17 +15,16 @@ from penstock.model.expressions.tree import INTERVAL, VOID
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.query.arithmetic import INTERVALS
-from penstock.query.plan import Plan, QueryLimits, Scan
+from penstock.query.plan import Plan, Scan
 from penstock.query.planner import Planner
 from penstock.query.relations import Output
 from penstock.sql.dialect import Penstock, tokenize
 from penstock.sql.errors import Source, SqlError
+from penstock.sql.limits import QueryLimits, check_depth, check_tokens
 from penstock.sql.statements import Question
 
-_OPENS, _CLOSES = (
-    (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE),
-    (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END),
-)
+#: A parameter, or a name in quotes, which may look like one.
+_PARAMETER = re.compile(r'"(?:[^"]|"")*"|\$(\d+)')
 
 
 def compile_tree(
@@ -47,56 +46,38 @@ def compile_tree(
     except RecursionError:
         raise source.error("the question is too deep", statement.whole, hint="name the inner parts with WITH") from None
     named = f"WITH {', '.join(planner.named)} " if planner.named else ""
+    sql, parameters = _numbered(named + relation.sql, planner.renderer.parameters)
     scans = tuple(
         Scan(use.view, use.name, tuple(sorted(use.columns, key=tables[use.view].names.index)), tuple(use.filters))
         for use in planner.scans
     )
-    return Plan(named + relation.sql, tuple(planner.renderer.parameters), scans, schema)
+    return Plan(sql, parameters, scans, schema)
+
+
+def _numbered(sql: str, values: list[object]) -> tuple[str, tuple[object, ...]]:
+    """Only the parameters that the text uses: a constant may have become a part of the plan."""
+    used: dict[str, int] = {}
+
+    def renumbered(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else f"${used.setdefault(match[1], len(used) + 1)}"
+
+    text = _PARAMETER.sub(renumbered, sql)
+    return text, tuple(values[int(number) - 1] for number in used)
 
 
 def _parsed(statement: Question, limits: QueryLimits) -> exp.Expr:
     """The tree, with Spark's precedence and every function under its own name."""
     source, whole = statement.source, statement.whole
     tokens = tokenize(statement.text)
-    if len(tokens) > limits.tokens:
-        hint = "ask in parts, or join with a view"
-        raise source.error(
-            f"the question has {len(tokens)} words and signs; there may be {limits.tokens}", whole, hint=hint
-        )
-    if (depth := _brackets(tokens)) > limits.brackets:
-        raise source.error(f"the question has {depth} brackets in brackets; there may be {limits.brackets}", whole)
+    check_tokens(tokens, source, whole, limits)
     try:
         trees = Penstock().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, statement.text)
     except (ParseError, RecursionError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise source.error("cannot read this SELECT", whole, hint="write a SELECT of Spark SQL") from None
     tree = trees[0]
     assert tree is not None
-    if (depth := _depth(tree, limits.depth)) > limits.depth:
-        hint = "name the inner parts with WITH"
-        raise source.error(f"the question is nested more than {limits.depth} deep", whole, hint=hint)
+    check_depth(tree, source, whole, limits)
     return tree
-
-
-def _brackets(tokens: list[Token]) -> int:
-    depth = deepest = 0
-    for token in tokens:
-        depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _depth(tree: exp.Expr, limit: int) -> int:
-    """How deep a tree is; chains of AND and OR count as one."""
-    stack, deepest = [(tree, 1)], 0
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if deepest > limit:
-            return deepest
-        for child in node.iter_expressions():
-            chained = isinstance(node, (exp.And, exp.Or)) and type(child) is type(node)
-            stack.append((child, depth if chained else depth + 1))
-    return deepest
 
 
 def _schema(outputs: tuple[Output, ...]) -> Schema:

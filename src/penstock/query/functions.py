@@ -360,11 +360,11 @@ def _nullifzero(node: Node) -> Node:
 
 FUNCTIONS: Final[dict[str, Rule]] = {
     **rows.FUNCTIONS,
-    **{name: rule for name, rule in arithmetic.RULES.items() if name.isidentifier()},
+    **{name: rule for name, rule in arithmetic.RULES.items() if name.isidentifier() and name != "div"},
     # text
     "length": _length, "len": _length, "char_length": _length, "character_length": _length,
     "replace": _replace, "locate": _locate, "position": _locate, "instr": lambda text, part: _locate(part, text),
-    "charindex": _locate, "octet_length": _byte_length(1), "bit_length": _byte_length(8),
+    "octet_length": _byte_length(1), "bit_length": _byte_length(8),
     "ascii": fixed("ascii", "int", "string"), "initcap": fixed("initcap", "string", "string"),
     "translate": fixed("translate", "string", "string", "string", "string"),
     "substring_index": fixed("substring_index", "string", "string", "string", "int"),
@@ -372,12 +372,12 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     "hex": _hex, "md5": _digest("md5"), "sha": _digest("sha1"), "sha1": _digest("sha1"),
     "space": lambda count: Call("repeat", (Literal(" ", "string"), take("space", count, "int")), "string"),
     # choice
-    "if": _if, "iff": _if, "typeof": _typeof, "zeroifnull": _zeroifnull, "nullifzero": _nullifzero,
+    "if": _if, "typeof": _typeof, "zeroifnull": _zeroifnull, "nullifzero": _nullifzero,
     "greatest": _extreme("greatest"), "least": _extreme("least"), "nanvl": _nanvl,
     # numbers
     "round": _round, "ceil": _whole("ceil"), "ceiling": _whole("ceil"), "floor": _whole("floor"), "pmod": _pmod,
     **{name: _float_or_double(name) for name in
-       ("cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint")},
+       ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint")},
     "atan2": fixed("atan2", "double", "double", "double"),
     "pi": lambda: Literal(3.141592653589793, "double"), "e": lambda: Literal(2.718281828459045, "double"),
     "bit_count": lambda node: Call("bit_count", (take("bit_count", node, "exact bigint"),), "int"),

@@ -45,7 +45,7 @@ def join(select: SelectPlanner, tree: exp.Join, right: str, others: list[Field])
     else:
         select.scope.fields = fields = left + others
         assert on is not None
-        text = select.planner.renderer.predicate(condition(QuestionBinder(select).node(on), "ON"))
+        text = select.planner.renderer.predicate(condition(select.planner.weigh(QuestionBinder(select).node(on)), "ON"))
     select.scope.fields = left if kind in ("SEMI", "ANTI") else fields
     return f" {kind} JOIN {right} ON {text}"
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from penstock.model.time import Instant
 from penstock.model.types import Schema
+from penstock.sql.limits import DEFAULT_LIMITS, QueryLimits
 from penstock.sql.read import parse_one
 from penstock.sql.statements import History, Question
 
@@ -35,18 +36,6 @@ class Scan:
     name: str
     columns: tuple[str, ...]
     filters: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class QueryLimits:
-    """How large a question may be. It is refused before anything that takes long."""
-
-    tokens: int = 20_000
-    brackets: int = 60
-    depth: int = 150
-
-
-DEFAULT_LIMITS = QueryLimits()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from penstock.errors import unknown
+from penstock.errors import DefinitionError, unknown
 from penstock.model.expressions.coerce import Outside, cast, common
 from penstock.model.expressions.tree import VOID, Call, Column
 from penstock.model.time import Instant
@@ -15,7 +15,7 @@ from penstock.model.types import SCALARS, Schema, is_float
 from penstock.query.binder import QuestionBinder, condition, sorted_terms
 from penstock.query.filters import filters_of
 from penstock.query.joins import join
-from penstock.query.nodes import Aggregate, Node, Sorted, Subquery, Windowed, contains, groups_rows, rewrite
+from penstock.query.nodes import Aggregate, Node, Sorted, Subquery, Windowed, children, contains, groups_rows, rewrite
 from penstock.query.relations import Output, Relation, ScanUse, quoted
 from penstock.query.render import Renderer
 from penstock.query.scope import Field, Scope
@@ -25,6 +25,9 @@ _CLAUSES = {
     "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_",
     "windows",
 }  # fmt: skip
+#: The operators, functions, columns and constants of a question, with aliases written out.
+MAX_NODES = 100_000
+MAX_SCANS = 100
 _SET_CLAUSES = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
 
 
@@ -41,6 +44,17 @@ class Planner:
     #: The columns of scans by their names in SQL.
     origins: dict[str, tuple[ScanUse, str]] = field(default_factory=dict)
     _aliases: int = 0
+    _size: int = 0
+
+    def weigh(self, node: Node) -> Node:
+        """The node, if the question is not too large with it: aliases that use aliases grow without bound."""
+        stack = [node]
+        while stack:
+            self._size += 1
+            if self._size > MAX_NODES:
+                raise DefinitionError("the question is too large", hint="ask it in parts")
+            stack.extend(children(stack.pop()))
+        return node
 
     def alias(self) -> str:
         """A name for a relation, unique within the question."""
@@ -82,8 +96,6 @@ class Planner:
         self, tree: exp.SetOperation, outer: Scope | None, known: Mapping[str, Relation], top: bool
     ) -> Relation:
         refuse_clauses(tree, _SET_CLAUSES)
-        if isinstance(tree, exp.Intersect) and isinstance(tree.this, (exp.Union, exp.Except)):
-            raise at(tree, Outside("INTERSECT binds stronger than UNION and EXCEPT: write brackets"))
         left, right = self.query(tree.this, outer, known), self.query(tree.expression, outer, known)
         word = "UNION" if isinstance(tree, exp.Union) else "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
         if len(left.outputs) != len(right.outputs):
@@ -241,7 +253,7 @@ class SelectPlanner:
         self._having = set(keys)
         having = tree.args.get("having")
         binder = QuestionBinder(self, aggregates=True)
-        kept = None if having is None else condition(binder.node(having.this), "HAVING")
+        kept = None if having is None else condition(self.planner.weigh(binder.node(having.this)), "HAVING")
         self._having = None
         order = self.order(tree.args.get("order"))
         nodes = [node for _, node in self.items]
@@ -329,6 +341,8 @@ class SelectPlanner:
         view = next((known for known in self.planner.tables if known.lower() == name.lower()), None)
         if view is None:
             raise at(tree, unknown("view", name, self.planner.tables))
+        if len(self.planner.scans) == MAX_SCANS:
+            raise at(tree, Outside(f"the question reads views more than {MAX_SCANS} times"))
         scan = ScanUse(view, f"scan_{len(self.planner.scans) + 1}")
         self.planner.scans.append(scan)
         outputs = tuple(Output(column, kind, quoted(column)) for column, kind in self.planner.tables[view])
@@ -350,7 +364,7 @@ class SelectPlanner:
         clause = self.tree.args.get("where")
         if clause is None:
             return ""
-        node = condition(QuestionBinder(self).node(clause.this), "WHERE")
+        node = condition(self.planner.weigh(QuestionBinder(self).node(clause.this)), "WHERE")
         filters_of(node, self.planner.origins, joined=bool(self.tree.args.get("joins")))
         return f" WHERE {self.planner.renderer.predicate(node)}"
 
@@ -364,7 +378,7 @@ class SelectPlanner:
             inner = tree.this if isinstance(tree, exp.Alias) else tree
             if isinstance(inner, exp.Aliases):
                 raise at(tree, Outside("several aliases of one value are not answered"))
-            self.items.append((shown_name(tree), binder.node(inner)))
+            self.items.append((shown_name(tree), self.planner.weigh(binder.node(inner))))
         self._earlier = False
         if not self.items:
             raise at(self.tree, Outside("the SELECT has no columns"))
@@ -410,7 +424,7 @@ class SelectPlanner:
             return self.items[place - 1][1]
         if isinstance(tree, (exp.GroupingSets, exp.Rollup, exp.Cube, exp.Tuple)):
             raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is not answered in {what}"))
-        return binder.node(tree)
+        return self.planner.weigh(binder.node(tree))
 
     def order(self, clause: exp.Order | None) -> tuple[Sorted, ...]:
         """ORDER BY: an alias of the SELECT wins over a column."""

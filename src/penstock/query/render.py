@@ -12,7 +12,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from penstock.errors import DefinitionError
-from penstock.model.expressions.tree import Call, Column, Literal
+from penstock.model.expressions.tree import VOID, Call, Column, Literal
 from penstock.query.casts import cast_fails, cast_sql
 from penstock.query.nodes import Aggregate, Node, Sorted, Subquery, Windowed, children
 from penstock.query.rules import CANNOT_FAIL, RULES
@@ -28,6 +28,7 @@ class Renderer:
     def __init__(self) -> None:
         self.parameters: list[object] = []
         self._numbers: dict[tuple[type, object], int] = {}
+        self._written = self._inside = 0
 
     def bind(self, value: object) -> str:
         """A parameter; equal values of a type share one."""
@@ -39,8 +40,12 @@ class Renderer:
 
     def sql(self, node: Node) -> str:
         """A node as a value."""
+        self._inside += 1
         text = self._sql(node)
-        if len(text) > MAX_SQL:
+        self._inside -= 1
+        if self._inside == 0:
+            self._written += len(text)
+        if max(len(text), self._written) > MAX_SQL:
             raise DefinitionError("the question is too large", hint="ask it in parts")
         return text
 
@@ -87,6 +92,8 @@ class Renderer:
         )
 
     def literal(self, node: Literal) -> str:
+        if node.type == VOID:
+            return "NULL"
         kind = duckdb_type(node.type)
         value = node.value
         if value is None:

@@ -290,7 +290,7 @@ RULES: Final[dict[str, RuleSql]] = {
     "bit_count": _typed("bit_count"),
     "ceil": _whole("ceil"), "floor": _whole("floor"), "round": _round,
     **{name: _udf(name) for name in
-       ("sqrt", "exp", "ln", "log10", "log2", "log", "pow", "sign", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan",
+       ("sqrt", "exp", "ln", "log10", "log2", "log", "pow", "sign", "sin", "cos", "tan", "asin", "acos", "atan",
         "sinh", "cosh", "tanh", "degrees", "radians", "rint", "atan2")},
     # text
     "concat": lambda _, call, *args: f"({' || '.join(args)})", "concat_ws": _plain("concat_ws"),
@@ -340,7 +340,7 @@ RULES: Final[dict[str, RuleSql]] = {
 CANNOT_FAIL: Final = frozenset({
     "eq", "lt", "le", "gt", "ge", "same", "in", "not", "and", "or", "case", "is_null", "is_true", "is_false", "is_nan",
     "coalesce", "greatest", "least", "nanvl", "positive", "bit_and", "bit_or", "bit_xor", "bit_not", "bit_count",
-    "sqrt", "exp", "ln", "log10", "log2", "log", "pow", "sign", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sqrt", "exp", "ln", "log10", "log2", "log", "pow", "sign", "sin", "cos", "tan", "asin", "acos", "atan",
     "degrees", "radians", "rint", "atan2", "concat", "concat_ws", "trim", "ltrim", "rtrim", "length", "substring",
     "replace", "locate", "startswith", "endswith", "contains", "matches", "regexp_replace", "upper", "lower", "left",
     "right", "reverse", "initcap", "translate", "substring_index", "split", "ascii", "hex", "md5", "sha1",

@@ -294,7 +294,7 @@ _FUNCTIONS: list[tuple[str, list[str], str, Callable[..., Any]]] = [
     ("pow", ["DOUBLE", "DOUBLE"], "DOUBLE", _spec("pow", "double")),
     ("remainder_double", ["DOUBLE", "DOUBLE"], "DOUBLE", _remainder),
     *((name, ["DOUBLE"], "DOUBLE", _total(getattr(math, name))) for name in
-      ("cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians")),
+      ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians")),
     ("rint", ["DOUBLE"], "DOUBLE", lambda value: float(round(value)) if math.isfinite(value) else value),
     ("atan2", ["DOUBLE", "DOUBLE"], "DOUBLE", math.atan2),
     ("upper", ["VARCHAR"], "VARCHAR", _spec("upper")), ("lower", ["VARCHAR"], "VARCHAR", _spec("lower")),

@@ -11,6 +11,7 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.cursor import Cursor
+from penstock.sql.limits import check_tokens
 from penstock.sql.statements import Asked, Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
 
 #: Words that stand for a table which only Spark reads.
@@ -19,6 +20,7 @@ _ASKED = ("HISTORY", "STATE")
 
 def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     """A SELECT over views. SQLGlot reads it whole; `penstock.sql.question` says what of it is answered."""
+    check_tokens(c.tokens, c.source, placed["whole"])
     tokens, asked = _without_history(c)
     c.index = len(c.tokens)
     parser = Spark().parser(error_level=ErrorLevel.IMMEDIATE)
