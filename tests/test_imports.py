@@ -41,7 +41,7 @@ ALLOWED = {
         "kafka_client",
     },
     "batch": {"engine", "kernel", "lake", "logs", "model", "store"},
-    "app": {"model", "learning", "logs", "sinks", "engine", "topology"},
+    "app": {"model", "learning", "logs", "sinks", "engine", "topology", "control"},  # the last one only in App.run
     "sinks": {"model", "kernel", "store", "kafka_client"},
     "demos": {"app", "logs", "model", ""},
     "sql": {"app", "demos", "logs", "model", "sinks", "testing"},

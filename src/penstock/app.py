@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine.derived import check_inputs
-from penstock.engine.epochs import OnEpoch, epochs_stream, waiting
+from penstock.engine.epochs import OnEpoch, epochs_stream
 from penstock.engine.join_log import DISK, MEMORY, JoinLog
 from penstock.engine.learn_log import LearnLog
 from penstock.engine.loop_log import LoopLog
@@ -54,6 +55,9 @@ from penstock.topology.streams import Flowing, flowing
 
 if TYPE_CHECKING:
     from penstock.engine.run import Run
+
+
+_log = logging.getLogger("penstock")
 
 
 class App:
@@ -446,11 +450,17 @@ class App:
         return made
 
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
-        """Runs the app until it is stopped; see `penstock.engine.run.Run`."""
-        from penstock.engine.run import Run
+        """The app, ready to run; `options` are those of `penstock.engine.run.Run`.
 
-        streams = waiting(self.streams)
-        return Run(self.name, streams, self.views, Path(directory), sinks=self.sinks, **options)  # type: ignore[arg-type]
+        It runs as `penstock run` runs it: views are computed and audited as often as they say, new ones begin with all
+        of history, and shells find it. What shells have made in its directory runs too, but is not added to this app.
+        """
+        from penstock.control import Live, copied
+
+        live = Live(copied(self), directory, **options)
+        for warning in live.warnings:
+            _log.warning(warning)
+        return live.run
 
 
 def _every(given: str | timedelta, what: str) -> Duration:

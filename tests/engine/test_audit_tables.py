@@ -76,6 +76,10 @@ def test_an_audit_joins_with_the_versions_that_the_commits_had(spark, tmp_path):
         for name in ("by_tier", "by_shop"):
             found = audit(run, app, name)
             assert (found.unable, found.is_right, found.rows > 4) == (None, True, True), found
+        with run.between_commits(), run.store._transaction() as connection:  # as when they are old
+            connection.run("DELETE FROM __commits WHERE number < (SELECT max(number) FROM __commits)")
+        found = audit(run, app, "by_tier")
+        assert (found.unable, found.is_right) == (None, True), found
         tiers = set(run.store.query("SELECT DISTINCT tier FROM by_tier").to_series())
         assert {"t0", "t1", "t4"} <= tiers, "the versions differ"
         # What a run from the past has made, it has joined with the version of then.

@@ -35,6 +35,7 @@ from penstock.lake.past import Past
 from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
+from penstock.store.file import PastVersions
 from penstock.store.generations import Difference, Origin, Scope
 from penstock.store.tables import quoted
 
@@ -161,15 +162,15 @@ class Generation:
             self._phase("swapping")
             point = begun.commit if self._point is None else self._point
             origin = Origin(self._kind, point, self._statement, pickled(self._view))
-            commit = self._run.swap_generation(self._name, begun.hidden, origin, scope, self._notes(begun, scope))
+            commit = self._run.swap_generation(self._name, begun.hidden, origin, scope, self._past(begun, scope))
         self._phase("done", share=1.0)
         return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
 
-    def _notes(self, begun: Begun, scope: Scope) -> dict[str, object]:
+    def _past(self, begun: Begun, scope: Scope) -> PastVersions | None:
         """What the commit remembers of the tables that the past was joined with, and how far that goes."""
         if not self._joined:
-            return {}
-        return {"past": {"tables": self._joined, "through": begun.commit, "whole": scope.spans is None}}
+            return None
+        return PastVersions(self._name, self._joined, begun.commit, scope.spans is None)
 
     def _expected(self) -> int | None:
         """How many windows the view has now, if they are those of the same definition."""

@@ -1,7 +1,7 @@
-"""Which versions of its tables a view had, commit by commit, as the commits say; and where those versions lie.
+"""Which versions of its tables a view had, commit by commit, as the store says; and where those versions lie.
 
-What a run from the past has computed was joined with one version of each table, which the commit that swapped it in
-says. What came after it had the versions of its own commits.
+What a run from the past has computed was joined with one version of each table, which the store has kept. What came
+after it had the versions of its own commits.
 """
 
 from __future__ import annotations
@@ -50,51 +50,54 @@ class Versions:
         if made is not None and made.through > after:
             yield Stretch(after, min(made.through, through), made.versions)
             after = made.through
-        told = self._told(after, through)
-        for number in self._commits(after, through):
-            if number not in told:
-                raise Untold(f"commit {number} does not say which version of «{self._names[0]}» it had")
-            yield Stretch(after, number, told[number])
+        changes = self._changes(through)
+        known: dict[tuple[str, str], int | None] = {}
+        for number, stream in self._commits(after, through):
+            while changes and changes[-1][0] <= number:
+                _, *place, version = changes.pop()
+                known[place[0], place[1]] = version
+            versions = {name: version for name in self._names if (version := known.get((stream, name))) is not None}
+            if len(versions) < len(self._names):
+                gone = next(name for name in self._names if name not in versions)
+                raise Untold(f"nothing says which version of «{gone}» commit {number} had")
+            yield Stretch(after, number, versions)
             after = number
 
-    def _told(self, after: int, through: int) -> dict[int, dict[str, int]]:
-        """By commit the versions that it had."""
+    def _changes(self, through: int) -> list[tuple[int, str, str, int | None]]:
+        """Where versions change up to a commit (commit, stream, table, version), the newest first."""
         found = self._reader.query(
-            "SELECT number, timings FROM __commits WHERE kind = 'epoch' AND number > ?1 AND number <= ?2 "
-            "AND timings LIKE ?3",
-            [after, through, '%"tables"%'],
+            'SELECT "commit", stream, "table", version FROM __versions WHERE "commit" <= ?1 ORDER BY "commit" DESC',
+            [through],
         )
-        notes = {number: json.loads(timings)["tables"] for number, timings in found.iter_rows()}
-        mine = {number: {name: note[name] for name in self._names if name in note} for number, note in notes.items()}
-        return {number: note for number, note in mine.items() if len(note) == len(self._names)}
+        return list(found.iter_rows())
 
-    def _commits(self, after: int, through: int) -> list[int]:
-        """The commits that brought events of the view's streams."""
+    def _commits(self, after: int, through: int) -> list[tuple[int, str]]:
+        """The commits that brought events of the view's streams, and of which."""
         sources = [source.name for source in self._view.input.sources]
         places = ", ".join(f"?{number}" for number in range(3, len(sources) + 3))
         found = self._reader.query(
-            f'SELECT DISTINCT "commit" FROM __marks WHERE "commit" > ?1 AND "commit" <= ?2 AND stream IN ({places}) '
+            f'SELECT "commit", stream FROM __marks WHERE "commit" > ?1 AND "commit" <= ?2 AND stream IN ({places}) '
             'ORDER BY "commit"',
             [after, through, *sources],
         )
-        return [int(number) for (number,) in found.iter_rows()]
+        return list(found.iter_rows())
 
     def _made_through(self) -> Stretch | None:
         """What the last run from the past has computed; None if there was none."""
         found = self._reader.query(
-            'SELECT c.timings FROM __generations g LEFT JOIN __commits c ON c.number = g."commit" '
-            "WHERE g.view = ?1 AND g.kind NOT IN ('first', 'replay') ORDER BY g.number",
+            "SELECT p.through, p.whole, p.versions FROM __generations g LEFT JOIN __past_versions p ON p.view = g.view "
+            "AND p.\"commit\" = g.\"commit\" WHERE g.view = ?1 AND g.kind NOT IN ('first', 'replay') "
+            "ORDER BY g.number DESC LIMIT 1",
             [self._name],
         )
-        notes = [json.loads(text or "{}").get("past") for (text,) in found.iter_rows()]
-        if not notes:
+        if not found.height:
             return None
-        last = notes[-1]
+        last, whole, versions = found.row(0)
         if last is None:
-            raise Untold("its last run from the past does not say which versions of its tables it had")
-        if not last["whole"]:
+            raise Untold("nothing says which versions of its tables its last run from the past had")
+        if not whole:
             raise Untold("its last run from the past computed a part of its windows, the rest had other versions")
-        return Stretch(0, last["through"], {name: last["tables"][name] for name in self._names})
+        return Stretch(0, last, {name: json.loads(versions)[name] for name in self._names})
 
     def _check_there(self) -> None:
         needed: dict[str, set[int]] = {name: set() for name in self._names}

@@ -23,6 +23,7 @@ from penstock.cli.start import quietly
 from penstock.control import Client, Reply
 from penstock.control.remembered import restore
 from penstock.control.works import told_of
+from penstock.engine.epochs import waiting
 from penstock.engine.run import Run
 from penstock.errors import PenstockError
 from penstock.model.view import View
@@ -101,7 +102,10 @@ def stopped(
         app.sinks = {}
         app.views = {name: view for name, view in {**app.views, **definitions(store)}.items() if name in known}
         with quietly(directory, console, debug):
-            run = app.run(directory, master=master, store=store, resting=sorted(found.resting & app.views.keys()))
+            run = Run(
+                app.name, waiting(app.streams), app.views, directory, master=master, store=store,
+                resting=sorted(found.resting & app.views.keys()),
+            )  # fmt: skip
     except BaseException:
         store.close()
         raise

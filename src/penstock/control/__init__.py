@@ -4,10 +4,11 @@
 needs no app: `ask` answers a SELECT from the store, and `Panes` follows the panes of a view.
 """
 
+from penstock.control.changes import copied
 from penstock.control.client import Client, NoApp
 from penstock.control.live import Live
 from penstock.control.protocol import Refused, Reply
 from penstock.control.questions import ask, tables
 from penstock.control.subscribe import Panes, SubscriptionError
 
-__all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "tables"]
+__all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "copied", "tables"]

@@ -19,6 +19,8 @@ from penstock.control.remembered import Named, named, restore
 from penstock.control.server import Server
 from penstock.control.tasks import do
 from penstock.control.works import TASKS, Works
+from penstock.engine.epochs import waiting
+from penstock.engine.run import Run
 from penstock.engine.standby import taken
 from penstock.errors import PenstockError, unknown
 from penstock.lake.master import Master
@@ -38,7 +40,11 @@ _AGAIN = "the app's own code defines it, and brings it back at the next start"
 
 
 class Live:
-    """Runs an app with what shells have added to it, and listens for more. `options` are those of `Run`."""
+    """Runs an app with what shells have added to it, and listens for more. `options` are those of `Run`.
+
+    It is the companion of its run: whichever of the two is started or stopped, both are. Beside the epochs it takes
+    statements, computes and audits views as often as they say, and fills new views from the history.
+    """
 
     def __init__(self, app: App, directory: Path | str, **options: Any) -> None:
         self.app, self.directory = app, Path(directory)
@@ -62,7 +68,10 @@ class Live:
         self._stopped = False
         self._new = _to_fill(app, store, options.get("master_at"))
         begun = _without(app, self._new)
-        self.run = begun.run(self.directory, resting=sorted(self._resting), store=store, **options)
+        self.run = Run(
+            app.name, waiting(begun.streams), begun.views, self.directory, sinks=begun.sinks,
+            resting=sorted(self._resting), store=store, companion=self, **options,
+        )  # fmt: skip
         self.works = Works(self.run, self._schedule, self._define)
         self._filler = threading.Thread(target=self._fill_new, name="penstock-fill", daemon=True)
         for kind, name in self._remembered.taken:
@@ -75,24 +84,25 @@ class Live:
     def start(self) -> Live:
         """Starts reading, and listening."""
         self.run.start()
-        try:
-            self._server = Server(self.app.name, self.directory, self.execute, self.do)
-        except BaseException:
-            self.run.stop()
-            raise
-        self.works.start()
-        self._filler.start()
         return self
 
     def stop(self) -> None:
         """Takes no more statements, and stops at an epoch boundary."""
+        self.run.stop()
+
+    def begin(self) -> None:
+        self._server = Server(self.app.name, self.directory, self.execute, self.do)
+        self.works.start()
+        self._filler.start()
+
+    def end(self) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.close()
         self._stopped = True
         self.works.stop()
-        with self._changing:  # the statement at hand is carried out
-            self.run.stop()
+        with self._changing:  # the statement at hand is carried out, and no other one begins
+            pass
 
     def wait(self, seconds: float | None = None) -> None:
         """Waits so long, or until a query fails."""
@@ -100,9 +110,11 @@ class Live:
 
     def catch_up(self) -> None:
         """Waits until all that the logs hold now is committed, and new views have their history."""
+        self.run.catch_up()
+
+    def ready(self) -> None:
         if self._filler.is_alive():
             self._filler.join()
-        self.run.catch_up()
 
     def do(self, name: str, given: dict[str, Any]) -> Reply:
         """Does a task that a command asks for, between two epochs where it must."""

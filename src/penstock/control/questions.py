@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from penstock.sql import question
+from penstock.sql.question import question
 from penstock.sql.statements import Question
 from penstock.store import Reader, StoreError
 

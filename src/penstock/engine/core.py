@@ -100,13 +100,11 @@ class Engine(Steps):
             commit.forget_ids = {name: tracker.watermark - stream.id_horizon}
         merged = clock_time.perf_counter()
         taken = {"rows": epoch.rows, "reduce": reduced - started, "merge": merged - reduced}
-        notes = {
-            **taken,
-            **source.notes,
-            **self.tables.notes(self._flows_of(name)),
-            **_late_notes(name, source, commit),
-        }
-        commit.timings = json.dumps(notes)
+        commit.versions, failures = self.tables.joined(self._flows_of(name))
+        tables = {"tables": commit.versions} if commit.versions else {}
+        stale = {"stale": failures} if failures else {}
+        late = {"late": _late_note(name, source, commit)}
+        commit.timings = json.dumps({**taken, **source.notes, **tables, **stale, **late})
         self._commit(commit)
         return commit
 
@@ -227,7 +225,7 @@ class Engine(Steps):
         return commit
 
 
-def _late_notes(name: str, source: Source, commit: Commit) -> dict[str, Any]:
+def _late_note(name: str, source: Source, commit: Commit) -> dict[str, int]:
     """How much of an epoch was late, for its commit: events, and pairs of an event and a view.
 
     A stream that is made from others may find events late that it reads. They are no rows of its own: `inputs` is how
@@ -238,7 +236,7 @@ def _late_notes(name: str, source: Source, commit: Commit) -> dict[str, Any]:
     note = {"events": commit.counters.get(f"{name}.{LATE_EVENTS}", 0), "pairs": rows.height}
     if source.step is not None and source.step.inputs is not None:
         note |= {"inputs": source.step.inputs, "late_inputs": rows["view"].null_count()}
-    return {"late": note}
+    return note
 
 
 def _both(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -14,7 +14,7 @@ import time as clock_time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.engine.changing import is_replayable, reads_kafka
 from penstock.engine.clock import Steady
@@ -67,6 +67,15 @@ _OUTBOX: Final = "the outbox"
 _TABLES: Final = 0.5
 
 
+class Companion(Protocol):
+    """What goes on beside the epochs of a run: it begins when the run reads, and ends before the run does."""
+
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def ready(self) -> None:
+        """Waits until it has done what it began with."""
+
+
 class Run(Turns, Swapping):
     """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
 
@@ -78,7 +87,7 @@ class Run(Turns, Swapping):
     On a cluster: `conf` are settings of Spark's, `executor_python` the Python of the executors, `code` folders whose
     modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
-    that this process has locked already; without it, the store lies in the app's directory.
+    that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
     """
 
     def __init__(
@@ -106,8 +115,10 @@ class Run(Turns, Swapping):
         checkpoints: str | Path | None = None,
         standby: bool | Standby = False,
         store: SqlStore | str | None = None,
+        companion: Companion | None = None,
     ) -> None:
         super().__init__(patience)
+        self._companion = companion
         self.name, self.directory = name, directory
         self._clock, self._tick, self._every = clock or Steady(), tick, epoch_every
         self._mutex, self._planning = threading.RLock(), threading.Lock()
@@ -276,6 +287,12 @@ class Run(Turns, Swapping):
         for thread in (self._ticker, self._deliverer, self._watcher, self._reader):
             thread.start()
         self._executors.start()
+        if self._companion is not None:
+            try:
+                self._companion.begin()
+            except BaseException:
+                self.stop()
+                raise
         return self
 
     def _executor_lost(self, error: BaseException) -> None:
@@ -316,6 +333,8 @@ class Run(Turns, Swapping):
 
     def stop(self) -> None:
         """Stops at an epoch boundary."""
+        if self._companion is not None:
+            self._companion.end()
         self._stopping.set()
         self.keeper.stop()
         with self._idle:
@@ -370,7 +389,9 @@ class Run(Turns, Swapping):
         self._raise_failure()
 
     def catch_up(self) -> None:
-        """Waits until all that the logs hold now is committed."""
+        """Waits until all that the logs hold now is committed, and new views have their history."""
+        if self._companion is not None:
+            self._companion.ready()
         for name in list(self._queries):
             while (query := self._queries.get(name)) is not None:
                 try:

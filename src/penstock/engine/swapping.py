@@ -20,6 +20,7 @@ from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.store import Commit, SqlStore
 from penstock.store.checkpoints import Place
+from penstock.store.file import PastVersions
 from penstock.store.generations import Origin, Scope
 
 if TYPE_CHECKING:
@@ -132,11 +133,11 @@ class Swapping(ABC):
         progress = self.store.progress(query)
         return None if progress is None else progress.offsets
 
-    def swap_generation(self, name: str, hidden: str, origin: Origin, scope: Scope, notes: Mapping[str, object]) -> int:
-        """Makes a generation the view, between two commits; the number of the commit that did, and has the notes."""
+    def swap_generation(self, name: str, hidden: str, origin: Origin, scope: Scope, past: PastVersions | None) -> int:
+        """Makes a generation the view, between two commits; the number of the commit that did."""
         with self._mutex:
             mark = self.engine.beside[hidden].kept.time.watermark
-            record = Commit(kind="swap", now=self._clock(), view_times={name: mark}, timings=json.dumps(notes))
+            record = Commit(kind="swap", now=self._clock(), view_times={name: mark}, past=past)
             number = self.store.swap(name, hidden, record, origin, scope)
             self.engine.take_over(hidden, name)
             self._tell_committed()

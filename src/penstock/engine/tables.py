@@ -188,16 +188,13 @@ class Tables:
             self._clear(name)
         return changed
 
-    def notes(self, flows: Iterable[Flow]) -> dict[str, object]:
-        """What a commit remembers of the tables that flows read: their versions, and which could not be read again."""
+    def joined(self, flows: Iterable[Flow]) -> tuple[dict[str, int], dict[str, str]]:
+        """Of the tables that flows read: their versions, and why some could not be read again."""
         if not self._tables:
-            return {}
+            return {}, {}
         names = sorted({name for flow in flows for name in tables(flow)})
-        if not names:
-            return {}
-        failed = {name: self.failures[name] for name in names if name in self.failures}
-        versions = {name: self.snapshots[name].version for name in names}
-        return {"tables": versions, **({"stale": failed} if failed else {})}
+        failures = {name: self.failures[name] for name in names if name in self.failures}
+        return {name: self.snapshots[name].version for name in names}, failures
 
     # files
 

@@ -37,9 +37,9 @@ def link_tables(reader: Reader, directory: Path, hidden: Path) -> None:
 def named(reader: Reader) -> dict[str, set[int]]:
     """By table the versions that commits had, and runs from the past."""
     found: dict[str, set[int]] = {}
-    rows = reader.query("SELECT timings FROM __commits WHERE timings LIKE '%\"tables\"%'")
-    for (text,) in rows.iter_rows():
-        note = json.loads(text)
-        for name, version in (note.get("tables") or note["past"]["tables"]).items():
-            found.setdefault(name, set()).add(version)
+    rows = reader.query('SELECT DISTINCT "table", version FROM __versions WHERE version IS NOT NULL').rows()
+    for (text,) in reader.query("SELECT versions FROM __past_versions").iter_rows():
+        rows += json.loads(text).items()
+    for name, version in rows:
+        found.setdefault(name, set()).add(version)
     return found

@@ -18,7 +18,7 @@ from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store.entry import Entry, Part
-from penstock.store.file import File, Listing, Mark, Tombstone
+from penstock.store.file import File, Listing, Mark, PastVersions, Tombstone
 
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 #: The kinds of refused rows.
@@ -98,7 +98,8 @@ class Commit:
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
     `files` are those that its tasks have written for the master, for the commit of this `number`. `retried` are places
     of dead letters that it feeds in again, by stream. `memory` is what streams that are made from others remember from
-    here on (`store.memory`).
+    here on (`store.memory`). `versions` are those of the tables that its rows were joined with, `past` those of a run
+    from the past that it swaps in.
     """
 
     kind: Kind
@@ -123,6 +124,8 @@ class Commit:
     mark: Mark | None = None
     retried: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     memory: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    past: PastVersions | None = None
 
 
 class Store(ABC):

@@ -86,3 +86,13 @@ class Listing:
     def of(self, stream: str, kind: FileKind = "events") -> list[File]:
         """The files of a stream, in the order of their commits."""
         return [file for file in self.files if file.stream == stream and file.kind == kind]
+
+
+@dataclass(frozen=True)
+class PastVersions:
+    """What a run from the past was joined with: the versions, up to which commit it read, and whether all windows."""
+
+    view: str
+    versions: Mapping[str, int]
+    through: int
+    whole: bool

@@ -137,7 +137,7 @@ def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> No
 def forget_files(connection: Connection, stream: str) -> None:
     """A stream that is dropped has no history: another one of its name is another one."""
     _remove(connection, [file.path for file in listed(connection, stream)], 0)
-    for table in ("__kept", "__marks", "__tombstones", "__retried"):
+    for table in ("__kept", "__marks", "__tombstones", "__retried", "__versions"):
         connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
 
 

@@ -25,6 +25,7 @@ from penstock.store.lock import Standby
 from penstock.store.postgres_connection import PostgresConnection, check_format
 from penstock.store.sql_store import KEEP, SqlStore
 from penstock.store.tables import FORMAT, OWN_TABLES, set_meta
+from penstock.store.versions import prepare_versions
 
 _log = logging.getLogger("penstock.store")
 #: For so many seconds a commit waits for a server that was lost in the middle of it, to hear what became of it.
@@ -113,6 +114,7 @@ class PostgresStore(SqlStore):
             writer.run(catalog.CATALOG)
             generations.clear(writer)
             files.prepare_master(writer)
+            prepare_versions(writer)
             set_meta(writer, "format", FORMAT)
         self._make_role(writer)
 

@@ -16,6 +16,7 @@ from penstock.store.lock import Standby
 from penstock.store.sql_store import KEEP, TOKEN, SqlStore
 from penstock.store.sqlite_connection import SqliteConnection, check_format
 from penstock.store.tables import APPLICATION, FORMAT, OWN_TABLES
+from penstock.store.versions import prepare_versions
 
 
 class SqliteStore(SqlStore):
@@ -47,6 +48,7 @@ class SqliteStore(SqlStore):
                 connection.run(catalog.CATALOG)  # stores of before have none
                 generations.clear(connection)
                 files.prepare_master(connection)
+                prepare_versions(connection)
                 connection.run(f"PRAGMA user_version = {FORMAT}")
                 connection.run("UPDATE __meta SET value = value + 1 WHERE name = 'token'")
                 (self.token,) = connection.rows(TOKEN).row(0)

@@ -20,6 +20,7 @@ from penstock.store.memory import remember
 from penstock.store.present import json_of
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, set_meta
+from penstock.store.versions import trim_versions, write_past_versions, write_versions
 
 _TIMES = {"view": pl.String(), "watermark": pl.Int64(), "closed": pl.Int64()}
 
@@ -46,6 +47,9 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     write_files(connection, record.files, number, record.number)
     if record.mark is not None and record.query is not None and record.epoch is not None:
         write_mark(connection, record.mark, number, record.query, record.epoch, record.now)
+        write_versions(connection, record.mark.stream, record.versions, number)
+    if record.past is not None:
+        write_past_versions(connection, record.past, number)
     for stream, places in record.retried.items():
         write_retried(connection, stream, places, number)
     connection.run(
@@ -62,6 +66,7 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
     if number % TRIM_EVERY == 0:
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
         trim_marks(connection, number - keep.commits)
+        trim_versions(connection, number - keep.commits)
     if any(frame.height for frame in record.refused.values()):
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
 

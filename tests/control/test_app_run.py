@@ -1,0 +1,73 @@
+"""`app.run()` in Python does what `penstock run` does: batch runs, audits and back-fills by the view's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import penstock as ps
+from penstock.app import App
+from penstock.control import Client
+from penstock.engine.run import Run
+from penstock.model.view import View
+from penstock.sql import define, parse_one
+from tests.control.support import STREAM, put
+
+
+def shop(root: Path) -> tuple[App, View]:
+    (root / "in").mkdir(exist_ok=True)
+    app = App("shop")
+    define(app, parse_one(STREAM.format(folder=root / "in")))
+    return app, app.streams["visits"].group_by("page").agg(n=ps.count())
+
+
+def begun(app: App, root: Path, spark: object) -> Run:
+    return app.run(root / "state", spark=spark, tick=3600.0).start()
+
+
+def wait_for(run: Run, table: str, rule: str) -> None:
+    """Until a table of the store is there, and has such a row."""
+    while not run.store.query("SELECT 1 FROM sqlite_schema WHERE name = ?1", [table]).height:
+        run.wait(0.05)
+    while not run.store.query(f"SELECT 1 FROM {table} WHERE {rule}").height:
+        run.wait(0.05)
+
+
+def test_an_app_run_from_python_computes_and_audits_its_views_as_often_as_they_say(tmp_path: Path, spark) -> None:
+    app, view = shop(tmp_path)
+    app.view("by_page", view, batch="1 second", audit="1 second")
+    put(tmp_path, "a", ("/a", "u", 1, 0), ("/b", "u", 1, 1))
+    run = begun(app, tmp_path, spark)
+    try:
+        run.catch_up()
+        wait_for(run, "__generations", "view = 'by_page' AND kind = 'batch'")
+        wait_for(run, "__audits", "view = 'by_page' AND unable IS NULL AND differences = 0")
+    finally:
+        run.stop()
+
+
+def test_a_view_that_is_new_to_the_store_begins_with_its_history_unless_it_says_otherwise(
+    tmp_path: Path, spark
+) -> None:
+    app, view = shop(tmp_path)
+    app.view("by_page", view)
+    put(tmp_path, "a", ("/a", "u", 1, 0), ("/a", "u", 1, 1))
+    run = begun(app, tmp_path, spark)
+    try:
+        run.catch_up()
+        shell = Client(tmp_path / "state")
+        assert shell.ask("SHOW VIEWS").rows[0][0] == "by_page", "shells find it"
+        shell.ask("CREATE CONTINUOUS VIEW by_user AS SELECT user, count(*) AS n FROM visits GROUP BY user")
+        shell.close()
+    finally:
+        run.stop()
+    assert list(app.views) == ["by_page"], "what shells add is not added to the app of the program"
+    app.view("filled", view)
+    app.view("from_now", view, backfill=False)
+    put(tmp_path, "b", ("/a", "u", 1, 2))
+    run = begun(app, tmp_path, spark)
+    try:
+        run.catch_up()
+        counts = {name: run.store.query(f"SELECT sum(n) FROM {name}").item() for name in sorted(run.store.views())}
+        assert counts == {"by_page": 3, "by_user": 3, "filled": 3, "from_now": 1}
+    finally:
+        run.stop()
