@@ -187,7 +187,8 @@ def test_a_wider_schema_lets_dead_letters_in_at_their_old_places(root, spark):
             "orders", ps.files(root / "in"), schema=f"id {kind}, user string, at timestamp", event_time="at",
             watermark=ps.bounded("10 seconds", idle=None),
         )  # fmt: skip
-        app.view("by_user", stream.group_by("user").window(ps.fixed("10 seconds")).agg(n=ps.count()))
+        by_user = stream.group_by("user").window(ps.fixed("10 seconds")).agg(n=ps.count())
+        app.view("by_user", by_user, backfill=False)
         return app
 
     put(

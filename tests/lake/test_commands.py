@@ -39,7 +39,7 @@ def test_status_says_what_is_held(directory):
     assert result.exit_code == 0
     line = next(line.split() for line in result.output.splitlines() if line.startswith("orders"))
     assert line[:5] == ["orders", "all", "everything", "2", "3"]
-    assert line[-2:] == ["2", "3"]
+    assert line[-4:] == ["2", "3", "1.0×", "1.0×"]
     assert str(directory / "master") in result.output
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,17 +12,19 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from penstock.lake.compact import Compaction, Rules
+from penstock.lake.pins import pinned
 from penstock.lake.verify import verify
 from penstock.lake.writer import GROUP_ROWS
 from penstock.model.time import duration
-from penstock.store import StoreError
+from penstock.store import Reader, StoreError
+from penstock.store.file import File
 from tests.lake.support import NOW, START, App, rows
 
-SMALL = Rules(least=3, behind=2)
+SMALL = Rules(least=8, behind=2)
 
 
-def filled(app: App, epochs: int = 10, size: int = 4) -> None:
-    for number in range(epochs):
+def filled(app: App, epochs: int = 10, size: int = 4, first: int = 0) -> None:
+    for number in range(first, first + epochs):
         events = [(number * size + n, "ab"[n % 2], (number * 7 + n * 3) % 60) for n in range(size)]
         app.epoch(rows(*events, first=number * size))
 
@@ -42,7 +46,7 @@ def test_small_files_of_old_commits_become_one(app):
 def test_what_others_have_yet_to_read_stays_in_files_of_its_own(app):
     filled(app)
     app.master.read_through = {"orders": 4}.get
-    Compaction(app.master, SMALL).run(NOW)
+    Compaction(app.master, Rules(least=4, behind=2)).run(NOW)
     assert listed(app) == [(1, 4), *((number, number) for number in range(5, 11))]
     Compaction(app.master, SMALL).run(NOW, everything=True)
     assert listed(app) == [(1, 10)]
@@ -82,8 +86,8 @@ def test_no_more_is_sorted_at_a_time_than_memory_allows(app):
     (first, *_), held = app.store.listing().of("orders"), app.held()
     each = compaction._memory(first)
     assert each >= held.head(first.rows).estimated_size()
-    Compaction(app.master, Rules(least=2, behind=0, memory=3 * each)).run(NOW)
-    assert {last - first + 1 for first, last in listed(app)} <= {2, 3}
+    Compaction(app.master, Rules(least=4, behind=0, memory=3 * each)).run(NOW)
+    assert {last - first + 1 for first, last in listed(app)} <= {1, 2, 3}
     assert listed(app)[0] == (1, 3)
     assert_frame_equal(app.held(), held)
 
@@ -95,9 +99,87 @@ def test_a_reader_that_began_before_still_finds_its_files(app):
     compaction.run(NOW)
     assert_frame_equal(past.read().sort("__commit", "__partition", "__offset"), before)
     assert len(app.paths()) == 11
-    assert compaction.run(NOW + duration("2 days")).removed == 8  # the grace is over
+    assert compaction.run(NOW + duration("9 minutes")).removed == 0
+    assert compaction.run(NOW + duration("11 minutes")).removed == 8  # the grace is over
     assert app.paths() == {file.path for file in app.store.listing().files}
     assert_frame_equal(app.held(), before)
+
+
+def test_an_event_is_written_again_a_bounded_number_of_times_however_old_the_app_is(app, monkeypatch):
+    rules, written = Rules(least=3, levels=3, behind=2), Counter[int]()
+    rewrite, compaction = Compaction._rewrite, Compaction(app.master, rules)
+
+    def counted(self: Compaction, group: list[File], *arguments: object) -> None:
+        for file in group:
+            written.update(range(file.first, file.last + 1))
+        rewrite(self, group, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Compaction, "_rewrite", counted)
+    for number in range(80):
+        app.epoch(rows((number, "a", number % 60), first=number))
+        compaction.run(NOW)
+        waiting = (rules.least - 1) * rules.levels + rules.behind
+        assert len(listed(app)) <= waiting + number // rules.least**rules.levels + 1
+    assert set(written.values()) == {1, 2, 3}, "each level writes a commit once"
+    assert not list(verify(app.master))
+    assert app.held()["id"].to_list() == list(range(80))
+    size = app.store.history_sizes()["orders"]
+    assert size.write_amplification is not None
+    assert 1 < size.write_amplification <= 1 + rules.levels
+    assert listed(app)[0] == (1, 27)
+
+
+def test_compacting_by_hand_makes_one_file_which_is_not_written_again_at_once(app):
+    filled(app)
+    Compaction(app.master, SMALL).run(NOW, everything=True)
+    assert listed(app) == [(1, 10)]
+    filled(app, 9, first=10)
+    Compaction(app.master, SMALL).run(NOW)
+    assert listed(app)[0] == (1, 10)
+
+
+def test_what_a_pin_may_need_stays_until_it_is_released_or_expires(app):
+    filled(app)
+    compaction, later = Compaction(app.master, SMALL), NOW + duration("1 hour")
+    with pinned(app.store, "audit", expires=later - time.time_ns() // 1000 + duration("1 hour")):
+        past, before = app.master.past(app.stream), app.held()
+        compaction.run(NOW)
+        assert compaction.run(later).removed == 0
+        assert_frame_equal(past.read().sort("__commit", "__partition", "__offset"), before)
+    assert compaction.run(later).removed == 8
+    filled(app, 8, first=10)
+    with pinned(app.store, "killed", expires=later - time.time_ns() // 1000):
+        assert compaction.run(later).after == 1
+        assert compaction.run(later + duration("1 hour")).removed == 8, "the pin has expired"
+    assert not list((app.store.directory / "pins").iterdir())
+
+
+def test_files_that_were_replaced_before_a_pin_are_none_of_its_business(app):
+    filled(app)
+    compaction = Compaction(app.master, SMALL)
+    compaction.run(NOW)
+    app.epoch(rows((99, "a", 1), first=99))
+    with pinned(app.store, "audit", expires=1 << 60):
+        assert compaction.run(NOW + duration("1 hour")).removed == 8
+
+
+def test_a_store_of_before_takes_its_files_as_they_are(tmp_path: Path):
+    app = App(tmp_path)
+    filled(app)
+    Compaction(app.master, SMALL).run(NOW)
+    before = app.held()
+    with app.store._transaction() as connection:
+        connection.run("ALTER TABLE __files DROP COLUMN level")
+        connection.run("DROP TABLE __written")
+    assert [file.level for file in Reader(tmp_path).listing().files] == [0, 0, 0]
+    assert Reader(tmp_path).history_sizes() == {}
+    app.close()
+    app = App(tmp_path)
+    assert [file.level for file in app.store.listing().files] == [1, 0, 0]
+    size = app.store.history_sizes()["orders"]
+    assert (size.files, size.replaced_files, size.write_amplification) == (3, 8, 1.0)
+    assert_frame_equal(app.held(), before)
+    app.close()
 
 
 def test_reading_while_it_compacts_gives_the_same_rows_every_time(app):

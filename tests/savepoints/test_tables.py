@@ -7,6 +7,8 @@ from pathlib import Path
 
 from penstock.savepoints import create, restore
 from penstock.store import Commit
+from penstock.store.file import PastVersions
+from penstock.store.versions import write_versions
 from tests.savepoints.support import NOON, Written
 
 
@@ -28,8 +30,9 @@ def test_versions_that_commits_name_come_along(written, tmp_path):
     app: Written = written(3)
     for number in (1, 2, 3, 4):
         version(app.directory, number)
-    for note in ({"tables": {"users": 2, "gone": 1}}, {"past": {"tables": {"users": 4}, "through": 3, "whole": True}}):
-        app.store.commit(Commit("tick", NOON + 10, timings=json.dumps(note)))
+    with app.store._transaction() as connection:
+        write_versions(connection, "visits", {"users": 2, "gone": 1}, 3)
+    app.store.commit(Commit("swap", NOON + 10, past=PastVersions("by_page", {"users": 4}, 3, True)))
     point = create(app.directory, "a")
     wanted = [f"tables/users/{name}" for name in ("2.json", "2/part-0.parquet", "4.json", "4/part-0.parquet")]
     assert lies(point.path) == wanted

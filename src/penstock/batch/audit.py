@@ -27,6 +27,7 @@ from penstock.errors import PenstockError, unknown
 from penstock.kernel.plan import END, START, Plan
 from penstock.lake.master import Master, MasterPast
 from penstock.lake.past import Past
+from penstock.lake.pins import pinned
 from penstock.lake.verify import verify
 from penstock.model.aggregates import Paired
 from penstock.model.stream import Stream, branches
@@ -127,7 +128,11 @@ class Audit:
         told: Told | None = None,
     ) -> Audited:
         """Audits a view: all windows, or as of an earlier commit those that were final then; a part of the keys."""
-        started, tell = clock_time.perf_counter(), told or (lambda phase, share: None)
+        with pinned(self._reader, f"audit of {name}"):
+            return self._run(name, as_of, sample, checksums, told or (lambda phase, share: None))
+
+    def _run(self, name: str, as_of: int | None, sample: float, checksums: bool, tell: Told) -> Audited:
+        started = clock_time.perf_counter()
         layout, lowered = self._laid_out(name)
         view, moment = layout.plan.written, self._moment(layout)
         found = Audited(name, moment.commit if as_of is None else as_of)

@@ -32,6 +32,7 @@ from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.step import Change, step
 from penstock.lake.past import Past
+from penstock.lake.pins import pinned
 from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
@@ -129,7 +130,8 @@ class Generation:
         try:
             begun = self._run.begin_generation(self._name, self._view, asides.put)
             try:
-                return self._made(begun, asides, folder, dry)
+                with pinned(self._run.store, f"{self._kind} of {self._name}"):
+                    return self._made(begun, asides, folder, dry)
             finally:
                 self._run.end_generation(begun.hidden)
         finally:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.engine.errors import essence
 from penstock.errors import PenstockError
 from penstock.lake.master import Master
+from penstock.lake.pins import pinned
 from penstock.model.stream import Stream
 from penstock.model.time import instant
 from penstock.store.reader import Reader
@@ -64,6 +65,10 @@ class Historian:
 
     def ask(self, text: str, tables: list[Table], views: list[str]) -> pa.Table:
         """The answer to a SELECT over these tables and over views as they are now."""
+        with pinned(self._reader, "question to the history"):
+            return self._answer(text, tables, views)
+
+    def _answer(self, text: str, tables: list[Table], views: list[str]) -> pa.Table:
         made: list[str] = []
         try:
             for table in tables:

@@ -121,6 +121,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_generations(console, directory)
         _print_lags(console, found)
         _print_tables(console, found)
+        _print_history(console, found)
         components = components_table(found)
         if components.row_count:
             console.print("", components)
@@ -146,6 +147,20 @@ def _print_tables(console: Console, found: fig.Figures) -> None:
     table.add_column("")
     for name, (version, stale) in found.tables.items():
         table.add_row(name, str(version), "" if stale is None else f"cannot be read again: {stale}")
+    if table.row_count:
+        console.print("", table)
+
+
+def _print_history(console: Console, found: fig.Figures) -> None:
+    """What the history takes, how often it was written, and how much of it waits to be removed."""
+    table = Table("history of", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("files", "bytes", "written", "on disk", "replaced"):
+        table.add_column(title, justify="right")
+    for stream, size in found.history.items():
+        table.add_row(
+            stream, fig.number(size.files), fig.show_bytes(size.bytes), fig.show_times(size.write_amplification),
+            fig.show_times(size.space_amplification), fig.show_bytes(size.replaced_bytes),
+        )  # fmt: skip
     if table.row_count:
         console.print("", table)
 

@@ -11,6 +11,7 @@ from penstock.cli.lag import Lag, read_lags, read_tables
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
+from penstock.store.file import HistorySize
 
 #: The rate is that of so many seconds.
 _RECENT = 5.0
@@ -30,6 +31,7 @@ class Figures:
     rate: float | None = None
     lags: dict[str, Lag] = field(default_factory=dict)  # by stream
     tables: dict[str, tuple[int, str | None]] = field(default_factory=dict)  # version, and why it is stale
+    history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
 
     @property
     def behind(self) -> int | None:
@@ -65,6 +67,7 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         rate=rate,
         lags=read_lags(store),
         tables=read_tables(store),
+        history=store.history_sizes(),
     )
 
 
@@ -168,6 +171,15 @@ def number(value: float | None) -> str:
     ('1 234 567', '–')
     """
     return "–" if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def show_times(factor: float | None) -> str:
+    """An amplification, as people read it.
+
+    >>> show_times(2.345), show_times(None)
+    ('2.3×', '–')
+    """
+    return "–" if factor is None else f"{factor:.1f}×"
 
 
 def show_bytes(size: int) -> str:

@@ -21,7 +21,7 @@ from penstock.lake.compact import Compaction, Done
 from penstock.lake.master import Master
 from penstock.lake.verify import to_verify, verify
 from penstock.store import Reader, open_store
-from penstock.store.file import File, Listing
+from penstock.store.file import File, HistorySize, Listing
 
 master = typer.Typer(
     name="master",
@@ -29,7 +29,7 @@ master = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-_COLUMNS = ("files", "rows", "bytes", "small files", "dead letters")
+_COLUMNS = ("files", "rows", "bytes", "small files", "dead letters", "written", "on disk")
 
 
 @master.command()
@@ -41,8 +41,9 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         table = Table("stream", "keep", "holds", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for title in _COLUMNS:
             table.add_column(title, justify="right")
+        sizes = found.store.history_sizes()
         for stream in sorted(listing.kept):
-            table.add_row(*_line(listing, stream))
+            table.add_row(*_line(listing, stream, sizes.get(stream)))
         console = output()
         console.print(table if table.row_count else "the app has no streams yet")
         waiting = sum(file.bytes for file in found.store.removed_files(1 << 62))
@@ -50,7 +51,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         console.print(f"{found.place.location}: commit {fig.number(listing.last)}{note}", markup=False)
 
 
-def _line(listing: Listing, stream: str) -> list[str]:
+def _line(listing: Listing, stream: str, size: HistorySize | None) -> list[str]:
     kept, files = listing.kept[stream], listing.of(stream)
     since = (
         "nothing" if kept.since is None else f"after commit {fig.number(kept.since)}" if kept.since else "everything"
@@ -58,7 +59,10 @@ def _line(listing: Listing, stream: str) -> list[str]:
     dead = sum(file.rows for file in listing.of(stream, "dead"))
     small = sum(file.first == file.last for file in files)
     sizes = [fig.number(len(files)), fig.number(_rows(files)), fig.show_bytes(sum(file.bytes for file in files))]
-    return [stream, kept.keep, since, *sizes, fig.number(small), fig.number(dead)]
+    times = ["–", "–"]
+    if size is not None:
+        times = [fig.show_times(size.write_amplification), fig.show_times(size.space_amplification)]
+    return [stream, kept.keep, since, *sizes, fig.number(small), fig.number(dead), *times]
 
 
 def _rows(files: list[File]) -> int:

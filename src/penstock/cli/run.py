@@ -125,6 +125,15 @@ def run(
             metavar="DURATION",
         ),
     ] = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            "--grace",
+            help="How long files of the history stay that compaction has replaced. Default: 10m.",
+            parser=not_negative,
+            metavar="DURATION",
+        ),
+    ] = None,
     port: Port = None,
     no_serve: NoServe = False,
     no_tokens: NoTokens = False,
@@ -143,6 +152,7 @@ def run(
             loaded, directory, console, master=master, debug=debug, kafka=kafka,
             conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
             executor_python=executor_python, checkpoints=checkpoints, store=store,
+            grace="10 minutes" if grace is None else timedelta(seconds=grace),
             target="2 seconds" if target is None else timedelta(seconds=target) or None,
             standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
         )  # fmt: skip

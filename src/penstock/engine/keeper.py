@@ -19,9 +19,9 @@ EVERY = 60.0
 class Keeper:
     """One for a run. The store must be this process's to write."""
 
-    def __init__(self, master: Master, clock: Callable[[], Instant], rules: Rules | None = None) -> None:
+    def __init__(self, master: Master, clock: Callable[[], Instant], rules: Rules = Rules()) -> None:  # noqa: B008
         self.master, self._clock = master, clock
-        self._compaction = Compaction(master, rules or Rules())
+        self._compaction = Compaction(master, rules)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name="penstock-master", daemon=True)
 

@@ -39,13 +39,14 @@ from penstock.engine.swapping import Swapping
 from penstock.engine.tables import Tables
 from penstock.engine.turns import Turns
 from penstock.errors import unknown
+from penstock.lake.compact import Rules
 from penstock.lake.erase import erase
 from penstock.lake.master import Master
 from penstock.learning.stored import Stored, load
 from penstock.logs import Follower, Log
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import SECOND, Instant, duration, positive
+from penstock.model.time import SECOND, Instant, duration, not_negative, positive
 from penstock.model.view import View
 from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
@@ -80,7 +81,8 @@ class Run(Turns, Swapping):
     """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
 
     `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events. `master_at` is
-    where the master lies, a directory or a URL; without it, in the app's directory. `patience`: for how many seconds a
+    where the master lies, a directory or a URL; without it, in the app's directory. Its files that compaction has
+    replaced stay for a `grace`, for those who read them still. `patience`: for how many seconds a
     stream is tried again whose broker is away, or while the store is locked or full. `target`: how long an epoch may
     take. It takes so much (`penstock.engine.admission`) where its log does not say how much; without it, all there is.
 
@@ -108,6 +110,7 @@ class Run(Turns, Swapping):
         resting: Collection[str] = (),
         patience: float = 3600.0,
         master_at: str | Path | None = None,
+        grace: str | timedelta = "10 minutes",
         target: str | timedelta | None = "2 seconds",
         conf: Mapping[str, str] | None = None,
         executor_python: str | None = None,
@@ -153,7 +156,8 @@ class Run(Turns, Swapping):
                 tables=Tables(lambda: self._spark, directory / "tables", self._clock, self.store.query),
             )  # fmt: skip
             assert self.engine.master is not None
-            self.keeper = Keeper(self.engine.master, self._clock)
+            rules = Rules(grace=not_negative(grace, "the grace of replaced files"))
+            self.keeper = Keeper(self.engine.master, self._clock, rules)
             self.engine.keep(views)
             self.begin_generations()
             self._clear_leftovers()

@@ -1,13 +1,16 @@
 """Compaction: many small files of old epochs become few large ones, sorted by event time, and nobody notices.
 
-The new file is written beside the old ones, and one transaction puts it in their place on the list. Whoever reads
-still finds the old files until they have been off the list for a while. Rows that were erased are not written again.
+It is tiered. An epoch's files have level 0; `least` neighbours of one level become one file of the next, up to the
+highest level or the target size. So an event is written again at most `levels` times, however old the app is, and at
+most `least - 1` files of each level wait for others. A new file is written beside the old ones, and one transaction
+puts it in their place on the list. Whoever reads still finds the old files for a while, or as long as a pin says
+(`lake.pins`). Rows that were erased are not written again; for that a file is rewritten alone, at its own level.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -20,6 +23,7 @@ import pyarrow.parquet as pq
 from penstock.lake.columns import table
 from penstock.lake.erase import without_erased
 from penstock.lake.master import Master
+from penstock.lake.pins import needed_from
 from penstock.lake.place import LakeError
 from penstock.lake.read import as_frame, read_file
 from penstock.lake.sweep import sweep, sweep_orphans
@@ -30,7 +34,7 @@ from penstock.model.types import Schema
 from penstock.store.base import Store, StoreError
 from penstock.store.file import File, FileKind, Listing, Tombstone
 
-GRACE: Final = duration("1 day")
+GRACE: Final = duration("10 minutes")
 #: Compressed less hastily than in an epoch.
 _LEVEL: Final = 6
 _ORDER: Final[dict[FileKind, tuple[str, ...]]] = {
@@ -41,15 +45,16 @@ _ORDER: Final[dict[FileKind, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Rules:
-    """When to compact. `target` is how large a file should be, `least` how many small ones are worth a new one.
+    """When to compact. `target` is how large a file should be; `least` files of one level become one of the next.
 
-    The newest `behind` commits are left alone. `memory` bounds the rows that are sorted at a time, in bytes: an app
-    compacts while it runs, beside all else that it does. Files that were replaced stay for a `grace`: as long as
-    someone may read who began before.
+    At the highest of the `levels` a file is left alone, and so are the newest `behind` commits. `memory` bounds the
+    rows that are sorted at a time, in bytes: an app compacts while it runs, beside all else that it does. Files that
+    were replaced stay for a `grace`: as long as someone may read who began before.
     """
 
     target: int = 128 << 20
     least: int = 8
+    levels: int = 6
     behind: int = 8
     memory: int = 256 << 20
     grace: Duration = GRACE
@@ -92,14 +97,16 @@ class Compaction:
         with self._running:
             self._expire(done, now)
             self._note_untouched()
-            listing = self.store.listing()
-            groups = list(self._groups(listing, everything))
-            total = sum(file.rows for group in groups for file in group)
-            for group in groups:
-                self._rewrite(group, listing, done, now)
-                if told is not None:
-                    told(done.rows, total)
-            done.removed = sweep(self.master.place, self.store, now - self.rules.grace)
+            for _ in range(1 if everything else self.rules.levels):  # a new file may complete a group of its level
+                listing = self.store.listing()
+                groups = list(self._groups(listing, everything))
+                total = done.rows + sum(file.rows for group in groups for file in group)
+                for group in groups:
+                    self._rewrite(group, listing, done, now)
+                    if told is not None:
+                        told(done.rows, total)
+            needed = needed_from(self.master.store.directory, now)
+            done.removed = sweep(self.master.place, self.store, now - self.rules.grace, needed)
             if done.before or everything:
                 done.removed += sweep_orphans(self.master.place, self.store, self.master.home)
         return done
@@ -142,7 +149,7 @@ class Compaction:
     # by size
 
     def _groups(self, listing: Listing, everything: bool) -> Iterator[list[File]]:
-        """Files that become one: neighbours by commit, with the same columns, together not too large."""
+        """Files that become one: neighbours by commit of one level, with the same columns, together not too large."""
         kinds: tuple[FileKind, ...] = ("events", "dead")
         for stream in sorted({file.stream for file in listing.files}):
             newest = listing.last
@@ -151,16 +158,35 @@ class Compaction:
                 read = self.master.read_through(stream)
                 newest = min(newest - self.rules.behind, newest if read is None else read)
             for kind in kinds:
-                group: list[File] = []
+                grouped = list(self._of_one(listing.of(stream, kind), newest, everything))
+                yield from grouped
+                taken = {file.path for group in grouped for file in group}
                 for file in listing.of(stream, kind):
-                    pending = bool(_pending(listing, file))
-                    if not pending and (file.last > newest or file.bytes >= self.rules.target // 2):
-                        continue
-                    if group and not self._fits(group, file):
-                        yield from self._worth(group, listing, everything)
-                        group = []
-                    group.append(file)
-                yield from self._worth(group, listing, everything)
+                    if file.path not in taken and _pending(listing, file):
+                        yield [file]
+
+    def _of_one(self, files: Sequence[File], newest: int, everything: bool) -> Iterator[list[File]]:
+        """The groups among the files of one stream, which are in the order of their commits."""
+        group: list[File] = []
+        for file in files:
+            large = file.bytes >= self.rules.target // 2
+            if file.last > newest or large or (file.level >= self.rules.levels and not everything):
+                group = yield from self._over(group, everything)
+                continue
+            if group and not everything and file.level != group[-1].level:
+                group = yield from self._over(group, everything)
+            if group and not self._fits(group, file):
+                group = yield from self._over(group, everything=True)  # what is together is as large as it gets
+            group.append(file)
+            if not everything and len(group) == self.rules.least:
+                group = yield from self._over(group, everything)
+        yield from self._over(group, everything)
+
+    def _over(self, group: list[File], everything: bool) -> Generator[list[File], None, list[File]]:
+        """A group has ended, and is worth a new file or is not; the next one is empty."""
+        if len(group) >= (2 if everything else self.rules.least):
+            yield group
+        return []
 
     def _fits(self, group: Sequence[File], file: File) -> bool:
         small = sum(one.bytes for one in group) + file.bytes <= self.rules.target
@@ -170,11 +196,6 @@ class Compaction:
             and held
             and self._footer(group[-1]).schema.to_arrow_schema().equals(self._footer(file).schema.to_arrow_schema())
         )
-
-    def _worth(self, group: list[File], listing: Listing, everything: bool) -> Iterator[list[File]]:
-        least = 2 if everything else self.rules.least
-        if len(group) >= least or any(_pending(listing, file) for file in group):
-            yield group
 
     def _footer(self, file: File) -> pq.FileMetaData:
         with self.master.place.open(file.path) as opened:
@@ -200,7 +221,10 @@ class Compaction:
         first, last = min(file.first for file in group), max(file.last for file in group)
         path = f"{self.master.home}/{stream}/{kind}/{first}-{last}-{uuid.uuid4().hex}.parquet"
         known = max((t.id for t in listing.tombstones if t.stream == stream), default=0)
-        blank = File(path, stream, kind, first, last, 0, 0, "", None, None, known)
+        level = max(file.level for file in group)
+        if len(group) > 1:
+            level = min(level + 1, self.rules.levels)
+        blank = File(path, stream, kind, first, last, 0, 0, "", None, None, known, level=level)
         with FileWriter(self.master.place, blank, rows.schema, _LEVEL) as writer:
             for some in _in_order(left, _ORDER[kind]):
                 writer.add_table(some)

@@ -16,9 +16,9 @@ from penstock.store.base import Store
 _COMMIT: Final = re.compile(r"(\d+)-")
 
 
-def sweep(place: Place, store: Store, before: Instant) -> int:
-    """Removes what was replaced before an instant; how many files."""
-    replaced = [file.path for file in store.removed_files(before)]
+def sweep(place: Place, store: Store, before: Instant, needed_from: int) -> int:
+    """Removes what was replaced before an instant, and before the commit from which on files are needed; how many."""
+    replaced = [file.path for file in store.removed_files(before, needed_from)]
     home = store.listing().home
     for path in replaced:
         if path.startswith(f"{home}/"):  # what another store wrote is not ours to remove

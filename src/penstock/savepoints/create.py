@@ -6,12 +6,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from penstock.lake.master import default_location
+from penstock.lake.pins import pinned
 from penstock.lake.place import Place as LakePlace
 from penstock.savepoints.checkpoints import Checkpoints, queries
 from penstock.savepoints.manifest import (
@@ -53,7 +54,7 @@ def create(directory: Path, name: str, *, to: Path | None = None, app: str | Non
         )
     if not (directory / FILE).exists():
         raise StoreError(f"there is no store in «{directory}»", hint="run the app first, or check the path")
-    with _hidden(place) as hidden:
+    with _hidden(place) as hidden, closing(Reader(directory)) as reader, pinned(reader, f"savepoint {name}"):
         _cut(directory, name, hidden, app).write()
         sync_all(hidden)
         try:

@@ -25,6 +25,9 @@ _QUESTIONS: Final = (
     "SELECT coalesce(sum(epoch + 1), 0) FROM __progress",
     "SELECT name, value FROM __meta WHERE name IN ('panes', 'trimmed')",
     "SELECT sink, position FROM __sinks",
+    """SELECT stream, CASE WHEN removed IS NULL THEN 'listed' ELSE 'replaced' END, count(*), sum(bytes) FROM __files
+    GROUP BY 1, 2""",
+    "SELECT stream, bytes, again FROM __written",
     'SELECT c.timings FROM __progress p JOIN __commits c ON c.number = p."commit" ORDER BY c.number',
 )
 #: Of an epoch's notes, those that are seconds it spent on something.
@@ -72,7 +75,7 @@ class _Once(Collector):
 
 
 def _of_store(found: list[Found]) -> Iterable[Metric]:
-    counters, views, commits, epochs, meta, sinks, notes = (one.rows for one in found)
+    counters, views, commits, epochs, meta, sinks, files, written, notes = (one.rows for one in found)
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
     refused = CounterMetricFamily(
         "penstock_refused", "Rows that were refused. An event is late once for each view.", labels=["stream", "kind"]
@@ -101,7 +104,26 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield _gauge("penstock_sink_position", "The last pane that a sink has.", "sink", positions)
     behind = {sink: newest - position for sink, position in positions.items()}
     yield _gauge("penstock_sink_behind_panes", "Panes that a sink does not have yet.", "sink", behind)
+    yield from _history(files, written)
     yield from _last_epochs([json.loads(text) for (text,) in notes])
+
+
+def _history(files: list[list[Any]], written: list[list[Any]]) -> Iterable[Metric]:
+    counts = GaugeMetricFamily(
+        "penstock_history_files", "Files of the history: listed, or replaced and not removed yet.",
+        labels=["stream", "state"],
+    )  # fmt: skip
+    sizes = GaugeMetricFamily("penstock_history_bytes", "The same in bytes.", labels=["stream", "state"])
+    for stream, state, count, size in files:
+        counts.add_metric([stream, state], count)
+        sizes.add_metric([stream, state], size)
+    wrote = CounterMetricFamily(
+        "penstock_history_written_bytes", "Bytes of the history that were written.", labels=["stream", "by"]
+    )
+    for stream, first, again in written:
+        wrote.add_metric([stream, "epochs"], first)
+        wrote.add_metric([stream, "compaction"], again)
+    yield from (counts, sizes, wrote)
 
 
 def _watermarks(views: list[list[Any]]) -> Iterable[Metric]:

@@ -232,8 +232,8 @@ class Store(ABC):
         """The tombstones up to this id have been applied to these files."""
 
     @abstractmethod
-    def removed_files(self, before: Instant) -> list[File]:
-        """The files that were taken off the list before an instant."""
+    def removed_files(self, before: Instant, needed_from: int = 1 << 62) -> list[File]:
+        """The files that were taken off the list before an instant, and before the commit `needed_from`."""
 
     @abstractmethod
     def forget_files(self, paths: Collection[str]) -> None:

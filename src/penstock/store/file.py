@@ -16,7 +16,8 @@ FileKind: TypeAlias = Literal["events", "dead"]
 class File:
     """A file of the master: rows that commits `first` to `last` brought, events from `oldest` to `newest`.
 
-    `path` is relative to the master's location. The tombstones up to the id `erased` have been applied to it.
+    `path` is relative to the master's location. The tombstones up to the id `erased` have been applied to it. `level`
+    is how often compaction has written its rows again.
     """
 
     path: str
@@ -32,6 +33,7 @@ class File:
     erased: int = 0
     query: str | None = None
     epoch: int | None = None
+    level: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,29 @@ class Listing:
     def of(self, stream: str, kind: FileKind = "events") -> list[File]:
         """The files of a stream, in the order of their commits."""
         return [file for file in self.files if file.stream == stream and file.kind == kind]
+
+
+@dataclass(frozen=True)
+class HistorySize:
+    """What the history of a stream takes: files and bytes that are listed, and those that were replaced and still lie
+    there; and the bytes that epochs and compaction have written so far."""
+
+    files: int
+    bytes: int
+    replaced_files: int
+    replaced_bytes: int
+    written: int
+    rewritten: int
+
+    @property
+    def write_amplification(self) -> float | None:
+        """How often a byte was written: 1 without any compaction."""
+        return (self.written + self.rewritten) / self.written if self.written else None
+
+    @property
+    def space_amplification(self) -> float | None:
+        """How many bytes lie there for each that is listed: 1 where nothing waits to be removed."""
+        return (self.bytes + self.replaced_bytes) / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from penstock.model.time import Instant
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks, quoted
-from penstock.store.file import File, Kept, Listing, Mark, Tombstone
+from penstock.store.file import File, HistorySize, Kept, Listing, Mark, Tombstone
 
 MASTER_TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
        first INTEGER NOT NULL, last INTEGER NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
        checksum TEXT NOT NULL, oldest INTEGER, newest INTEGER, erased INTEGER NOT NULL, query TEXT, epoch INTEGER,
-       removed INTEGER, removed_at INTEGER) WITHOUT ROWID""",
+       removed INTEGER, removed_at INTEGER, level INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS __files_of ON __files (stream, kind, first)",
     """CREATE TABLE IF NOT EXISTS __marks ("commit" INTEGER PRIMARY KEY, stream TEXT NOT NULL, query TEXT NOT NULL,
        epoch INTEGER NOT NULL, now INTEGER NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL)""",
@@ -37,6 +37,9 @@ MASTER_TABLES: Final = (
        PRIMARY KEY (stream, "commit", partition, "offset")) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS __master (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
 )
+#: The bytes of a stream's history that epochs have written, and compaction again.
+_WRITTEN: Final = """CREATE TABLE __written (stream TEXT PRIMARY KEY, bytes INTEGER NOT NULL, again INTEGER NOT NULL)
+    WITHOUT ROWID"""
 
 
 _COLUMNS: Final = tuple(field.name for field in fields(File))
@@ -53,6 +56,7 @@ def write_files(connection: Connection, files: Sequence[File], number: int, expe
             f"files of commit {expected} came with commit {number}", hint="epochs and ticks must not run side by side"
         )
     _insert(connection, files)
+    _note_written(connection, files, "bytes")
 
 
 def _insert(connection: Connection, files: Iterable[File]) -> None:
@@ -60,6 +64,15 @@ def _insert(connection: Connection, files: Iterable[File]) -> None:
     for file in files:
         values = [getattr(file, name) for name in _COLUMNS]
         connection.run(f"INSERT INTO __files ({places}) VALUES ({marks(len(values))})", values)
+
+
+def _note_written(connection: Connection, files: Iterable[File], how: str) -> None:
+    for file in files:
+        connection.run(
+            "INSERT INTO __written VALUES (?1, ?2, ?3) ON CONFLICT (stream) DO UPDATE SET "
+            "bytes = __written.bytes + excluded.bytes, again = __written.again + excluded.again",
+            [file.stream, file.bytes if how == "bytes" else 0, file.bytes if how == "again" else 0],
+        )
 
 
 def write_mark(connection: Connection, mark: Mark, number: int, query: str, epoch: int, now: Instant) -> None:
@@ -95,6 +108,14 @@ def write_retried(connection: Connection, stream: str, places: pl.DataFrame, num
 def prepare_master(connection: Connection) -> None:
     """The tables, and a name for the files that this store writes: no other store has it."""
     connection.script(MASTER_TABLES)
+    if "level" not in connection.columns_of("__files"):  # a store of before
+        connection.run("ALTER TABLE __files ADD COLUMN level INTEGER NOT NULL DEFAULT 0")
+        connection.run("UPDATE __files SET level = 1 WHERE last > first")
+    if "__written" not in connection.tables():
+        connection.run(_WRITTEN)
+        connection.run(
+            "INSERT INTO __written SELECT stream, sum(bytes), 0 FROM __files WHERE removed IS NULL GROUP BY stream"
+        )
     connection.run("INSERT INTO __master VALUES ('home', ?1) ON CONFLICT DO NOTHING", [secrets.token_hex(6)])
 
 
@@ -137,7 +158,7 @@ def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> No
 def forget_files(connection: Connection, stream: str) -> None:
     """A stream that is dropped has no history: another one of its name is another one."""
     _remove(connection, [file.path for file in listed(connection, stream)], 0)
-    for table in ("__kept", "__marks", "__tombstones", "__retried", "__versions"):
+    for table in ("__kept", "__marks", "__tombstones", "__retried", "__versions", "__written"):
         connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
 
 
@@ -149,6 +170,7 @@ def swap(connection: Connection, old: Collection[str], new: Sequence[File], now:
     _check_listed(connection, old)
     _remove(connection, old, now)
     _insert(connection, new)
+    _note_written(connection, new, "again")
 
 
 def expire(connection: Connection, stream: str, old: Collection[str], now: Instant) -> None:
@@ -198,16 +220,36 @@ def _remove(connection: Connection, paths: Collection[str], now: Instant) -> Non
 # read
 
 
-def listed(connection: Connection, stream: str | None = None, *, removed_before: Instant | None = None) -> list[File]:
-    """The master's files in the order of their commits; or those that were replaced before an instant."""
-    rule = "removed IS NULL" if removed_before is None else "removed_at < ?1"
-    values: list[object] = [] if removed_before is None else [removed_before]
-    if stream is not None:
-        values.append(stream)
-        rule += f" AND stream = ?{len(values)}"
-    columns = ", ".join(quoted(name) for name in _COLUMNS)
-    sql = f"SELECT {columns} FROM __files WHERE {rule} ORDER BY stream, kind, first, last, path"
-    return [File(*row) for row in connection.rows(sql, values).iter_rows()]
+def listed(connection: Connection, stream: str | None = None) -> list[File]:
+    """The master's files in the order of their commits."""
+    rule = "removed IS NULL" if stream is None else "removed IS NULL AND stream = ?1"
+    return _files(connection, rule, [] if stream is None else [stream])
+
+
+def removed(connection: Connection, before: Instant, needed_from: int) -> list[File]:
+    """The files that were taken off the list before an instant, and before the commit `needed_from`."""
+    return _files(connection, "removed_at < ?1 AND removed < ?2", [before, needed_from])
+
+
+def _files(connection: Connection, rule: str, values: Sequence[object]) -> list[File]:
+    sql = f"SELECT * FROM __files WHERE {rule} ORDER BY stream, kind, first, last, path"
+    found = connection.rows(sql, values)
+    own = found.select(name for name in _COLUMNS if name in found.columns)  # a store of before lacks some
+    return [File(**row) for row in own.iter_rows(named=True)]
+
+
+def history_sizes(connection: Connection) -> dict[str, HistorySize]:
+    """By stream what its history takes."""
+    if "__written" not in connection.tables():
+        return {}  # a store of before
+    rows = connection.rows(
+        "SELECT w.stream, coalesce(sum(CASE WHEN removed IS NULL THEN 1 ELSE 0 END), 0), "
+        "coalesce(sum(CASE WHEN removed IS NULL THEN f.bytes ELSE 0 END), 0), "
+        "coalesce(sum(CASE WHEN removed IS NULL THEN 0 ELSE 1 END), 0), "
+        "coalesce(sum(CASE WHEN removed IS NULL THEN 0 ELSE f.bytes END), 0), w.bytes, w.again "
+        "FROM __written w LEFT JOIN __files f ON f.stream = w.stream GROUP BY w.stream, w.bytes, w.again ORDER BY 1"
+    )
+    return {stream: HistorySize(*map(int, sizes)) for stream, *sizes in rows.iter_rows()}
 
 
 def tombstones(connection: Connection, stream: str | None = None) -> list[Tombstone]:

@@ -18,8 +18,8 @@ from penstock.store.connection import Away, Connection
 from penstock.store.database import FILE, Database, database_of
 from penstock.store.dialect import select
 from penstock.store.entry import Entry
-from penstock.store.file import File, Listing
-from penstock.store.files import listed, listing
+from penstock.store.file import File, HistorySize, Listing
+from penstock.store.files import history_sizes, listing, removed
 
 __all__ = ["FILE", "Reader", "typed"]
 
@@ -165,9 +165,13 @@ class Reader:
 
         return self._asked(ask)
 
-    def removed_files(self, before: Instant) -> list[File]:
-        """The files that were taken off the list before an instant."""
-        return self._asked(lambda connection: listed(connection, removed_before=before))
+    def removed_files(self, before: Instant, needed_from: int = 1 << 62) -> list[File]:
+        """The files that were taken off the list before an instant, and before the commit `needed_from`."""
+        return self._asked(lambda connection: removed(connection, before, needed_from))
+
+    def history_sizes(self) -> dict[str, HistorySize]:
+        """By stream what its history takes."""
+        return self._asked(history_sizes)
 
     def columns(self, table: str) -> list[str]:
         """The columns of a view, or of a table of the store's own."""
