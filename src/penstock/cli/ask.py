@@ -41,6 +41,7 @@ def query(
     """
     with errors_shown(debug):
         reader = Reader(directory)
+        reader.check()
         Printer(output(), format).frame(_own_tables(reader, sql) if _OWN.search(sql) else ask(reader, sql))
 
 
@@ -75,6 +76,7 @@ def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """List the views: rows, how many of them are final, watermark, definition."""
     with errors_shown(debug):
         reader = Reader(directory)
+        reader.check()
         table = Table("view", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for title in ("rows", "final"):
             table.add_column(title, justify="right")
@@ -114,6 +116,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """Show how far the app is: commits, events, watermarks, what was refused, and how far it is behind its logs."""
     with errors_shown(debug):
         reader = Reader(directory)
+        reader.check()
         console, found = output(), fig.read(reader, fig.recent_rate(reader))
         _print_totals(console, found)
         _print_dead_files(console, directory, found)

@@ -36,7 +36,9 @@ _COLUMNS = ("files", "rows", "bytes", "small files", "dead letters", "written", 
 def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """Show what the master holds of each stream, and since when."""
     with errors_shown(debug):
-        found = Master(Reader(directory))
+        reader = Reader(directory)
+        reader.check()
+        found = Master(reader)
         listing = found.store.listing()
         table = Table("stream", "keep", "holds", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for title in _COLUMNS:

@@ -22,6 +22,7 @@ class Session:
 
     def __init__(self, directory: Path, console: Console, format: Format, *, timing: bool = False) -> None:
         self.reader, self.client = Reader(directory), Client(directory)
+        self.reader.check()
         self.console, self.printer = console, Printer(console, format, timing=timing)
         self.last: sql.Question | None = None
 

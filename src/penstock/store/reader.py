@@ -15,7 +15,8 @@ import polars as pl
 from penstock.model.time import Instant
 from penstock.store.base import PANES, Progress, StoreError, Summary
 from penstock.store.connection import Away, Connection
-from penstock.store.database import FILE, Database, database_of
+from penstock.store.damage import check_undamaged
+from penstock.store.database import FILE, Database, SqliteFile, database_of
 from penstock.store.dialect import select
 from penstock.store.entry import Entry
 from penstock.store.file import File, HistorySize, Listing
@@ -35,6 +36,12 @@ class Reader:
         self.database = database or database_of(self.directory)
         self._idle: list[Connection] = []
         self._pool = Lock()
+
+    def check(self) -> None:
+        """Refuses a damaged file, before questions are answered that do not happen to read the damaged part."""
+        if isinstance(self.database, SqliteFile):
+            path = self.database.path
+            self._asked(lambda connection: check_undamaged(connection, path))
 
     @contextmanager
     def _reading(self, fresh: bool = False) -> Iterator[Connection]:
