@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from penstock.model.commits import Refused
 from penstock.model.order import canonical
 from penstock.testing import Result
 
@@ -59,5 +60,11 @@ def _row(row: object) -> list[object]:
 
 def _refused(result: Result) -> list[list[object]]:
     return sorted(
-        [r.kind, r.event.stream, r.event.partition, r.event.offset, r.missed, r.windows] for r in result.refused
+        [r.kind, r.event.stream, r.event.partition, r.event.offset, r.missed, r.windows, _reason(r)]
+        for r in result.refused
     )
+
+
+def _reason(refused: Refused) -> str:
+    """Why an event is late or came twice: the same words everywhere. Those of failing expressions may differ."""
+    return "" if refused.kind == "dead" else refused.reason

@@ -26,6 +26,7 @@ from penstock.errors import DefinitionError, unknown
 from penstock.model.chain import chained
 from penstock.model.changes import origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.fits import fit
 from penstock.model.join import join_behind
 from penstock.model.join_played import JoinPlayed, join_played, with_joins
 from penstock.model.loops import Iteration
@@ -453,10 +454,13 @@ def _shown(value: Any, kind: str) -> object:
     """A value of the model as a user expects it: timestamps as datetimes, dates as dates."""
     if value is None:
         return None
-    if kind == "timestamp":
-        return to_datetime(value)
-    if kind == "date":
-        return date(1970, 1, 1) + timedelta(days=value)
+    try:
+        if kind == "timestamp":
+            return to_datetime(value)
+        if kind == "date":
+            return date(1970, 1, 1) + timedelta(days=value)
+    except OverflowError:
+        return value  # a year that Python does not know
     if kind.startswith("array<"):
         return [_shown(part, kind[6:-1]) for part in value]
     return value
@@ -480,19 +484,9 @@ def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Map
 
 def _value(value: object, kind: str, column: str) -> object:
     """A value as the model keeps it, or an error that names the column."""
-    if value is None:
-        return None
-    if kind == "timestamp" and isinstance(value, (str, datetime, int)):
-        return instant(value, day=DAY)
-    if kind == "date" and isinstance(value, (str, date)):
-        day = date.fromisoformat(value) if isinstance(value, str) else value
-        return (day - date(1970, 1, 1)).days
-    if kind in ("float", "double") and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    fits = {
-        "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float, "string": str,
-        "boolean": bool, "binary": bytes,
-    }.get(kind)  # fmt: skip
-    if fits is not None and (not isinstance(value, fits) or (fits is int and isinstance(value, bool))):
-        raise DefinitionError(f"{value!r} is no {kind}, which the column «{column}» is")
-    return value
+    try:
+        return fit(value, kind, DAY)
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"the column '{column}' is {kind}: {error.message}", detail=error.detail, hint=error.hint
+        ) from None

@@ -79,17 +79,21 @@ def test_the_search_finds_each_culprit_with_few_jobs(spark):
     rows = numbered(frame)
     asked = []
 
+    texts = {"fine": "id + 1", "cast": "CAST(s AS int)"}
+
     def parts(some, names):
         asked.append(names)
-        texts = {"fine": "id + 1", "cast": "CAST(s AS int)"}
         return some.select(*(F.expr(texts[name]).alias(name) for name in names))
 
     try:
-        found = culprits(rows, ["fine", "cast"], parts, "a test")
+        found = culprits(rows, texts, parts)
         ids = [rows.where(F.col("__row") == one.number).first()["id"] for one in found]
         assert sorted(ids) == [17, 199]
         assert {one.part for one in found} == {"cast"}
         assert len(asked) <= 2 * (8 + 2) + 6
+        texts["cast"] = "no_column"
+        with pytest.raises(RunError, match="'no_column' fails, whatever the rows are"):
+            culprits(rows, texts, parts)
     finally:
         rows.unpersist()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.engine.records import late_reason
 from penstock.kernel.admit import admit, distinct
 from penstock.kernel.elements import compiled
 from penstock.kernel.fire import Time
@@ -17,7 +18,7 @@ from penstock.kernel.local import Cut, events_frame, model_series
 from penstock.kernel.plan import POSITION, Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.step import step
-from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
 from penstock.model.time import BEGINNING, END, instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
@@ -97,7 +98,7 @@ class StoreEngine:
             pl.lit(None, pl.String).alias("view"),
             *(pl.col(column).alias(column.strip("_")) for column in POSITION[1:]),
             pl.lit(None, pl.Int64).alias("at"),
-            (pl.col("__reason") if "__reason" in frame.columns else pl.lit("")).alias("reason"),
+            _reason(kind, frame).alias("reason"),
             pl.lit("{}").alias("row"),
             *(
                 (pl.col(f"__{c}").cast(pl.Int64) if f"__{c}" in frame.columns else pl.lit(0, pl.Int64)).alias(c)
@@ -121,6 +122,14 @@ class StoreEngine:
     def restart(self) -> StoreEngine:
         self.store.close()
         return StoreEngine(self.view, self.directory, self._cut, self._url)
+
+
+def _reason(kind: str, frame: pl.DataFrame) -> pl.Expr:
+    if kind == "dead":
+        return pl.col("__reason")
+    if kind == "duplicate":
+        return pl.lit(DUPLICATE)
+    return late_reason() if "__missed" in frame.columns else pl.lit(TOO_OLD)
 
 
 def types(view: View) -> list[str]:

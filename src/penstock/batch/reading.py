@@ -36,6 +36,7 @@ from penstock.lake.columns import OWN
 from penstock.lake.master import MasterPast
 from penstock.lake.past import Past
 from penstock.model.aggregates import Avg, Count, Max, Min, Sum
+from penstock.model.commits import DUPLICATE
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Counted
@@ -238,7 +239,7 @@ def _told_apart(ids: pl.DataFrame) -> pl.DataFrame:
     """Of a log's rows with ids, those that stand again after the first: they do not count."""
     again = ids.sort(PLACE).filter(~pl.col("__id").is_first_distinct())
     kind = pl.lit("duplicate").alias("__kind")
-    return again.select(*PLACE, kind, pl.lit("the id was accepted before").alias("__reason"))
+    return again.select(*PLACE, kind, pl.lit(DUPLICATE).alias("__reason"))
 
 
 class _watched:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.errors import essence
+from penstock.engine.poison import quiet
 from penstock.engine.table_frame import AT, joined, table_frame
 from penstock.errors import DefinitionError
 from penstock.model.naming import function_name
@@ -31,11 +34,26 @@ class Analyst:
         """The type of an expression over a schema; `text` is how its user wrote it."""
         if (schema, sql) not in self._types:
             try:
-                found = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
+                with quiet():
+                    found = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
             except Exception as error:
-                raise DefinitionError(f"Spark refuses the expression «{text}»", detail=essence(error)) from error
+                raise self._refused(text, error) from None
             self._types[schema, sql] = _known(found) or found
         return self._types[schema, sql]
+
+    def _refused(self, text: str, error: Exception) -> DefinitionError:
+        """Why Spark refuses an expression, in a line; an unknown function with the names that are near."""
+        routine = re.search(r"\[UNRESOLVED_ROUTINE\].*? routine `(?:[^`]*`\.`)*([^`]+)`", str(error))
+        if routine is None:
+            return DefinitionError(f"Spark refuses the expression '{text}'", detail=essence(error))
+        name = routine[1]
+        known = [row.function for row in self._session().sql("SHOW FUNCTIONS").collect()]
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
+        return DefinitionError(
+            f"unknown function '{name}' in '{text}'",
+            detail="neither Penstock nor Spark has it",
+            hint=f"did you mean {' or '.join(near)}?" if near else "SHOW FUNCTIONS in Spark lists what there is",
+        )
 
     def output(self, schema: Schema, steps: tuple[Step, ...]) -> Schema:
         """The columns that come out of steps of which the last is DataFrame code."""

@@ -152,7 +152,7 @@ class _Way:
     def flow(self, stream: Stream, last: Sequence[tuple[str, str]] | None = None) -> Flow:
         """The branch over the feed. Catalyst's columns that it uses pass through its select steps."""
         flow: Flow = stream
-        for kind, what in [*self.steps, *([] if last is None else [("select", list(last))])]:
+        for kind, what in self.steps:
             if kind == "where":
                 flow = Where(flow, str(what))
             elif kind == "with_time":
@@ -161,9 +161,8 @@ class _Way:
                 flow = replace(what, input=flow)
             else:
                 assert isinstance(what, list)
-                passing = [] if what is last else [(name, name) for name in self.used]
-                flow = Select(flow, (*what, *passing))
-        return flow
+                flow = Select(flow, (*what, *((name, name) for name in self.used)))
+        return flow if last is None else Select(flow, tuple(last))
 
 
 def _guarded(sql: str, guards: Sequence[str]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from penstock.engine.task import PLACE
+from penstock.model.commits import DUPLICATE, TOO_OLD
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING
 from penstock.model.watermarks import Tracker
 from penstock.store import Store
-
-TOO_OLD = "older than the horizon within which ids are known"
 
 
 def left_out(
@@ -26,7 +25,7 @@ def left_out(
     first = first.filter(pl.col("__id").is_first_distinct())
     again = told.join(first, on=list(PLACE), how="anti")
     new_ids[stream.name] = first.select("__id", "__at")
-    reasons = {"duplicate": (again, "the id was accepted before"), "late": (old, TOO_OLD)}
+    reasons = {"duplicate": (again, DUPLICATE), "late": (old, TOO_OLD)}
     return pl.concat(
         frame.select(*PLACE, pl.lit(kind).alias("__kind"), pl.lit(reason).alias("__reason"))
         for kind, (frame, reason) in reasons.items()

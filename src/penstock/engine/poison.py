@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -43,14 +43,17 @@ def numbered(frame: DataFrame) -> DataFrame:
     return frame.withColumn(NUMBER, f.monotonically_increasing_id()).persist()
 
 
-def culprits(rows: DataFrame, names: Sequence[str], parts: Parts, who: str) -> list[Culprit]:
-    """The rows of a numbered frame on which parts fail; none if nothing fails when it is tried again."""
-    return _Search(rows, parts, who).found(list(names))
+def culprits(rows: DataFrame, texts: Mapping[str, str], parts: Parts) -> list[Culprit]:
+    """The rows of a numbered frame on which parts fail; none if nothing fails when it is tried again.
+
+    `texts` are the parts by their names, as errors show them.
+    """
+    return _Search(rows, texts, parts).search()
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Spark's client writes down each error that it passes on; those of a search are looked for."""
+def quiet() -> Iterator[None]:
+    """Spark's client logs each error that it passes on, with its Java stack. Errors that are handled need no log."""
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
@@ -60,22 +63,25 @@ def _quiet() -> Iterator[None]:
 
 
 class _Search:
-    def __init__(self, rows: DataFrame, parts: Parts, who: str) -> None:
+    def __init__(self, rows: DataFrame, texts: Mapping[str, str], parts: Parts) -> None:
         from pyspark.sql import functions as f
 
-        self._rows, self._parts, self._who = rows, parts, who
+        self._rows, self._texts, self._parts = rows, texts, parts
         self._culprits: list[Culprit] = []
         task = f.shiftright(NUMBER, 33)
         counts = {int(row[0]): int(row[1]) for row in rows.groupBy(task).count().collect()}
         self._tasks = sorted(counts)
         self._ends = list(accumulate(counts[task] for task in self._tasks))
 
-    def found(self, names: list[str]) -> list[Culprit]:
+    def search(self) -> list[Culprit]:
         """Part by part: the first one that fails among those that are left, and its rows."""
+        names = list(self._texts)
         count = self._ends[-1] if self._ends else 0
         error = self._fails(names, 0, count)
         if error is not None and (not count or self._fails(names, 0, 0) is not None):
-            raise RunError(f"{self._who} fails, whatever the rows are", detail=essence(error)) from error
+            failing = [self._texts[name] for name in names if self._fails([name], 0, 0) is not None]
+            which = f"'{failing[0]}'" if failing else "an expression"
+            raise RunError(f"{which} fails, whatever the rows are", detail=essence(error)) from error
         while error is not None:
             low, high = 0, len(names)
             while high - low > 1:
@@ -111,7 +117,7 @@ class _Search:
         self._culprits.append(Culprit(self._number(index), name, essence(error)))
         if len(self._culprits) > MOST_CULPRITS:
             raise RunError(
-                f"{self._who} fails on more than {MOST_CULPRITS} rows of one epoch",
+                f"'{self._texts[name]}' fails on more than {MOST_CULPRITS} rows of one epoch",
                 detail=f"for example: {self._culprits[0].reason}",
                 hint="correct the expression or the function, or guard it against such rows",
             ) from error
@@ -123,7 +129,7 @@ class _Search:
         low, high = self._number(start), self._number(end)
         some = self._rows.filter((f.col(NUMBER) >= low) & (f.col(NUMBER) < high))
         try:
-            with _quiet():
+            with quiet():
                 self._parts(some, names).write.format("noop").mode("overwrite").save()
         except RunError:
             raise

@@ -130,8 +130,7 @@ class Reduction:
     def _around(self, feed: Feed, job: Job, rows: DataFrame, error: Exception) -> tuple[DataFrame, Job]:
         """A feed's frame and job that leave out the values that Catalyst fails to compute."""
         kept = self._keep(numbered(_placed(rows, job)))
-        names = list(feed.columns)
-        found = culprits(kept, names, lambda some, chosen: _columns(some, feed.columns, chosen), "an expression")
+        found = culprits(kept, feed.columns, lambda some, chosen: _columns(some, feed.columns, chosen))
         if not found:
             raise _no_matter_of_rows(job.name, error)
         failed = pl.DataFrame(
@@ -164,7 +163,7 @@ class Reduction:
 
         kept = self._keep(numbered(accepted))
         label = feed.prefix[-1].label
-        found = culprits(kept, [label], lambda some, _: _code(feed, some.drop(NUMBER)), label)
+        found = culprits(kept, {label: label}, lambda some, _: _code(feed, some.drop(NUMBER)))
         if not found and not feed.columns:
             raise _no_matter_of_rows(job.name, error)
         good = kept.filter(~f.col(NUMBER).isin([one.number for one in found]))

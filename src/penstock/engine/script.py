@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
+
 from penstock.engine.core import Engine, Source
+from penstock.engine.errors import RunError, essence
 from penstock.engine.needs import needed
 from penstock.engine.session import spark_session
-from penstock.errors import DefinitionError
-from penstock.kernel.local import events_frame, panes_of, table_of
+from penstock.errors import DefinitionError, PenstockError
+from penstock.kernel.local import events_frame, kernel_columns, panes_of, table_of
 from penstock.model.changes import all_below, origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.join import join_behind
+from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.store import SqliteStore
@@ -26,6 +32,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "view"
+
+
+def _rows(stream: Stream, events: Sequence[Event]) -> pa.Table:
+    """Events of the model as Spark reads them; maps and structs too, which the kernel has no columns for."""
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType
+
+    rows = events_frame(stream, events, 0, kernel_columns(stream.schema)).to_arrow()
+    for name, kind in stream.schema:
+        if name not in rows.column_names:
+            arrow = to_arrow_type(DataType.fromDDL(kind))
+            rows = rows.append_column(name, pa.array([_items(event.row.get(name)) for event in events], arrow))
+    return rows
+
+
+def _items(value: object) -> object:
+    """A value as Arrow takes it: the entries of a map are pairs, and those of a struct too."""
+    if isinstance(value, dict):
+        return [(name, _items(part)) for name, part in value.items()]
+    return [_items(part) for part in value] if isinstance(value, list) else value
 
 
 class OnSpark:
@@ -59,11 +85,16 @@ class OnSpark:
         for name in names:
             stream = engine.streams[name]
             columns = needed(stream, engine.lowered)
-            rows = events_frame(stream, commit.events, 0).select(*columns, "__partition", "__offset")
-            frame = self.spark.createDataFrame(rows.to_arrow()).repartition(self.tasks)
+            rows = _rows(stream, commit.events).select([*columns, "__partition", "__offset"])
+            frame = self.spark.createDataFrame(rows).repartition(self.tasks)
             source = Source(name, self._epochs, str(self._epochs))
             self._epochs += 1
-            done = engine.epoch(name, columns, frame, source, commit.now)
+            try:
+                done = engine.epoch(name, columns, frame, source, commit.now)
+            except PenstockError:
+                raise
+            except Exception as error:
+                raise RunError(essence(error)) from error
         if not names:
             done = engine.tick(commit.now, commit.fixed)
         if done is None:
@@ -90,6 +121,12 @@ class OnSpark:
     def _started(self, now: Instant) -> Engine:
         if self._engine is None:
             streams = {source.name: source for source in origins(self.view)}
+            # A script joins streams before its commits reach an engine: what they are made from is known by name only.
+            behind = list(streams.values())
+            while behind:
+                join = join_behind(behind.pop())
+                behind += [] if join is None else join.inputs
+                streams |= {} if join is None else {source.name: source for source in join.inputs}
             self._engine = Engine(streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark)
             self._engine.keep({**all_below(self.view), NAME: self.view})
             self._engine.take_tables(self._tables)

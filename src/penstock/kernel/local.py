@@ -13,18 +13,20 @@ from typing import Any
 import polars as pl
 
 from penstock.kernel.admit import admit, distinct, forget
-from penstock.kernel.expressions import dtype
+from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.kernel.fire import Time, shows
 from penstock.kernel.memory import Memory
+from penstock.kernel.merge import one_row
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.alone import check_alone
-from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.table import Snapshot, with_snapshots
 from penstock.model.time import BEGINNING, Instant
+from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.model.windows import Interval
@@ -41,6 +43,7 @@ class LocalKernel:
         self.streams: dict[str, Stream] = {source.name: source for source in view.input.sources}
         self.trackers = {n: Tracker(s.watermark) for n, s in self.streams.items() if s.watermark is not None}
         self.state = Memory(self.plan)
+        self.state.live = one_row(self.plan)
         self.ids = {n: pl.DataFrame(schema=_id_schema(s)) for n, s in self.streams.items() if s.id is not None}
         self.time = ViewTime(self.trackers)
         self._tables: dict[str, Snapshot] = {}
@@ -92,9 +95,8 @@ class LocalKernel:
     def _admit(
         self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Refused]
     ) -> tuple[pl.DataFrame, Observation]:
-        frame = events_frame(
-            stream, [e for e in commit.events if e.stream == stream.name], self.plan.sources[stream.name]
-        )
+        mine = [e for e in commit.events if e.stream == stream.name]
+        frame = events_frame(stream, mine, self.plan.sources[stream.name], kernel_columns(stream.schema))
         tracker = self.trackers.get(stream.name)
         admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
         self._refuse_dead(admitted.dead, events, refused)
@@ -105,10 +107,9 @@ class LocalKernel:
         self.ids[stream.name] = told.ids
         self._refuse_dead(told.dead, events, refused)
         for source, partition, offset in told.duplicates.iter_rows():
-            refused.append(Refused("duplicate", events[source, partition, offset], "the id was accepted before"))
+            refused.append(Refused("duplicate", events[source, partition, offset], DUPLICATE))
         for source, partition, offset in told.old.iter_rows():
-            reason = "older than the horizon within which ids are known"
-            refused.append(Refused("late", events[source, partition, offset], reason))
+            refused.append(Refused("late", events[source, partition, offset], TOO_OLD))
         return told.rows, admitted.observed
 
     def _refuse_dead(
@@ -152,7 +153,7 @@ class LocalKernel:
 
 def table_of(plan: Plan, rows: pl.DataFrame) -> list[TableRow]:
     """Rows of value state with `final` as the view's table, in the form and the order of the model."""
-    if plan.view.signed:
+    if plan.view.signed and not plan.view.has_one_row:
         rows = rows.filter(pl.col("__rows") != 0)
     answers, holds = shows(plan, rows, plan.columns)
     shown = rows.select(*plan.keys, START, END, "final").with_columns(answers)
@@ -177,10 +178,15 @@ def _parts(plan: Plan, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], 
     return keys, windows, model_rows(frame.select(*plan.values))
 
 
-def events_frame(stream: Stream, events: Sequence[Event], number: int) -> pl.DataFrame:
-    """Events of the model as the kernel's rows."""
+def kernel_columns(schema: Schema) -> Schema:
+    """The columns that the kernel has types for: Spark alone reads maps and structs."""
+    return Schema(tuple((name, kind) for name, kind in schema if is_of_kernel(kind)))
+
+
+def events_frame(stream: Stream, events: Sequence[Event], number: int, columns: Schema | None = None) -> pl.DataFrame:
+    """Events of the model as the kernel's rows; of some columns only, where not all of them are the kernel's."""
     data: dict[str, pl.Series] = {}
-    for name, kind in stream.schema:
+    for name, kind in stream.schema if columns is None else columns:
         data[name] = model_series(name, kind, [event.row.get(name) for event in events])
     data["__source"] = pl.Series("__source", [number] * len(events), dtype=pl.Int32)
     data["__partition"] = pl.Series("__partition", [event.partition for event in events], dtype=pl.Int32)

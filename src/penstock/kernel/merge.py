@@ -13,7 +13,8 @@ from penstock.kernel.assign import spread, spread_count
 from penstock.kernel.plan import END, OWNER_END, OWNER_START, POSITION, START, Plan, nothing, settle, shown
 from penstock.kernel.reduce import closing_bound, combine_by, late_schema
 from penstock.kernel.triggers import Moment, apply
-from penstock.model.time import Instant
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as FOREVER
 from penstock.model.windows import Aligned, Counted, CountWindow, Interval, Session, span
 
 WHOLE_START, WHOLE_END = "__whole_start", "__whole_end"
@@ -133,6 +134,28 @@ def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> p
         rows = rows.with_columns(apply(pl.col("__stored"), merged))
     added = plan.trigger.add(pl.col("__n"), now)
     return rows.with_columns(apply(pl.col("__n") > 0, added)).select(*plan.state_schema, "__n")
+
+
+def one_row(plan: Plan) -> pl.DataFrame:
+    """The state of a view that has one row, before its first element: aggregates of no rows, and a trigger that starts.
+
+    Of other views nothing.
+    """
+    if not plan.view.has_one_row:
+        return nothing(plan.state_schema)
+    zeros = [(part.fields, part.zero()) for part in (*plan.columns, *plan.pending)]
+    moment = Moment(0, pl.lit(False), pl.lit(False), lambda percent: pl.lit(False))
+    known = {
+        START: pl.lit(BEGINNING),
+        END: pl.lit(FOREVER),
+        **{name: pl.lit(zero[name], kind) for fields, zero in zeros for name, kind in fields.items()},
+        **dict.fromkeys(("__rows", "__new", "__index"), pl.lit(0)),
+        "__finished": plan.trigger.over(moment),
+        "__wake": pl.lit(False),
+        **plan.trigger.start(moment),
+    }
+    columns = ((name, known.get(name, pl.lit(None)).cast(kind)) for name, kind in plan.state_schema.items())
+    return pl.select(expression.alias(name) for name, expression in columns)
 
 
 def is_complete(plan: Plan, watermark: Instant) -> pl.Expr:

@@ -64,6 +64,11 @@ class TableRow:
     final: bool
 
 
+#: Why an event is refused by its id; the same text on every engine.
+DUPLICATE = "the id was accepted before"
+TOO_OLD = "older than the horizon within which ids are known"
+
+
 @dataclass(frozen=True)
 class Refused:
     """An event that did not count, or not in all of its windows, and why.

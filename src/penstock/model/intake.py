@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.errors import RowError
 from penstock.model.aggregates import Monoid, Origin
 from penstock.model.aggregates.paired import apart
-from penstock.model.commits import Commit, Event, Refused, Row
+from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Refused, Row
 from penstock.model.expressions import bind, evaluate
 from penstock.model.fit import OUTSIDE, is_outside, unfit
 from penstock.model.naming import failing_rows
@@ -123,13 +123,12 @@ class Intake:
             return False
         tracker = self.trackers.get(source.name)
         if tracker is not None and at < tracker.watermark - source.id_horizon:
-            horizon = show_duration(source.id_horizon)
-            refused.append(Refused("late", event, f"older than the horizon of {horizon} within which ids are known"))
+            refused.append(Refused("late", event, TOO_OLD))
             return True
         known = self._ids[source.name]
         identity = key(value)
         if identity in known:
-            refused.append(Refused("duplicate", event, f"the id {value!r} was accepted before"))
+            refused.append(Refused("duplicate", event, DUPLICATE))
             return True
         known[identity] = at
         return False

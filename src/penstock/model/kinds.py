@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import DefinitionError, RowError
+from penstock.model.fits import DIGITS
 from penstock.model.time import instant
 from penstock.model.types import INTEGERS, decimal_of, type_name
 
@@ -118,7 +119,7 @@ def _decimal(name: str) -> Turn:
         if not isinstance(value, (int, Decimal)) or isinstance(value, bool):
             raise _wrong(value, name)
         try:
-            found = Decimal(value).quantize(Decimal(1).scaleb(-scale))
+            found = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=DIGITS)
         except InvalidOperation:
             raise _wrong(value, name) from None
         if not found.is_finite() or len(found.as_tuple().digits) > precision:

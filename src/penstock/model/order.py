@@ -37,6 +37,21 @@ def key(value: object) -> Key:
     raise TypeError(f"no order for {value!r}")
 
 
+def exact(value: object) -> Key:
+    """The key of a value that is kept as it came: −0.0 stands before 0.0, and `value_of` gives it back.
+
+    >>> value_of(exact([-0.0, 0.0])), exact(-0.0) < exact(0.0) < exact(1.5)
+    ([-0.0, 0.0], True)
+    """
+    if isinstance(value, float) and value == 0:
+        return (1, 0, 0, math.copysign(1.0, value), value)
+    if isinstance(value, (list, tuple)):
+        return (1, tuple(exact(part) for part in value))
+    if isinstance(value, dict):
+        return (1, tuple(exact(part) for part in value.values()), tuple(value))
+    return key(value)
+
+
 def value_of(key: Key) -> Any:
     """The value that a key stands for, in its canonical form: one zero and one NaN.
 

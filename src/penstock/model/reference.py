@@ -26,7 +26,7 @@ from penstock.model.commits import Commit, Pane, Refused, TableRow, Timing
 from penstock.model.intake import Element, Intake
 from penstock.model.order import Key, key
 from penstock.model.shown import Shown
-from penstock.model.time import Instant
+from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.triggers import Moment, State
 from penstock.model.view import View
 from penstock.model.windows import Aligned, Assigned, Counted, CountWindow, Interval, Merging, span
@@ -71,6 +71,9 @@ class Reference:
         self.windows: dict[KeyId, dict[Interval, _Window]] = {}
         self.final: dict[tuple[KeyId, Interval], TableRow] = {}
         self.numbers: dict[KeyId, int] = {}  # elements of a key so far, for count windows
+        if view.has_one_row:
+            whole = Interval(BEGINNING, END)
+            self.windows[()] = {whole: self._opened((), whole, BEGINNING, 0)}
 
     @property
     def watermark(self) -> Instant:
@@ -90,12 +93,15 @@ class Reference:
         return panes, refused
 
     def table(self) -> list[TableRow]:
-        """The view's table: every window's accumulated value. A window whose rows were all taken back is not there."""
+        """The view's table: every window's accumulated value. A window whose rows were all taken back is not there.
+
+        A view without keys over all time has one row, also without events: its aggregates are those of no rows.
+        """
         rows = list(self.final.values())
         for windows in self.windows.values():
             for interval, window in windows.items():
                 values = self._present(window, interval, window.partials)
-                if values is not None and (window.rows or not self.view.signed):
+                if values is not None and (window.rows or not self.view.signed or self.view.has_one_row):
                     rows.append(TableRow(window.key, interval, values, False))
         return sorted(rows, key=lambda row: (tuple(map(key, row.key)), row.window))
 
@@ -204,11 +210,7 @@ class Reference:
     def _add(self, identity: KeyId, interval: Interval, elements: list[Element], before: Instant, now: Instant) -> None:
         windows = self.windows.setdefault(identity, {})
         if interval not in windows:
-            moment = Moment(now, complete=self._is_complete(interval, before, 0))
-            zeros = [aggregate.zero() for aggregate in self.aggregates]
-            trigger = self.view.firing.start(moment)
-            over = self.view.firing.over(trigger)
-            windows[interval] = _Window(elements[0].key, zeros, list(zeros), trigger, finished=over)
+            windows[interval] = self._opened(elements[0].key, interval, before, now)
         window = windows[interval]
         for element in elements:
             for i, (aggregate, values) in enumerate(zip(self.aggregates, element.aggregate_values, strict=True)):
@@ -223,6 +225,12 @@ class Reference:
         window.elements += len(elements)
         window.new += len(elements)
         window.trigger = self.view.firing.add(window.trigger, len(elements), Moment(now))
+
+    def _opened(self, key: tuple[object, ...], interval: Interval, before: Instant, now: Instant) -> _Window:
+        """A window without elements, whose trigger has started."""
+        zeros = [aggregate.zero() for aggregate in self.aggregates]
+        trigger = self.view.firing.start(Moment(now, complete=self._is_complete(interval, before, 0)))
+        return _Window(key, zeros, list(zeros), trigger, finished=self.view.firing.over(trigger))
 
     # fire
 

@@ -72,6 +72,19 @@ def decimal_of(name: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def fields_of(name: str) -> tuple[tuple[str, str], ...]:
+    """The fields of a struct type, or key and value of a map type, each with its type.
+
+    >>> fields_of("struct<a:int,b:map<string,int>>"), fields_of("map<string,array<int>>")
+    ((('a', 'int'), ('b', 'map<string,int>')), (('key', 'string'), ('value', 'array<int>')))
+    """
+    inner = _split(name.partition("<")[2].removesuffix(">"))
+    if name.startswith("map<"):
+        return tuple(zip(("key", "value"), inner, strict=True))
+    pairs = [field.partition(":") for field in inner]
+    return tuple((field.strip("`"), kind) for field, _, kind in pairs)
+
+
 @dataclass(frozen=True)
 class Schema:
     """Named columns with their types, in order. Names compare as Spark's do: without regard to case."""

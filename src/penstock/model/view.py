@@ -137,6 +137,11 @@ class View:
         return any(source.sign is not None for source in self.input.sources)
 
     @property
+    def has_one_row(self) -> bool:
+        """Whether its table is one row from the start, as SQL has it: without keys, over all time."""
+        return not self.keys and isinstance(self.windows, Global)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the view's table."""
         return (*(k for k, _ in self.keys), *WINDOW_COLUMNS, *self.values, "final")

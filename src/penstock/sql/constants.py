@@ -31,6 +31,11 @@ def _value(text: str) -> object:
     parsed = parse(text)
     if isinstance(parsed.tree, exp.Anonymous) and parsed.tree.name.lower() == "array":
         return [_value(part.sql("spark")) for part in parsed.tree.expressions]
+    if isinstance(parsed.tree, exp.Anonymous) and parsed.tree.name.lower() in ("map", "named_struct"):
+        parts = [_value(part.sql("spark")) for part in parsed.tree.expressions]
+        if len(parts) % 2 or any(isinstance(key, (list, dict)) for key in parts[::2]):
+            raise DefinitionError(f"«{text}» needs a key and a value in turn", hint="write map('a', 1, 'b', 2)")
+        return dict(zip(parts[::2], parts[1::2], strict=True))
     if isinstance(parsed.tree, exp.Null):
         return None
     if parsed.columns:

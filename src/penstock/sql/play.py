@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from penstock.app import App
-from penstock.errors import unknown
+from penstock.errors import DefinitionError, PenstockError, unknown
 from penstock.model.stream import Stream
 from penstock.model.table import Table
 from penstock.model.time import Instant
@@ -129,7 +129,12 @@ class Play:
         following = self._following.get(view)
         if following is None or following.view is not definition:
             following = self._following[view] = Following(definition, self.start(definition))
-        return following.follow(self._script())
+        try:
+            return following.follow(self._script())
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise _failed(view, definition, error) from error
 
     def start(self, view: View) -> Runner:
         """A fresh engine for a view."""
@@ -178,6 +183,15 @@ class Play:
         fresh = rows[self._seen.get((what, view), 0) :]
         self._seen[what, view] = len(rows)
         return fresh, _columns(what, definition)
+
+
+def _failed(name: str, view: View, error: Exception) -> PenstockError:
+    """The error of one test for whatever happens while a view runs: the other tests go on."""
+    if isinstance(error, PenstockError):
+        return PenstockError(f"the view '{name}' fails: {error.message}", detail=error.detail, hint=error.hint)
+    what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    expressions = "', '".join(view.expressions)
+    return PenstockError(f"the view '{name}' fails: {what}", detail=f"its expressions are '{expressions}'")
 
 
 def _columns(what: str, view: View) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.model.time import instant
-from penstock.model.types import decimal_of, is_float
+from penstock.model.types import fields_of, is_float, type_name
 from penstock.sql.times import store_text
 from penstock.testing import DAY
 
@@ -40,19 +40,16 @@ def fitting(value: object, kind: str) -> object:
     """A constant as the value of a column: numbers become those of its type.
 
     >>> fitting(Decimal("1.5"), "double"), fitting(2, "decimal(4,1)")
-    (1.5, Decimal('2.0'))
+    (1.5, 2)
     """
     if isinstance(value, list) and kind.startswith("array<"):
         return [fitting(part, kind[6:-1]) for part in value]
-    number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-    if is_float(kind) and value is not None:
-        if not number:
-            raise DefinitionError(f"{value!r} is no {kind}")
-        return float(value)  # type: ignore[arg-type]
-    if kind.startswith("decimal(") and value is not None:
-        if not number or isinstance(value, float):
-            raise DefinitionError(f"{value!r} is no {kind}", hint="write 1.50, or a cast")
-        return Decimal(value).quantize(Decimal(1).scaleb(-decimal_of(kind)[1]))  # type: ignore[arg-type]
+    if isinstance(value, dict) and kind.startswith(("map<", "struct<")):
+        types = dict(fields_of(kind))
+        of = (lambda _: types["value"]) if kind.startswith("map<") else types.get
+        return {name: fitting(part, type_name(of(name) or "string")) for name, part in value.items()}
+    if is_float(kind) and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return float(value)
     return value
 
 

@@ -10,6 +10,7 @@ from threading import RLock
 
 import polars as pl
 
+from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
@@ -17,7 +18,7 @@ from penstock.store import generations
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
 from penstock.store.generations import Difference, Made, Origin, Scope
-from penstock.store.state import SqlState
+from penstock.store.state import SqlState, put
 from penstock.store.tables import Layout, drop_view
 from penstock.store.write import closing_bounds, trim, write
 
@@ -51,6 +52,7 @@ class Generating(ABC):
         with self._transaction() as connection:
             layout = Layout(hidden, plan, connection.dialect)
             connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
+            put(connection, layout, one_row(plan), final=False)
             self._states[hidden] = SqlState(layout, connection, self._mutex)
 
     def load(self, hidden: str, change: Change) -> None:

@@ -31,7 +31,9 @@ def shown_type(kind: pl.DataType) -> str:
         return "INTEGER"
     if kind == pl.Binary:
         return "BLOB"
-    return "REAL" if kind.is_float() or _is_short(kind) else "TEXT"
+    if kind.is_float():
+        return "FLOAT64"
+    return "REAL" if _is_short(kind) else "TEXT"
 
 
 def shown_as_stored(kind: pl.DataType) -> bool:

@@ -222,9 +222,13 @@ class Layout:
         return [f"CREATE TABLE {self.seen} (__key BLOB PRIMARY KEY, __seen INTEGER NOT NULL) WITHOUT ROWID"]
 
     def create_view(self) -> list[str]:
-        """What people read: keys, window, values, final. Windows whose rows were all taken back are not there."""
+        """What people read: keys, window, values, final. Windows whose rows were all taken back are not there.
+
+        The one row of a view without keys over all time stays.
+        """
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
-        rules = [f"{quoted(':__rows')} <> 0"] if self.plan.view.signed else []
+        emptied = self.plan.view.signed and not self.plan.view.has_one_row
+        rules = [f"{quoted(':__rows')} <> 0"] if emptied else []
         rules += [self.dialect.truth("__holds")] if self.plan.view.condition is not None else []
         there = f" WHERE {' AND '.join(rules)}" if rules else ""
         made = f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"

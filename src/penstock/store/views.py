@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from penstock.kernel.merge import is_complete
+from penstock.kernel.merge import is_complete, one_row
 from penstock.kernel.plan import Plan
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.naming import valid_name
@@ -77,6 +77,7 @@ def _create(connection: Connection, layout: Layout) -> None:
             hint="use letters, digits and underscores, and neither «__» nor «sqlite_» in front",
         )
     connection.script(layout.create())
+    put(connection, layout, one_row(layout.plan), final=False)
     connection.run(
         "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL)",
         [name, view.fingerprint(), repr(view), layout.firing, layout.signature],
@@ -106,6 +107,8 @@ def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str,
         )
     if firing != layout.firing:
         _migrate(connection, layout)
+    if not connection.rows(f"SELECT 1 FROM {layout.table} LIMIT 1").height:
+        put(connection, layout, one_row(layout.plan), final=False)
     connection.run("UPDATE __views SET definition = ?2, firing = ?3 WHERE name = ?1", [name, repr(view), layout.firing])
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
-from penstock.model.order import Key, key, value_of
+from penstock.model.order import Key, exact, key, value_of
 
 #: What the row is picked by, and its value: (event time, partition, offset, value) or (by, partition, offset, value).
 #: The value takes part because one event may become several rows, all with its position.
@@ -36,7 +36,7 @@ class _InTime(Aggregate):
         return None
 
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Pick:
-        return (*origin, key(values[0]))
+        return (*origin, exact(values[0]))
 
     def present(self, p: Pick) -> Value:
         return None if p is None else value_of(p[-1])
@@ -83,7 +83,7 @@ class _By(Aggregate):
 
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Pick:
         x, by = values
-        return None if by is None else (key(by), origin.partition, origin.offset, key(x))
+        return None if by is None else (key(by), origin.partition, origin.offset, exact(x))
 
     def present(self, p: Pick) -> Value:
         return None if p is None else value_of(p[-1])

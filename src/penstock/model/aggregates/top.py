@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
-from penstock.model.order import Key, key, value_of
+from penstock.model.order import Key, exact, key, value_of
 
 #: (by, partition, offset, value) of at most k rows, best first.
 Ranking: TypeAlias = tuple[tuple[Key, int, int, Key], ...]
@@ -50,7 +50,7 @@ class Top(Aggregate):
 
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Ranking:
         by, value = values[0], values[-1]
-        return () if by is None else ((key(by), origin.partition, origin.offset, key(value)),)
+        return () if by is None else ((key(by), origin.partition, origin.offset, exact(value)),)
 
     def merge(self, a: Ranking, b: Ranking) -> Ranking:
         by_position = sorted((*a, *b), key=lambda row: row[1:])

@@ -223,9 +223,15 @@ def _type(c: Cursor) -> Piece:
 
 
 def _watermark(c: Cursor) -> WatermarkClause:
-    """WATERMARK FOR time AS time - INTERVAL … | PERCENTILE(time, p) | PUNCTUATED(mark) [IDLE AFTER … | IDLE NEVER]"""
+    """WATERMARK FOR time AS time - INTERVAL … | PERCENTILE(time, p) | PUNCTUATED(mark) [IDLE AFTER … | IDLE NEVER]
+
+    What stands after AS may be in brackets.
+    """
     time = c.expression("the event time")
     c.need("AS")
+    brackets = 0
+    while _after(c, time) is None and c.sign("("):
+        brackets += 1
     said: dict[str, Any]
     if c.word("PERCENTILE"):
         c.need_sign("(")
@@ -243,6 +249,8 @@ def _watermark(c: Cursor) -> WatermarkClause:
         _same(c, time)
         delay, value = c.duration() if c.sign("-") else (0, time)
         said = {"kind": "bounded", "delay": delay, "value": value}
+    for _ in range(brackets):
+        c.need_sign(")")
     idle: Any = "default"
     if c.word("IDLE"):
         idle = None if c.one_of("AFTER", "NEVER") == "NEVER" else c.duration()[0]
@@ -251,13 +259,20 @@ def _watermark(c: Cursor) -> WatermarkClause:
 
 def _same(c: Cursor, time: Piece) -> None:
     """The event time once more, word for word."""
-    start = c.index
-    length = sum(1 for token in c.tokens if time.start <= token.start < time.end)
     c.note(time.text)
-    c.index = min(start + length, len(c.tokens))
-    if c.piece(start).text != time.text:
-        c.index = start
+    after = _after(c, time)
+    if after is None:
         raise c.source.error(
             f"the watermark of {time.text} follows {time.text}", c.place,
             hint=f"write {time.text} - INTERVAL 10 SECONDS, PERCENTILE({time.text}, 99) or PUNCTUATED(a timestamp)",
         )  # fmt: skip
+    c.index = after
+
+
+def _after(c: Cursor, time: Piece) -> int | None:
+    """The index after the event time, if that stands here word for word."""
+    start = c.index
+    length = sum(1 for token in c.tokens if time.start <= token.start < time.end)
+    c.index = min(start + length, len(c.tokens))
+    same, after, c.index = c.piece(start).text == time.text, c.index, start
+    return after if same else None
