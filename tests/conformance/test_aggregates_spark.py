@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+import penstock as model
 import penstock.model.aggregates as ps
 from penstock.kernel.aggregates import columns
 from penstock.model.aggregates import Aggregate, Origin
+from penstock.testing import TestStream, run
 from tests.kernel.test_aggregates import Row, by_model, frame_of, near, presented, reduced, slack
 from tests.model.test_aggregates import NUMBERS, SCALARS, VALUES
 
@@ -228,3 +230,21 @@ def test_spark_sketches_are_read_by_the_model(spark: SparkSession) -> None:
     median = ps.quantile("x", 0.5).present(bytes(theirs.kll))
     assert isinstance(median, float)
     assert abs(median - 2500) < 5000 * 0.0133 * 2
+
+
+def test_zeros_have_the_sign_that_spark_gives_them(spark: SparkSession) -> None:
+    """Of equal zeros `min` and `max` take 0.0: Spark takes the one that comes first."""
+    from pyspark.sql import functions as f
+
+    rows = spark.sql("SELECT * FROM VALUES (-0.0D), (-0.0D) AS t(x)").coalesce(1)
+    sums, values = "sum(x), avg(x)", "first(x), last(x), collect_list(x)"
+    found = rows.groupBy("x").agg(*(f.expr(text) for text in (*sums.split(", "), *values.split(", ")))).first()
+    assert found is not None
+    assert [str(value) for value in found] == ["0.0", "0.0", "0.0", "-0.0", "-0.0", "[-0.0, -0.0]"]
+    stream = model.stream("s", schema="x double")
+    view = stream.group_by("x").agg(
+        s=model.sum("x"), a=model.avg("x"), f=model.first("x"), l=model.last("x"), c=model.collect_list("x")
+    )
+    for engine in ("reference", "kernel"):
+        (row,) = run(view, TestStream(stream).add((-0.0,), (-0.0,)), engine).table
+        assert [str(row[name]) for name in "xsaflc"] == [str(value) for value in found]

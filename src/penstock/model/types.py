@@ -78,7 +78,7 @@ def fields_of(name: str) -> tuple[tuple[str, str], ...]:
     >>> fields_of("struct<a:int,b:map<string,int>>"), fields_of("map<string,array<int>>")
     ((('a', 'int'), ('b', 'map<string,int>')), (('key', 'string'), ('value', 'array<int>')))
     """
-    inner = _split(name.partition("<")[2].removesuffix(">"))
+    inner = split_types(name.partition("<")[2].removesuffix(">"))
     if name.startswith("map<"):
         return tuple(zip(("key", "value"), inner, strict=True))
     pairs = [field.partition(":") for field in inner]
