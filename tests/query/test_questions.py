@@ -66,7 +66,7 @@ def recorded_as_spark_answers(spark: SparkSession, questions: list[str], answers
 
 @pytest.mark.xdist_group("spark")
 def test_the_recorded_answers_are_those_of_spark(quick_spark: SparkSession, answers: dict[str, dict[str, Any]]) -> None:
-    recorded_as_spark_answers(quick_spark, QUESTIONS[::9], answers)
+    recorded_as_spark_answers(quick_spark, QUESTIONS[::16], answers)
     assert set(answers) == set(QUESTIONS)
 
 

@@ -129,7 +129,7 @@ def run(spark: SparkSession, examples: int) -> None:
 
 @pytest.mark.xdist_group("spark")
 def test_random_questions_are_answered_as_spark_does(quick_spark: SparkSession) -> None:
-    run(quick_spark, 40)
+    run(quick_spark, 25)
 
 
 @pytest.mark.deep

@@ -327,10 +327,10 @@ def _applied(name: str, rule: Callable[..., T], args: list[Node]) -> T:
 
 
 def condition(node: Node, what: str) -> Node:
-    """A condition; a string is read as a boolean, as in Spark."""
-    if node.type not in ("boolean", VOID):
+    """A condition, which must be boolean."""
+    if node.type != "boolean":
         raise Outside(f"{what} needs a boolean, not {node.type}")
-    return cast(node, "boolean")  # type: ignore[arg-type]
+    return node
 
 
 def _comparable(node: Node, what: str) -> Node:

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import RowError
 from penstock.model.expressions.interpret import value
 from penstock.model.expressions.tree import Call, Column, Literal, is_constant
+from penstock.model.types import is_float
 from penstock.query.nodes import Node
 from penstock.query.plan import Filter
 from penstock.query.relations import ScanUse
@@ -44,6 +45,8 @@ def filters_of(node: Node, origins: Origins, *, joined: bool) -> None:
 def _add(column: Node, op: Any, constants: list[Node], origins: Origins) -> None:
     if not isinstance(column, Column) or column.name not in origins:
         return
+    if is_float(column.type) or (column.type in ("string", "binary") and op not in ("=", "in", "is null")):
+        return  # databases have their own order of texts, and no NaN above all numbers
     values = []
     for constant in constants:
         plain = _constant(constant)
