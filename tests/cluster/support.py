@@ -35,13 +35,13 @@ def until(is_so: Callable[[], object], what: str, seconds: float = 300.0) -> Non
 class Driver:
     """One process of the app. Its Java ends with it."""
 
-    def __init__(self, scene: Scene, *options: str, **environment: str) -> None:
+    def __init__(self, scene: Scene, *options: str, app: Path = APP, **environment: str) -> None:
         self.scene, self.out = scene, scene.root / f"out-{len(scene.drivers)}"
         scene.drivers.append(self)
-        command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--dir", str(scene.root / "state")]
+        command = [sys.executable, "-m", "penstock.cli", "run", str(app), "--dir", str(scene.root / "state")]
         said = self.out.open("w")
         self.process = subprocess.Popen(
-            [*command, *SMALL, *options], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            [*command, *SMALL, *options], stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=scene.root,
             env={
                 **os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(scene.root),
                 **environment,

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.cluster import Cluster
+from penstock.store import Reader, StoreError
 from tests.cluster.support import APP, FILE, ROOT, Driver, Scene, until
 from tests.conftest import need_spark
 
 pytestmark = pytest.mark.xdist_group("cluster")
+STATE = APP.with_name("state.py")
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
 
 
@@ -89,6 +94,61 @@ def test_workers_and_executors_come_and_go_and_every_event_counts_once(
     alone = Driver(made, "--master", "local[2]", "--until-caught-up")
     assert alone.ends() == 0, alone.said()
     made.check()
+
+
+def write_events(made: Scene, files: int) -> list[tuple[int, str]]:
+    """Files of events with two keys; their ids and keys."""
+    rows = [(n, "ab"[n // 2 % 2]) for n in range(files * 8)]
+    for number in range(files):
+        some = rows[number * 8 : number * 8 + 8]
+        lines = [json.dumps({"id": n, "k": k, "at": f"2026-05-01T12:{n % 60:02}:00Z"}) for n, k in some]
+        hidden = made.root / f".{number}"
+        hidden.write_text("\n".join(lines))
+        hidden.rename(made.root / "in" / f"{number}.json")
+    return rows
+
+
+@pytest.mark.deep
+def test_joins_and_processors_commit_on_a_cluster_whose_workers_share_the_checkpoints_and_are_refused_where_not(
+    cluster: Cluster, scene: Callable[[int], Scene], tmp_path: Path
+):
+    made = scene(1)
+    rows = write_events(made, 4)
+    if not any(worker.is_alive for worker in cluster.workers):
+        cluster.add()
+    # Each process has another directory there, as each machine has: the driver's own, and the executors'.
+    private = Driver(
+        made, "--master", cluster.master, "--checkpoints", "file:///proc/self/cwd/checkpoints", app=STATE,
+    )  # fmt: skip
+    assert private.ends() == 1, private.said()
+    assert "the executors do not share the directory '/proc/self/cwd/checkpoints' with the driver" in private.said()
+    assert "hint: " in private.said()
+    shutil.rmtree(made.root / "state")
+    shutil.rmtree(made.root / "checkpoints")
+    few = ("--conf", "spark.sql.shuffle.partitions=2")  # 200, Spark's own choice, take minutes on one core
+    place = f"file://{tmp_path}/shared"
+    shared = Driver(made, "--master", cluster.master, "--checkpoints", place, *few, app=STATE)
+    pairs = {(a, b) for a, k in rows for b, other in rows if k == other and a % 2 == 0 and b % 2 == 1}
+    numbers = {(k, n + 1) for key in "ab" for n, (_, k) in enumerate(row for row in rows if row[1] == key)}
+
+    def shown() -> tuple[dict, dict]:
+        with suppress(StoreError):
+            reader = Reader(made.root / "state")
+            try:
+                return (
+                    {(a, b): n for a, b, n in reader.query("SELECT id, other, n FROM by_pair").rows()},
+                    {(k, n): times for k, n, times in reader.query("SELECT k, n, times FROM by_number").rows()},
+                )
+            finally:
+                reader.close()
+        return {}, {}
+
+    want = dict.fromkeys(pairs, 1), dict.fromkeys(numbers, 1)
+    until(lambda: shown() == want or not shared.runs, "all pairs and numbers")
+    assert shared.runs, shared.said() + made.log()
+    assert shown() == want
+    shared.signal(signal.SIGTERM)
+    assert shared.ends() == 0, shared.said()
 
 
 @pytest.mark.skipif(not DEEP, reason="deep: another start of Spark, for a message")

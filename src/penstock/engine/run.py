@@ -26,12 +26,14 @@ from penstock.engine.epochs import EpochsLog, is_told
 from penstock.engine.epochs_following import Followers, following, own, wait_for
 from penstock.engine.errors import RunError
 from penstock.engine.executors import ExecutorWatch
+from penstock.engine.join_log import JoinLog
 from penstock.engine.keeper import Keeper
 from penstock.engine.learn_log import LearnLog
 from penstock.engine.needs import needed
 from penstock.engine.pace import Pace, last_notes
 from penstock.engine.process_log import ProcessLog
 from penstock.engine.process_state import state_of
+from penstock.engine.reach import check_reach
 from penstock.engine.realtime import Lanes, is_lane
 from penstock.engine.session import spark_session
 from penstock.engine.standby import mended, taken
@@ -136,6 +138,7 @@ class Run(Turns, Swapping):
         self._restarting: set[str] = set()  # streams whose plan lacks a column that a new view needs
         self._waiting: set[str] = set()  # streams whose queries have read all there is
         self._failure: BaseException | None = None
+        self._reached: set[str] = set()  # directories that the executors are known to share
         self.store = store if isinstance(store, SqlStore) else taken(directory, keep, standby, store, name)
         self._checkpoints = places(directory, checkpoints)
         self._begin_time()
@@ -319,6 +322,7 @@ class Run(Turns, Swapping):
         stream = self.engine.streams[name]
         columns = self._columns[name] = self._needed(name)
         self._waiting.discard(name)
+        self._check_reach(name)
         checkpoint = self._checkpoint(name)
 
         def epoch(rows: DataFrame, number: int) -> None:
@@ -334,6 +338,26 @@ class Run(Turns, Swapping):
             .trigger(processingTime=self._every)
             .start()
         )
+
+    def _check_reach(self, name: str) -> None:
+        """On a cluster executors write the history, and the state of joins and processors: each place is tried once."""
+        stream, tried = self.engine.streams[name], self._reached
+        assert self.engine.master is not None
+        history = self.engine.master.place
+        if stream.kept != "none" and history.is_local and history.location not in tried:
+            check_reach(
+                self._spark, Path(history.location), "they write the history of events there",
+                "keep it where all of them can write (app.run(master_at=…)), or say keep = none for the streams",
+            )  # fmt: skip
+            tried.add(history.location)
+        local = self._checkpoints.local
+        if local is not None and str(local) not in tried and isinstance(derived(stream), JoinLog | ProcessLog):
+            check_reach(
+                self._spark, local, f"the state of '{name}' is kept there",
+                "put checkpoints where all of them can write: --checkpoints hdfs://… or a directory that is mounted "
+                "everywhere",
+            )  # fmt: skip
+            tried.add(str(local))
 
     def stop(self) -> None:
         """Stops at an epoch boundary."""
