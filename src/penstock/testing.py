@@ -98,6 +98,12 @@ class TestStream:
             self._stream(stream)
         return self._then(Step("watermark", stream, to=instant(to, day=DAY)))
 
+    def end(self, stream: str | None = None) -> TestStream:
+        """The input has ended, as with `penstock run --drain`: the watermark goes to the end of time."""
+        if stream is not None:
+            self._stream(stream)
+        return self._then(Step("watermark", stream, to=END))
+
     def clock(self, to: str | datetime | timedelta) -> TestStream:
         """Time passes without events: to an instant, or by a duration («+10 seconds»)."""
         if isinstance(to, timedelta) or (isinstance(to, str) and to.lstrip().startswith("+")):

@@ -232,6 +232,8 @@ def _then(script: TestStream, kind: str, step: Mapping[str, Any]) -> TestStream:
         ]
         together = replace(parts[0].steps[-1], rows=tuple(row for part in parts for row in part.steps[-1].rows))
         return TestStream(*script.streams, clock=script.start, steps=(*script.steps, together))
+    if kind == "watermark" and step[kind] == "the end":
+        return script.end(step.get("of"))
     if kind == "watermark":
         return script.watermark(step[kind], step.get("of"))
     if kind == "clock":

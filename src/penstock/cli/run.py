@@ -79,6 +79,13 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop when all that the logs hold is committed.")
     ] = False,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain",
+            help="With --until-caught-up: the input has ended. Close all open windows, so that the last ones fire too.",
+        ),
+    ] = False,
     master: Master = "local[*]",
     app: AppName = None,
     kafka: Annotated[
@@ -144,6 +151,8 @@ def run(
     Without a file it is what was created in a shell: penstock sql.
     """
     console = output()
+    if drain and not until_caught_up:
+        raise typer.BadParameter("--drain closes the windows when all is read: say --until-caught-up too")
     with errors_shown(debug):
         loaded = App(app_name(directory)) if file is None else load_app(file, app)
         if file is not None and not loaded.views and not loaded.sinks:
@@ -162,7 +171,9 @@ def run(
         console.print(f"running «{loaded.name}» in {directory}: {what}. Ctrl-C stops it", markup=False)
         picture = Totals(loaded.name)
         with served(running, Serve(port, no_serve, no_tokens), console):
-            last = watch(running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up)
+            last = watch(
+                running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up, drain=drain
+            )
         show_end(console, last)
 
 

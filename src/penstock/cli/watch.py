@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Protocol
 
@@ -46,19 +46,22 @@ def watch(
     seconds: float | None = None,
     from_first_commit: bool = False,
     until_caught_up: bool = False,
+    drain: bool = False,
     until: Callable[[], object] | None = None,
 ) -> Figures:
     """Reads until the time is over, the logs are read, someone asks to stop, or it fails; stops at an epoch boundary.
 
     The last figures. `each`: seconds between two lines. `seconds` count from the start, or from the first commit. When
-    `until` returns, which is called in a thread of its own, what the logs hold then is read to its end.
+    `until` returns, which is called in a thread of its own, what the logs hold then is read to its end; with `drain`
+    the open windows are then closed.
     """
     stopping = threading.Event()
     meter = Meter(run.store)
     with _signals(stopping, console):
         run.start()
         try:
-            is_done = _ending(run, seconds, from_first_commit, until or ((lambda: None) if until_caught_up else None))
+            until = until or ((lambda: None) if until_caught_up else None)
+            is_done = _ending(run, seconds, from_first_commit, until, run.drain if drain else run.catch_up)
             if console.is_terminal:
                 with Picturing(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
@@ -85,23 +88,32 @@ def _looks(
 
 
 def _ending(
-    run: Live, seconds: float | None, from_first_commit: bool, until: Callable[[], object] | None
+    run: Live,
+    seconds: float | None,
+    from_first_commit: bool,
+    until: Callable[[], object] | None,
+    finish: Callable[[], None],
 ) -> Callable[[], bool]:
-    """Whether it is time to stop."""
+    """Whether it is time to stop: `seconds` are over, or what was to be waited for has come and `finish` is done."""
     begun = None if from_first_commit else time.monotonic()
-    caught_up = threading.Event()
+    caught_up, failures = threading.Event(), list[Exception]()
     if until is not None:
 
         def catch_up() -> None:
             until()
-            with suppress(Exception):  # `wait` raises what made the run fail
-                run.catch_up()
+            try:
+                finish()
+            except Exception as error:
+                failures.append(error)
             caught_up.set()
 
         threading.Thread(target=catch_up, name="penstock-catch-up", daemon=True).start()
 
     def is_done() -> bool:
         nonlocal begun
+        if failures:
+            run.wait(0)  # it knows best why it failed
+            raise failures[0]
         if begun is None and run.store.last() is not None:
             begun = time.monotonic()
         is_over = seconds is not None and begun is not None and time.monotonic() >= begun + seconds

@@ -61,7 +61,6 @@ class Live:
 
     def _begin(self, app: App, store: SqlStore, options: dict[str, Any]) -> None:
         self._remembered = restore(app, store.catalog())
-        self.warnings = self._remembered.warnings
         self._resting = self._remembered.resting
         self._changing = threading.Lock()
         self._server: Server | None = None
@@ -72,6 +71,7 @@ class Live:
             app.name, waiting(begun.streams), begun.views, self.directory, sinks=begun.sinks,
             resting=sorted(self._resting), store=store, companion=self, **options,
         )  # fmt: skip
+        self.warnings = [*self._remembered.warnings, *map(_drained, self.run.drained)]
         self.works = Works(self.run, self._schedule, self._define)
         self._filler = threading.Thread(target=self._fill_new, name="penstock-fill", daemon=True)
         for kind, name in self._remembered.taken:
@@ -111,6 +111,10 @@ class Live:
     def catch_up(self) -> None:
         """Waits until all that the logs hold now is committed, and new views have their history."""
         self.run.catch_up()
+
+    def drain(self) -> None:
+        """All input has ended: it is read, and every window that ends in event time is closed."""
+        self.run.drain()
 
     def ready(self) -> None:
         if self._filler.is_alive():
@@ -376,6 +380,11 @@ class Live:
             self.run.store.forget_sink(name)
         del self._remembered.lost[key]
         return Reply(message=f"{kind} «{name}» forgotten")
+
+
+def _drained(stream: str) -> str:
+    """What to tell of a stream whose input had ended before."""
+    return f"the stream '{stream}' was drained: what it brings now is late; penstock batch counts it"
 
 
 def _to_fill(app: App, store: SqlStore, master_at: str | Path | None) -> list[str]:

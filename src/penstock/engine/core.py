@@ -212,12 +212,16 @@ class Engine(Steps):
     # ticks
 
     def tick(self, now: Instant, fixed: Mapping[str, Instant] | None = None) -> Commit | None:
-        """Time passes: periodic triggers fire, windows of idle streams close. Nothing is written if nothing changed."""
+        """Time passes: periodic triggers fire, windows of idle streams close. Nothing is written if nothing changed.
+
+        `fixed` are watermarks that are set from outside.
+        """
         times = {name: kept.time.watermark for name, kept in self.views.items()}
         commit = self._stepped({}, {}, now, fixed or {})
         passed = self.inputs.passed(now)
         changes = [*commit.changes.values(), *(change for _, change in commit.stacked)]
-        if times == commit.view_times and not passed and not any(change.taken.height for change in changes):
+        moved = fixed or times != commit.view_times or passed
+        if not moved and not any(change.taken.height for change in changes):
             return None
         commit.timings = json.dumps({"times": passed}) if passed else "{}"
         self._commit(commit)

@@ -314,6 +314,21 @@ def check_inputs(streams: Mapping[str, Stream]) -> None:
                 )
 
 
+def in_stages(streams: Mapping[str, Stream]) -> list[list[str]]:
+    """The names of streams, each in a later stage than those that it is made from."""
+    stage: dict[str, int] = {}
+
+    def place(stream: Stream) -> int:
+        if stream.name not in stage:
+            log = derived(stream)
+            stage[stream.name] = 0 if log is None else 1 + max((place(one) for one in log.inputs), default=-1)
+        return stage[stream.name]
+
+    for stream in streams.values():
+        place(stream)
+    return [[name for name in streams if stage[name] == number] for number in sorted(set(stage.values()))]
+
+
 def check_unread(streams: Mapping[str, Stream], name: str) -> None:
     """Refuses to drop a stream that another one is made from."""
     for other, stream in streams.items():
@@ -367,7 +382,7 @@ class Inputs:
         found = {}
         for name, time in self.times.items():
             event, clock = self._due[name]
-            if event <= time.watermark or clock <= now:
+            if (event < END and event <= time.watermark) or clock <= now:  # at the end of time nothing is due for ever
                 found[name] = time.watermark
         return found
 

@@ -76,7 +76,7 @@ class ProcessLog(Derived):
             found = kept.selectExpr("kind", few).toArrow()
             kinds, data = found.column("kind").to_pylist(), found.column("data").to_pylist()
             notes = [json.loads(one)["due"] for kind, one in zip(kinds, data, strict=True) if kind == "note"]
-            event, clock = ((at for due in notes if (at := due[of]) is not None) for of in (0, 1))
+            event, clock = ([due[of] for due in notes if due[of] is not None] for of in (0, 1))
             due = min(event, default=END), min(clock, default=END)
             yield (kept if None in data else found), due
         finally:

@@ -21,7 +21,7 @@ from penstock.engine.clock import Steady
 from penstock.engine.commits_desk import DESK
 from penstock.engine.core import Engine
 from penstock.engine.dead import Retried, retry
-from penstock.engine.derived import derived
+from penstock.engine.derived import derived, in_stages
 from penstock.engine.epochs import EpochsLog, is_told
 from penstock.engine.epochs_following import Followers, following, own, wait_for
 from penstock.engine.errors import RunError
@@ -40,6 +40,7 @@ from penstock.engine.standby import mended, taken
 from penstock.engine.swapping import Swapping
 from penstock.engine.tables import Tables
 from penstock.engine.turns import Turns
+from penstock.engine.undo import taken_back
 from penstock.errors import unknown
 from penstock.lake.compact import Rules
 from penstock.lake.erase import erase
@@ -48,7 +49,7 @@ from penstock.learning.stored import Stored, load
 from penstock.logs import Follower, Log
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import SECOND, Instant, duration, not_negative, positive
+from penstock.model.time import END, SECOND, Instant, duration, not_negative, positive
 from penstock.model.view import View
 from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
@@ -433,6 +434,28 @@ class Run(Turns, Swapping):
                 if self._stopping.wait(0.05):  # else it is started again
                     break
         self._raise_failure()
+
+    def drain(self) -> None:
+        """All input has ended: what the logs hold is read, and then every window that ends in event time is closed.
+
+        The watermark of each stream goes to the end of time, first of those with a log of their own, then of those that
+        are made from them: so timers fire and joins give what found no partner before the views above are closed.
+        It stays there: what a stream brings in a later run is late for these views.
+        """
+        self.catch_up()
+        for names in in_stages(self.engine.streams):
+            with self._mutex:
+                self.store.check_owner()
+                fixed = {name: END for name in names if name in self.engine.trackers}
+                with taken_back(self.engine):
+                    if fixed and self.engine.tick(self._clock(), fixed) is not None:
+                        self._tell_committed()
+            self.catch_up()
+
+    @property
+    def drained(self) -> list[str]:
+        """The streams whose input has ended."""
+        return [name for name, tracker in self.engine.trackers.items() if tracker.watermark >= END]
 
     @property
     def failure(self) -> BaseException | None:

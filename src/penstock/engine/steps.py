@@ -20,7 +20,7 @@ from penstock.kernel.stack import Members, Stack, stacks
 from penstock.kernel.step import Change, State
 from penstock.logs.base import FILE
 from penstock.model.changes import Changes, below, carried
-from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.watermarks import Observation
 from penstock.store import Commit
 from penstock.store.base import DEAD_FILES, LATE_EVENTS
@@ -162,7 +162,7 @@ class Steps(Holding):
         found: dict[str, Instant] = {}
         for name, kept in self.views.items():
             retention = kept.plan.view.retention
-            if retention is not None and kept.time.watermark > BEGINNING:
+            if retention is not None and BEGINNING < kept.time.watermark < END:  # the end of input makes nothing old
                 before = kept.time.watermark - retention
                 if before > self._expired.get(name, BEGINNING) + retention // EXPIRE_STEPS:
                     found[name] = before

@@ -117,7 +117,9 @@ class Compaction:
         """Takes off the list what is older than its stream keeps, by event time: whole files only."""
         listing, trackers = self.store.listing(), self.store.trackers()
         for stream, kept in listing.kept.items():
-            watermark = trackers.get(stream, {}).get("watermark", BEGINNING)
+            tracker = trackers.get(stream, {})
+            # Where the input has ended, the watermark is at the end of time, and nothing is older for that.
+            watermark = min(tracker.get("watermark", BEGINNING), tracker.get("newest", BEGINNING))
             if kept.keep in ("all", "none") or watermark <= BEGINNING:
                 continue
             before = watermark - duration(kept.keep)

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from penstock.errors import DefinitionError, RowError
 from penstock.model.cell import EVENT, PROCESSING, Cell, TimerId
-from penstock.model.time import BEGINNING, Instant, duration, instant, to_datetime
+from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
 
 Clock: TypeAlias = Literal["event", "processing"]
 
@@ -79,8 +79,10 @@ class Processor:
 
     @property
     def watermark(self) -> datetime | None:
-        """No more events older than this are expected; None before the first estimate."""
+        """No more events older than this are expected; None before the first estimate, the year 9999 at the end."""
         mark = self._there.mark
+        if mark >= END:
+            return datetime.max.replace(tzinfo=UTC)
         return None if mark <= BEGINNING else to_datetime(mark)
 
     def emit(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
