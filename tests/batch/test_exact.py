@@ -25,7 +25,7 @@ from penstock.model.aggregates.paired import ANSWERED, LIVE, NOTHING, PAST, Both
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.model.view import View
-from penstock.sql.show import show
+from penstock.sql.showing import show
 from penstock.store import Commit, SqliteStore
 from penstock.store.generations import Origin as Made
 from penstock.store.generations import Scope

@@ -29,7 +29,7 @@ def test_a_command_is_run_and_its_answer_printed(penstock: Penstock, directory: 
     assert result.exit_code == 0
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0] == ["page", "n", "final"]
-    assert lines[2:] == [["/a", "2", "1"], ["/b", "1", "1"], ["/a", "1", "0"], ["3", "rows"]]
+    assert lines[2:] == [["/a", "2", "true"], ["/b", "1", "true"], ["/a", "1", "false"], ["3", "rows"]]
 
 
 def test_answers_come_as_json_and_csv(penstock: Penstock, directory: Path) -> None:
@@ -82,13 +82,11 @@ def test_a_directory_without_a_store_is_named(penstock: Penstock, tmp_path: Path
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("SELECT * FROM __commits", "unknown view «__commits»"),
         ("SELECT * FROM sqlite_schema", "unknown view"),
         ("SELECT * FROM `by_page\" UNION SELECT 1 --`", "unknown view"),
-        ("SELECT `n\" FROM by_page; DROP TABLE __views; --` FROM by_page", "could not be resolved"),
-        ("SELECT n AS `x\"; DROP TABLE __views; --` FROM by_page", "cannot be a name"),
-        ("SELECT load_extension('x')", "no function «load_extension»"),
-        ("SELECT * FROM pragma_table_info('by_page')", "no function «pragma_table_info»"),
+        ("SELECT `n\" FROM by_page; DROP TABLE __views; --` FROM by_page", "unknown column"),
+        ("SELECT load_extension('x')", "no function 'load_extension'"),
+        ("SELECT * FROM pragma_table_info('by_page')", "is no view"),
         ("ATTACH DATABASE 'x' AS y", "sql:1:1"),
         ("PRAGMA writable_schema = 1", "sql:1:1"),
         ("DELETE FROM by_page", "sql:1:1"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.control import Panes, SubscriptionError
+from penstock.control import Panes, SubscriptionError, ask
 from penstock.errors import PenstockError
+from penstock.query.values import values
 from penstock.sql import parse_one
 from penstock.store import Reader
 from tests.control.support import BY_PAGE, Live, put, started
@@ -88,8 +90,9 @@ def test_rows_have_the_values_that_select_shows_and_retractions_take_them_back(t
         assert [(row["diff"], row["kind"], row["timing"], row["n"]) for row in rows] == [
             (1, "insert", "early", 1), (-1, "retract", "early", 1), (1, "insert", "early", 2),
         ]  # fmt: skip
-        columns = live.store.query("SELECT * FROM types").columns
-        assert {name: rows[-1][name] for name in columns} == live.store.query("SELECT * FROM types").row(0, named=True)
+        answer = ask(live.store, "SELECT * FROM types")
+        names = answer.schema.names
+        assert [rows[-1][name] for name in names] == [values(answer.table[name])[0] for name in names]
         assert [(row["commit"], row["epoch"]) for row in rows] == [(1, 0), (2, 1), (2, 1)]
         snapshot = all_of(subscribed(live, "SUBSCRIBE TO types WITH (SNAPSHOT)"))
         assert [(row["timing"], row["n"], row["users"]) for row in snapshot] == [("snapshot", 2, rows[-1]["users"])]
@@ -156,7 +159,12 @@ def test_progress_is_told_where_nothing_fires_and_a_restart_of_the_app_does_not_
     put(tmp_path, "b", ("/a", "u", 1, 30))
     live.catch_up()
     (row,) = all_of(panes)
-    assert (row["kind"], row["commit"], row["watermark"], row["n"]) == ("progress", 2, "2024-05-01 12:00:20", None)
+    assert (row["kind"], row["commit"], row["watermark"], row["n"]) == (
+        "progress",
+        2,
+        datetime(2024, 5, 1, 12, 0, 20, tzinfo=UTC),
+        None,
+    )
     assert all_of(panes) == []
     live.stop()
     live = started(tmp_path, spark, final)

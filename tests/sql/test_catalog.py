@@ -9,6 +9,7 @@ import pytest
 import penstock as ps
 from penstock import sql
 from penstock.app import App
+from penstock.scripts import Script
 
 SHOP = """
     CREATE STREAM orders (item STRING, price INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 1 MINUTE)
@@ -173,7 +174,7 @@ def test_a_generator_makes_the_columns_that_it_says() -> None:
 
 
 def failed(text: str) -> str:
-    report = sql.Script.of(text).run()
+    report = Script.of(text).run()
     return "\n".join(str(error) for error in report.tests.values() if error)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import sql
+from penstock.scripts import Play
 from penstock.sql.read import _READERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
@@ -16,7 +17,7 @@ FIRST, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 APP = BLOCK.findall(FIRST)[0][1]
 
 
-def printed(play: sql.Play, text: str) -> str:
+def printed(play: Play, text: str) -> str:
     """What the last statement of a text answers, or the error that it is refused with."""
     answer = None
     try:
@@ -29,7 +30,7 @@ def printed(play: sql.Play, text: str) -> str:
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.splitlines()[0])
 def test_the_examples_of_a_section_run_and_print_what_it_says(section: str) -> None:
-    play = sql.Play()
+    play = Play()
     assert printed(play, APP) == "None"
     blocks = BLOCK.findall(section)
     for number, (kind, text) in enumerate(blocks):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from penstock import sql
 from penstock.cli import cli
 from penstock.cli.load import load_app
+from penstock.scripts import Engine, Script
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.rglob("*_test.sql"))
@@ -23,8 +24,8 @@ def test_every_app_has_a_test() -> None:
 
 @pytest.mark.parametrize("engine", ["kernel", "reference"])
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
-def test_the_tests_of_an_example_hold(path: Path, engine: sql.play.Engine) -> None:
-    report = sql.Script.read(path).run(engine)
+def test_the_tests_of_an_example_hold(path: Path, engine: Engine) -> None:
+    report = Script.read(path).run(engine)
     assert [str(error) for error in report.tests.values() if error] == []
     assert report.assertions >= 3
 

@@ -12,10 +12,10 @@ import yaml
 import penstock as ps
 from penstock import sql
 from penstock.app import App
+from penstock.query.plan import compile_query
 from penstock.sql import statements
 
 FIXTURES = Path(__file__).parent / "fixtures"
-VIEWS = {"trending": ("tag", "window_start", "window_end", "posts", "final"), "totals": ("tag", "n")}
 
 
 def cases(name: str) -> list[Any]:
@@ -58,12 +58,6 @@ def test_a_statement_is_a_value(document: dict[str, Any], case: dict[str, Any]) 
     assert re.sub(r"Piece\(text=(?:'((?:[^'\\]|\\.)*)'|\"([^\"]*)\")\)", r"\1\2", repr(statement)) == case["is"]
 
 
-@pytest.mark.parametrize(("document", "case"), cases("questions.yaml"))
-def test_a_question_is_written_anew_with_parameters(document: dict[str, Any], case: dict[str, Any]) -> None:
-    text, parameters = sql.question(case["sql"], VIEWS)
-    assert (text, parameters) == (" ".join(case["is"].split()), case.get("parameters", []))
-
-
 @pytest.mark.parametrize(("document", "case"), cases("wrong.yaml"))
 def test_a_wrong_statement_is_refused_where_it_is_wrong(document: dict[str, Any], case: dict[str, Any]) -> None:
     assert refusal(document["given"], case["sql"]) == case["error"].rstrip("\n")
@@ -79,7 +73,7 @@ def done(app: App, text: str) -> None:
     for statement in sql.parse(text, "app.sql"):
         match statement:
             case statements.Question() | statements.History():
-                sql.question(statement, {name: view.columns for name, view in app.views.items()})
+                compile_query(statement, {name: sql.table_schema(view) for name, view in app.views.items()})
             case statements.Subscribe():
                 sql.subscription(app, statement)
             case statements.Describe() | statements.Explain() | statements.ShowCreate():
@@ -89,7 +83,7 @@ def done(app: App, text: str) -> None:
 
 
 def test_there_are_enough_of_them() -> None:
-    right = sum(len(cases(name)) for name in ("streams.yaml", "views.yaml", "statements.yaml", "questions.yaml"))
+    right = sum(len(cases(name)) for name in ("streams.yaml", "views.yaml", "statements.yaml"))
     wrong = len(cases("wrong.yaml"))
     assert right + wrong >= 150
     assert wrong * 3 >= right

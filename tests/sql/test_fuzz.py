@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock import sql
+from penstock.scripts import Play
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GIVEN = """
@@ -43,7 +44,7 @@ SIGNS = [
 
 def survives(text: str) -> None:
     """Reads a text and runs what it says; only SqlError may come of it."""
-    play = sql.Play("kernel")
+    play = Play("kernel")
     for statement in sql.parse(GIVEN):
         play.do(statement)
     try:

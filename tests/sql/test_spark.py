@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock import sql
 from penstock.engine.script import OnSpark
 from penstock.model.view import View
+from penstock.scripts import Play, Script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,17 +32,17 @@ SCRIPT = """
 
 
 def test_a_script_runs_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(play: sql.Play, view: View) -> OnSpark:
+    def start(play: Play, view: View) -> OnSpark:
         return OnSpark(view, spark, tmp_path)
 
-    monkeypatch.setattr(sql.Play, "start", start)
-    report = sql.Script.of(SCRIPT).run("spark")
+    monkeypatch.setattr(Play, "start", start)
+    report = Script.of(SCRIPT).run("spark")
     assert [str(error) for error in report.tests.values() if error] == []
     assert report.assertions == 3
 
 
 def test_without_spark_it_is_refused() -> None:
-    (error,) = sql.Script.of(SCRIPT).run().tests.values()
+    (error,) = Script.of(SCRIPT).run().tests.values()
     assert "the function soundex is outside the kernel" in str(error)
 
 
@@ -87,8 +87,8 @@ TESTS = """
 def test_each_test_of_a_script_stands_or_fails_for_itself(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sql.Play, "start", lambda play, view: OnSpark(view, spark))
-    errors = {name: str(error) for name, error in sql.Script.of(TESTS).run("spark").tests.items() if error}
+    monkeypatch.setattr(Play, "start", lambda play, view: OnSpark(view, spark))
+    errors = {name: str(error) for name, error in Script.of(TESTS).run("spark").tests.items() if error}
     assert list(errors) == ["a function that is not there"], errors
     missing = errors["a function that is not there"]
     assert "unknown function 'soundx' in 'soundx(k)'" in missing

@@ -7,9 +7,9 @@ import pytest
 import penstock as ps
 from penstock.app import App
 from penstock.model.join import join_behind
+from penstock.scripts.play import Play
 from penstock.sql import answer, define
 from penstock.sql.errors import SqlError
-from penstock.sql.play import Play
 from penstock.sql.read import parse, parse_one
 
 STREAMS = """

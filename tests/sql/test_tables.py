@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.app import App
+from penstock.scripts.play import Play
 from penstock.sql import answer, define
 from penstock.sql.errors import SqlError
-from penstock.sql.play import Play
 from penstock.sql.read import parse, parse_one
 
 SCRIPT = """

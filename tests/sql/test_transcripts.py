@@ -17,7 +17,8 @@ from penstock.app import App
 from penstock.errors import DefinitionError
 from penstock.model.stream import Stream
 from penstock.model.view import View
-from penstock.sql.values import comparable
+from penstock.scripts import Play
+from penstock.scripts.values import comparable
 from penstock.testing import Step, TestStream, run
 from penstock.transcripts import Transcript, load
 
@@ -63,7 +64,7 @@ def test_a_transcript_in_sql_gives_the_same_panes(transcript: Transcript, texts:
     steps = tuple(step for line in transcript.lines for step in line.steps)
     streams = {source.name: source for source in transcript.view.input.sources}
     expected = run(transcript.view, TestStream(*streams.values(), clock=transcript.clock, steps=steps))
-    play = sql.Play("kernel")
+    play = Play("kernel")
     script = [*texts, f"START CLOCK AT {instant(transcript.clock)}", *(written(step, streams) for step in steps)]
     for statement in sql.parse(";\n".join(script)):
         play.do(statement)

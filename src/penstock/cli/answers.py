@@ -18,6 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.figures import number
+from penstock.model.types import is_numeric
+from penstock.query.answer import Answer
+from penstock.query.forms import csv_text, json_value, objects, rows, text_value, typed
+from penstock.query.values import values
 
 #: A table on the screen ends after so many rows.
 LONGEST: Final = 1000
@@ -39,23 +43,28 @@ class Printer:
     def __init__(self, console: Console, format: Format, *, timing: bool = False) -> None:
         self.console, self.format, self.timing = console, format, timing
 
-    def frame(self, answer: pl.DataFrame, seconds: float = 0.0) -> None:
+    def answer(self, answer: Answer, seconds: float = 0.0) -> None:
         """An answer of the store."""
         if self.format is Format.json:
-            typer.echo(answer.write_json())
+            typer.echo(json.dumps(objects(answer), ensure_ascii=False))
         elif self.format is Format.csv:
-            typer.echo(answer.write_csv(), nl=False)
+            typer.echo(csv_text(answer.schema.names, rows(answer)), nl=False)
         else:
-            self.console.print(as_table(answer.head(LONGEST)))
-            more = answer.height - LONGEST
-            count = f"{number(answer.height)} row{'' if answer.height == 1 else 's'}"
+            height = answer.table.num_rows
+            self.console.print(as_table(answer, LONGEST))
+            more = height - LONGEST
+            count = f"{number(height)} row{'' if height == 1 else 's'}"
             hidden = f"; {number(more)} of them not shown: use --format csv or json" if more > 0 else ""
             self.console.print(f"{count}{hidden}{self._took(seconds)}")
+
+    def frame(self, frame: pl.DataFrame) -> None:
+        """A frame of whoever computes it."""
+        self.answer(typed(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[object]], seconds: float = 0.0) -> None:
         """A small table that is no frame."""
         if self.format is Format.json:
-            typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+            typer.echo(json.dumps([dict(zip(columns, map(json_value, row), strict=True)) for row in rows]))
         elif self.format is Format.csv:
             typer.echo(_csv([columns, *rows]), nl=False)
         elif len(columns) == 1:  # a text of several lines, as EXPLAIN gives
@@ -90,14 +99,15 @@ class Ticker:
             typer.echo(_csv([columns]), nl=False)
 
     def print(self, rows: Iterable[Mapping[str, object]]) -> None:
-        values = [[row[name] for name in self._columns] for row in rows]
-        for row in values:
+        came = [[row[name] for name in self._columns] for row in rows]
+        for row in came:
             if self._format is Format.json:
-                typer.echo(json.dumps(dict(zip(self._columns, row, strict=True)), default=str))
+                shown = [json_value(value) for value in row]
+                typer.echo(json.dumps(dict(zip(self._columns, shown, strict=True)), ensure_ascii=False))
             elif self._format is Format.csv:
-                typer.echo(_csv([row]), nl=False)
-        if self._format is Format.table and values:
-            self._lines([["null" if value is None else str(value) for value in row] for row in values])
+                typer.echo(_csv([[json_value(value) for value in row]]), nl=False)
+        if self._format is Format.table and came:
+            self._lines([[text_value(value) for value in row] for row in came])
 
     def _lines(self, rows: list[list[str]]) -> None:
         """Lines below a head, which is printed again where a column has grown."""
@@ -115,18 +125,19 @@ class Ticker:
             self._console.print(Text("  ").join(cells), soft_wrap=True)
 
 
-def as_table(frame: pl.DataFrame) -> Table:
-    """A frame as a table; numbers to the right, null in grey."""
+def as_table(answer: Answer, longest: int) -> Table:
+    """The first rows of an answer as a table; numbers to the right, null in grey."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, kind in frame.schema.items():
-        table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in frame.iter_rows():
+    for name, kind in answer.schema:
+        table.add_column(Text(name), justify="right" if is_numeric(kind) else "left", overflow="fold")
+    columns = [values(column.slice(0, longest)) for column in answer.table.columns]
+    for row in zip(*columns, strict=True):
         table.add_row(*map(_cell, row))
     return table
 
 
 def _cell(value: object) -> Text:
-    return Text("null", style="dim") if value is None else Text(str(value))
+    return Text(text_value(value), style="dim" if value is None else "")
 
 
 def _fit(text: str, width: int) -> str:

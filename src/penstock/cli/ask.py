@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +18,12 @@ from penstock.cli.components import components_table
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
-from penstock.errors import PenstockError, unknown
+from penstock.errors import unknown
 from penstock.lake.dead import dead_letters
 from penstock.lake.master import Master as Lake
 from penstock.logs.base import FILE
 from penstock.model.time import SECOND
-from penstock.store import Reader, StoreError
+from penstock.store import Reader
 from penstock.store.base import DEAD_FILES, REFUSALS
 from penstock.store.tables import quoted
 
@@ -37,39 +36,12 @@ def query(
 ) -> None:
     """Ask the views a question in SQL, also while the app runs.
 
-    A question to the store's own tables, __refused and the like, is in the SQL of its database.
+    The store's own tables can be asked too: __refused, __commits and others.
     """
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
-        Printer(output(), format).frame(_own_tables(reader, sql) if _OWN.search(sql) else ask(reader, sql))
-
-
-#: A table of the store's own, outside of quotes: no view's name begins so.
-_OWN = re.compile(r"""^(?:[^'"]|'[^']*'|"[^"]*")*?\b(?:FROM|JOIN)\s+"?__[a-z]""", re.IGNORECASE)
-
-
-def _own_tables(reader: Reader, sql: str) -> pl.DataFrame:
-    try:
-        return reader.query(sql)
-    except StoreError as error:
-        raise _with_what_exists(reader, error) from error
-
-
-def _with_what_exists(reader: Reader, error: StoreError) -> PenstockError:
-    """An error of SQL, with the tables that there are; others as they are."""
-    if "refused a statement" not in error.message:
-        return error
-    said = (error.detail or "").splitlines()
-    reason = said[0].rsplit("] ")[-1].removeprefix("Failed to prepare query: ").split("\nquery:")[0] if said else ""
-    return StoreError(f"the store cannot answer: {reason}", detail=f"there are: {_tables(reader)}")
-
-
-def _tables(reader: Reader) -> str:
-    found = []
-    for name in [*reader.views(), "__refused", "__commits"]:
-        found.append(f"{name} ({', '.join(reader.columns(name))})")
-    return "; ".join(found)
+        Printer(output(), format).answer(ask(reader, sql))
 
 
 def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:

@@ -19,7 +19,7 @@ from penstock.control import Client
 from penstock.control.works import told_of
 from penstock.errors import PenstockError, unknown
 from penstock.model.view import View
-from penstock.sql.show import show as as_sql
+from penstock.sql.showing import show as as_sql
 from penstock.store import SqlStore
 
 

@@ -23,7 +23,7 @@ from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.engine.secure import SECRET_FILE
 from penstock.errors import PenstockError
-from penstock.sql.load import app_name
+from penstock.sql.loading import app_name
 from penstock.store import Standby
 from penstock.store.base import REFUSALS
 

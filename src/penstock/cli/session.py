@@ -38,7 +38,7 @@ class Session:
             asked = statement
             answer = apart(lambda: ask(self.reader, asked))
             self.last = statement
-            self.printer.frame(answer, perf_counter() - started)
+            self.printer.answer(answer, perf_counter() - started)
         elif isinstance(statement, sql.Subscribe):
             self._subscribe(statement)
         else:

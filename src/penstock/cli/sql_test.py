@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.options import Debug, errors_shown, output, show_error
 from penstock.errors import PenstockError
-from penstock.sql import Script
+from penstock.scripts import Script
 
 
 class Engine(StrEnum):

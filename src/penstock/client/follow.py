@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.wire import Row, ServerError, unreachable
+from penstock.client.wire import Row, ServerError, typed, unreachable
 
 
 class Follower:
@@ -16,6 +16,7 @@ class Follower:
         self._last, self._snapshot, self._heard = last, snapshot, False
         self._kind, self._id, self._data = "", None, ""  # type: tuple[str, int | None, str]
         self._tries = 0
+        self._columns: list[Row] = []
 
     def request(self, headers: Mapping[str, str]) -> dict[str, Any]:
         self._heard = False
@@ -44,7 +45,9 @@ class Follower:
             return None
         if kind == "pane":
             self._snapshot = False
-        return data if kind in ("pane", "row") else None
+        if kind == "position":
+            self._columns = data["columns"]
+        return typed([data], self._columns)[0] if kind in ("pane", "row") else None
 
     def broke(self, url: str, error: Exception) -> None:
         """A connection that was never made, or that breaks again and again, is an error."""

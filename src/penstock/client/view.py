@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.follow import Follower
-from penstock.client.wire import API, Row, asked, frame_of, quoted, refused, text_of
+from penstock.client.wire import API, Row, asked, frame_of, quoted, refused, text_of, typed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,8 @@ class View:
     ) -> Row | None:  # fmt: skip
         """The row of a key: of its newest window, or of the one that starts then; None if there is none."""
         found = self._page(asked(keys, {"window_start": window_start, "limit": 1}), after, timeout)
-        return found["rows"][0] if found["rows"] else None
+        rows = typed(found["rows"], found["columns"])
+        return rows[0] if rows else None
 
     def rows(
         self, *, start: datetime | str | None = None, end: datetime | str | None = None, final: bool | None = None,
@@ -52,7 +53,7 @@ class View:
             page = min(_PAGE, left) if left is not None else _PAGE
             more = {"from": start, "to": end, "final": final, "order": order, "limit": page, "cursor": cursor}
             found = self._page(asked(keys, more), after, timeout)
-            yield from found["rows"]
+            yield from typed(found["rows"], found["columns"])
             cursor, after = found["next"], None
             left = None if left is None else left - len(found["rows"])
             if cursor is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from penstock.errors import PenstockError
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Row: TypeAlias = dict[str, Any]
+Turn: TypeAlias = Callable[[Any], Any]
 API: Final = "/api/v1"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 
@@ -24,6 +27,73 @@ class ServerError(PenstockError):
     def __init__(self, status: int | None, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.status = status
+
+
+def typed(rows: list[Row], columns: list[Row]) -> list[Row]:
+    """Rows of an answer in Python's types, by the types of its columns."""
+    turns = {column["name"]: turn for column in columns if (turn := turn_of(column["type"])) is not None}
+    for row in rows:
+        for name, turn in turns.items():
+            if row.get(name) is not None:
+                row[name] = turn(row[name])
+    return rows
+
+
+def turn_of(kind: str) -> Turn | None:
+    """What makes a value of JSON one of Python; none where it is one already.
+
+    >>> turn_of("array<decimal(4,2)>")(["1.50", None])
+    [Decimal('1.50'), None]
+    >>> turn_of("timestamp")("2024-05-01T12:00:00.5Z")
+    datetime.datetime(2024, 5, 1, 12, 0, 0, 500000, tzinfo=datetime.timezone.utc)
+    """
+    if kind in _TURNS:
+        return _TURNS[kind]
+    head, _, inner = kind.removesuffix(">").partition("<")
+    if kind.startswith("decimal("):
+        return Decimal
+    if head == "array":
+        element = turn_of(inner)
+        return None if element is None else lambda values: [v if v is None else element(v) for v in values]
+    if head == "struct":
+        fields = (part.split(":", 1) for part in _split(inner))
+        turns = {name.strip(): turn for name, part in fields if (turn := turn_of(part.strip())) is not None}
+        return lambda row: {n: turns[n](v) if n in turns and v is not None else v for n, v in row.items()}
+    if head == "map":
+        item = turn_of(_split(inner)[1].strip())
+        return None if item is None else lambda items: {k: v if v is None else item(v) for k, v in items.items()}
+    return None
+
+
+def _moment(text: Any) -> Any:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return text  # of a year that Python does not have
+
+
+def _day(text: str) -> Any:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+_TURNS: Final[dict[str, Turn]] = {
+    "timestamp": _moment, "timestamp_ntz": _moment, "date": _day, "float": float, "double": float,
+    "binary": b64decode,
+}  # fmt: skip
+
+
+def _split(text: str) -> list[str]:
+    """Splits types at the commas that stand outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for place, sign in enumerate(text):
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and not depth:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
 
 
 def asked(keys: Mapping[str, object], more: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -28,7 +28,8 @@ from penstock.model.change import changes
 from penstock.model.changes import below, in_order
 from penstock.model.time import Duration
 from penstock.model.view import View
-from penstock.sql import SqlError, Statement, answer, define, parse_one
+from penstock.query.explain import explain_query
+from penstock.sql import SqlError, Statement, answer, define, parse_one, table_schema
 from penstock.sql import statements as sql
 from penstock.store import Keep, SqlStore
 from penstock.store.entry import Part
@@ -161,6 +162,9 @@ class Live:
 
     def _carried_out(self, statement: Statement) -> Reply | Later:
         match statement:
+            case sql.Explain(statement=sql.Question() as question):
+                schemas = {name: table_schema(view) for name, view in self.app.views.items()}
+                return Reply(("plan",), tuple((line,) for line in explain_query(question, schemas)))
             case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                 return self._answer(statement)
             case sql.History():

@@ -18,15 +18,13 @@ import polars as pl
 from penstock.errors import PenstockError, RowError
 from penstock.kernel.expressions import dtype
 from penstock.model.expressions import evaluate
-from penstock.model.time import BEGINNING, END, instant
+from penstock.model.time import BEGINNING, END, instant, to_datetime
 from penstock.model.types import Schema
 from penstock.sinks.rows import decoded
 from penstock.sql.answers import subscribed, with_pane
 from penstock.sql.statements import Subscribe
-from penstock.sql.times import store_text
-from penstock.sql.values import stored
 from penstock.store import Reader
-from penstock.store.present import EXACT_DIGITS
+from penstock.store.present import stored_time
 from penstock.store.tables import quoted
 
 Row: TypeAlias = dict[str, object]
@@ -121,7 +119,7 @@ class Panes:
     def _pane(self, pane: dict[str, Any]) -> Row | None:
         start, end = (None if bound in (BEGINNING, END) else bound for bound in (pane["start"], pane["end"]))
         if self._schema.type_of("window_start") == "timestamp":
-            start, end = (None if bound is None else store_text(bound) for bound in (start, end))
+            start, end = (None if bound is None else stored_time(bound) for bound in (start, end))
         return self._row(
             {
                 "diff": 1 if pane["kind"] == "insert" else -1,
@@ -135,12 +133,11 @@ class Panes:
         )
 
     def _row(self, given: Row) -> Row | None:
-        """A row as the store shows it, if the condition holds for it."""
+        """A row in the types of its columns, if the condition holds for it."""
         values = {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
         if self._where is not None and not self._holds(values):
             return None
-        row = {name: _shown(values[name], dtype(kind)) for name, kind in self._schema}
-        return {**row, "watermark": None} if self._progress else row
+        return {**values, "watermark": None} if self._progress else values
 
     def _holds(self, values: Row) -> bool:
         assert self._where is not None
@@ -153,7 +150,7 @@ class Panes:
         """How far commits and time are, where nothing fired."""
         (mark,) = ask("SELECT max(watermark) FROM __views WHERE name = ?1", [self._entry.name]).row(0)
         row: Row = {**dict.fromkeys(self.columns), "kind": "progress", "commit": commit}
-        return row | {"watermark": store_text(mark) if mark is not None and BEGINNING < mark < END else None}
+        return row | {"watermark": to_datetime(mark) if mark is not None and BEGINNING < mark < END else None}
 
 
 def _counted(ask: Ask) -> tuple[int, int]:
@@ -161,16 +158,6 @@ def _counted(ask: Ask) -> tuple[int, int]:
     (panes,) = ask("SELECT value FROM __meta WHERE name = 'panes'", []).row(0)
     (commit,) = ask("SELECT coalesce(max(number), 0) FROM __commits", []).row(0)
     return int(panes), int(commit)
-
-
-def _shown(value: object, kind: pl.DataType) -> object:
-    """A value as SELECT shows it."""
-    if isinstance(value, Decimal):
-        short = isinstance(kind, pl.Decimal) and kind.precision is not None and kind.precision <= EXACT_DIGITS
-        return float(value) if short else str(value)
-    if isinstance(value, list | dict):
-        return json.dumps(value, default=stored, separators=(",", ":"), ensure_ascii=False)
-    return stored(value)
 
 
 def _of_model(value: object) -> object:

@@ -37,3 +37,29 @@ def arrow_type(kind: str) -> pa.DataType:
         fields = [part.strip().partition(":") for part in split_types(inner)]
         return pa.struct([(name, arrow_type(field.strip())) for name, _, field in fields])
     return arrow_type(type_name(kind))  # another spelling, or a type that there is not
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """The type of Spark's that an Arrow type stands for.
+
+    >>> spark_type(pa.timestamp("ms", "UTC")), spark_type(pa.large_list(pa.decimal128(5, 1)))
+    ('timestamp', 'array<decimal(5,1)>')
+    """
+    for name, known in _SCALARS.items():
+        if known == kind:
+            return name
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{spark_type(field.type)}' for field in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_type(kind.key_type)},{spark_type(kind.item_type)}>"
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return "binary"
+    if pa.types.is_unsigned_integer(kind):
+        return "bigint" if kind.bit_width < 64 else "decimal(20,0)"
+    return "string"

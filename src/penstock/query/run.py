@@ -13,8 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from functools import cache
+from itertools import chain, islice
+from threading import Condition, Event, Lock, Thread
 from typing import Any
 
 import duckdb
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from penstock.kernel.arrow import arrow_type
 from penstock.model.types import Schema
+from penstock.query.answer import Answer
 from penstock.query.errors import QueryError, TooLarge, TooSlow, explained
 from penstock.query.limits import Limits
 from penstock.query.plan import Plan, Scan
@@ -31,23 +33,39 @@ _ROWS = 1 << 14
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The rows of an answer in the types of `schema`. `more`: there are more rows than were wanted."""
-
-    schema: Schema
-    table: pa.Table
-    more: bool = False
+@cache
+def shared_engine() -> Engine:
+    """An engine for this process, with the usual limits."""
+    return Engine()
 
 
 class Source:
-    """A relation of a plan: whenever DuckDB reads it, it gets the rows from the start."""
+    """A relation of a plan: whenever DuckDB reads it, it gets the rows from the start.
+
+    What fits into one batch is read once. More than that is read again each time, so that it need not be kept.
+    """
 
     def __init__(self, rows: Callable[[], pa.Table | pa.RecordBatchReader]) -> None:
         self._rows = rows
+        first = rows()
+        self._table = first if isinstance(first, pa.Table) else None
+        self._begun: pa.RecordBatchReader | None = None
+        if isinstance(first, pa.RecordBatchReader):
+            batches = list(islice(first, 2))
+            self.schema = first.schema
+            if len(batches) < 2:
+                self._table = pa.Table.from_batches(batches, first.schema)
+            else:
+                self._begun = pa.RecordBatchReader.from_batches(first.schema, chain(batches, first))
+
+    def __arrow_c_schema__(self) -> object:
+        return (self._table or self).schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._rows().__arrow_c_stream__(requested_schema)
+        if self._table is not None:
+            return self._table.__arrow_c_stream__(requested_schema)
+        begun, self._begun = self._begun, None
+        return (begun or self._rows()).__arrow_c_stream__(requested_schema)
 
 
 class Engine:
@@ -71,13 +89,21 @@ class Engine:
         register(self._connection)
         self._connection.execute("SET lock_configuration = true")
         self._lock = Lock()
+        self._watch = _Watch(self._connection.interrupt)
 
     def run(
-        self, plan: Plan, rows_of: Callable[[Scan], pa.Table | pa.RecordBatchReader], limits: Limits | None = None
+        self,
+        plan: Plan,
+        rows_of: Callable[[Scan], pa.Table | pa.RecordBatchReader],
+        limits: Limits | None = None,
+        stop: Event | None = None,
     ) -> Answer:
-        """The answer of a plan over these rows. `limits` may set the time and the answer's size for this plan."""
+        """The answer of a plan over these rows.
+
+        `limits` may set the time and the answer's size for this plan; it also ends when `stop` is set.
+        """
         limits = limits or self.limits
-        with self._lock, self._timed(limits.seconds):
+        with self._lock, self._timed(limits.seconds, stop):
             for scan in plan.scans:
                 self._connection.register(scan.name, Source(lambda scan=scan: rows_of(scan)))  # type: ignore[misc]
             try:
@@ -99,30 +125,29 @@ class Engine:
         batches: list[pa.RecordBatch] = []
         count = size = 0
         more = False
-        reader = relation.to_arrow_reader(_ROWS)
-        for batch in reader:
-            batch = _typed(batch, plan.schema, fields)
-            if limits.rows is not None and count + batch.num_rows > limits.rows:
-                batch, more = batch.slice(0, limits.rows - count), True
-            batches.append(batch)
-            count, size = count + batch.num_rows, size + batch.get_total_buffer_size()
-            if limits.size is not None and size > limits.size:
-                raise TooLarge(
-                    f"the answer is larger than {limits.size} bytes", hint="ask for fewer columns or rows, or use LIMIT"
-                )
-            if more:
-                break
+        with relation.to_arrow_reader(_ROWS) as reader:
+            for batch in reader:
+                batch = _typed(batch, plan.schema, fields)
+                if limits.rows is not None and count + batch.num_rows > limits.rows:
+                    batch, more = batch.slice(0, limits.rows - count), True
+                batches.append(batch)
+                count, size = count + batch.num_rows, size + batch.get_total_buffer_size()
+                if limits.size is not None and size > limits.size:
+                    raise TooLarge(
+                        f"the answer is larger than {limits.size} bytes",
+                        hint="ask for fewer columns or rows, or use LIMIT",
+                    )
+                if more:
+                    break
         names = list(plan.schema.names)
         schema = pa.schema(list(zip(names, fields, strict=True)))
         return Answer(plan.schema, pa.Table.from_batches(batches, schema), more)
 
     @contextmanager
-    def _timed(self, seconds: float | None) -> Iterator[None]:
+    def _timed(self, seconds: float | None, stop: Event | None) -> Iterator[None]:
         """Interrupts DuckDB when the time is over, and puts its errors in our words."""
-        over = Event()
         end = None if seconds is None else time.monotonic() + seconds
-        if seconds is not None:
-            Thread(target=self._stop, args=(over, seconds), daemon=True).start()
+        self._watch.start(end, stop)
         try:
             yield
         except QueryError:
@@ -130,13 +155,38 @@ class Engine:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise _judged(error, self.limits, seconds, end) from error
         finally:
-            over.set()
+            self._watch.end()
 
-    def _stop(self, over: Event, seconds: float) -> None:
-        """DuckDB forgets an interrupt that comes between two of its steps, so it is repeated."""
-        while not over.wait(seconds):
-            self._connection.interrupt()
-            seconds = _PAUSE
+
+class _Watch:
+    """Interrupts what runs when its time is over. DuckDB forgets an interrupt that comes between two of its steps."""
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt, self._changed = interrupt, Condition()
+        self._runs, self._end, self._stop = False, None, None  # type: tuple[bool, float | None, Event | None]
+        self._thread: Thread | None = None
+
+    def start(self, end: float | None, stop: Event | None) -> None:
+        if end is None and stop is None:
+            return
+        with self._changed:
+            if self._thread is None:
+                self._thread = Thread(target=self._loop, daemon=True)
+                self._thread.start()
+            self._runs, self._end, self._stop = True, end, stop
+            self._changed.notify()
+
+    def end(self) -> None:
+        with self._changed:
+            self._runs = False
+
+    def _loop(self) -> None:
+        with self._changed:
+            while True:
+                self._changed.wait(_PAUSE if self._runs else None)
+                over = self._end is not None and time.monotonic() >= self._end
+                if self._runs and (over or (self._stop is not None and self._stop.is_set())):
+                    self._interrupt()
 
 
 def _judged(error: Exception, limits: Limits, seconds: float | None, end: float | None) -> QueryError:

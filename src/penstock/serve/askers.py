@@ -6,7 +6,7 @@ import asyncio
 import os
 import struct
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,47 +47,105 @@ class Found:
     more: bool
 
 
-class Askers:
-    """Asks a store. At most `waiting` questions wait for a process that is free."""
+@dataclass(frozen=True)
+class Select:
+    """A SELECT over views with its parameters; at most so many rows are wanted, in a form: json, csv or arrow."""
 
-    def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int) -> None:
+    sql: str
+    parameters: Mapping[str, object] | Sequence[object] = ()
+    most: int = _OWN_ROWS
+    form: str = "json"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The answer to a SELECT, as it is sent. `indexes`: views with the keys by which it would have been faster."""
+
+    body: bytes
+    commit: int
+    more: bool
+    indexes: list[tuple[str, list[str]]]
+
+
+class Askers:
+    """Asks a store. At most `waiting` questions wait for a process that is free.
+
+    Lookups go to small processes that know nothing but the database; a SELECT goes to one that can plan it.
+    """
+
+    def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int, memory: int = 512 << 20) -> None:
         self.database = database_of(directory)
         command = _command(self.database, largest)
         self._own = _Pool(command, 1, 10_000)
         self._users = _Pool(command, processes, waiting)
+        self._selects = _Pool(_selecting(directory, self.database, memory, largest), processes, waiting)
 
     async def own(self, *questions: Question) -> list[Found]:
         """Asks for the server itself: users' questions never stand in its way."""
-        return await self._own.ask(questions, _OWN_SECONDS)
+        return await self._rows(self._own, questions, _OWN_SECONDS)
 
     async def ask(self, questions: Sequence[Question], seconds: float) -> list[Found]:
         """Asks for a user, who waits so many seconds at most."""
-        return await self._users.ask(questions, seconds)
+        return await self._rows(self._users, questions, seconds)
+
+    async def _rows(self, pool: _Pool, questions: Sequence[Question], seconds: float) -> list[Found]:
+        asked = [[question.text, list(question.parameters), question.most] for question in questions]
+        answer = await pool.ask([asked, seconds], seconds)
+        if "failed" in answer:
+            raise _failure(answer["failed"], answer["text"])
+        return [Found(*found) for found in answer["answers"]]
+
+    async def select(self, select: Select, seconds: float) -> Selected:
+        """Answers a SELECT of a user, who waits so many seconds at most. It is stopped when the user goes away."""
+        request = {
+            "sql": select.sql, "parameters": select.parameters, "most": select.most, "seconds": seconds,
+            "form": select.form,
+        }  # fmt: skip
+        answer = await self._selects.ask(request, seconds)
+        if "failed" in answer:
+            status = {"time": 504, "large": 413, "store": 503}.get(answer["failed"], 422)
+            raise Answered(status, answer["message"], detail=answer.get("detail"), hint=answer.get("hint"))
+        return Selected(answer["body"], answer["commit"], answer["more"], answer["indexes"])
 
     async def close(self) -> None:
-        await self._own.close()
-        await self._users.close()
+        for pool in (self._own, self._users, self._selects):
+            await pool.close()
 
 
 @dataclass(frozen=True)
 class _Command:
     """What starts a process that asks. An address with its password is told where nobody else can read it.
 
-    One that `greets` says when it is ready: its start takes a while, which is not the time of a question.
+    One that `greets` says when it is ready: its start takes a while, which is not the time of a question. One that
+    `stops` ends a question when it is sent an empty frame; others are killed.
     """
 
-    file: str
     arguments: list[str]
-    secrets: dict[str, str]
+    environment: dict[str, str]
     greets: bool = False
+    stops: bool = False
 
 
 def _command(database: Database, largest: int) -> _Command:
     if isinstance(database, PostgresSchema):
         address = database.address
-        return _Command(asker_postgres.__file__, [address.own, str(largest)], {VARIABLE: address.url}, greets=True)
+        arguments = ["-I", asker_postgres.__file__, address.own, str(largest)]
+        return _Command(arguments, {VARIABLE: address.url}, greets=True)
     assert isinstance(database, SqliteFile)
-    return _Command(asker.__file__, [str(database.path.absolute()), str(APPLICATION), str(largest)], {})
+    return _Command(["-I", asker.__file__, str(database.path.absolute()), str(APPLICATION), str(largest)], {})
+
+
+#: A process answers one question at a time, and its memory is bounded: pools of threads would only take from it.
+_FEW_THREADS: Final = {
+    "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system",
+}  # fmt: skip
+
+
+def _selecting(directory: Path, database: Database, memory: int, largest: int) -> _Command:
+    address = {VARIABLE: database.address.url} if isinstance(database, PostgresSchema) else {}
+    arguments = ["-P", "-m", "penstock.query.process", str(directory.absolute()), str(memory), str(largest)]
+    return _Command(arguments, {**_FEW_THREADS, **address}, greets=True, stops=True)
 
 
 class _Pool:
@@ -99,28 +157,49 @@ class _Pool:
         self._free = asyncio.Semaphore(size)
         self._waiting = 0
         self._all: set[asyncio.subprocess.Process] = set()
+        self._asking: set[asyncio.Task[dict[str, Any]]] = set()
 
-    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Found]:
-        async with self._turn(seconds):
+    async def ask(self, request: object, seconds: float) -> dict[str, Any]:
+        """The answer to a request. Where the one who asked goes away, it is stopped; the process goes on."""
+        async with self._turn(seconds) as turn:
             process = await self._process()
+            task = asyncio.create_task(self._answer(process, request, seconds))
+            turn.task = task
+            self._asking.add(task)
             try:
-                request = msgpack.packb([[[q.text, list(q.parameters), q.most] for q in questions], seconds])
-                async with asyncio.timeout(seconds + _GRACE):
-                    answer = await _exchange(process, request)
-            except BaseException as error:  # also where the one who asked has gone away
-                await self._kill(process)
-                if isinstance(error, TimeoutError):
-                    raise Answered(504, f"the question takes longer than {seconds:g} s") from None
-                if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                    raise Answered(503, "the question has ended the process that asked it") from None
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self._stop(process, task)
                 raise
-            self._idle.append(process)
-        if "failed" in answer:
-            raise _failure(answer["failed"], answer["text"])
-        return [Found(*found) for found in answer["answers"]]
+
+    async def _answer(self, process: asyncio.subprocess.Process, request: object, seconds: float) -> dict[str, Any]:
+        try:
+            packed = msgpack.packb(request, unicode_errors="surrogateescape")
+            async with asyncio.timeout(seconds + _GRACE):
+                answer = await _exchange(process, packed)
+        except BaseException as error:
+            await self._kill(process)
+            if isinstance(error, TimeoutError):
+                raise Answered(504, f"the question takes longer than {seconds:g} s") from None
+            if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
+                raise Answered(503, "the question has ended the process that asked it") from None
+            raise
+        self._idle.append(process)
+        return answer
+
+    def _stop(self, process: asyncio.subprocess.Process, task: asyncio.Task[dict[str, Any]]) -> None:
+        """Ends a question whose answer nobody waits for."""
+        if task.done():
+            return
+        if not self._command.stops or process.stdin is None:
+            task.cancel()
+            return
+        with suppress(ConnectionError, RuntimeError):
+            process.stdin.write(_LENGTH.pack(0))
+        asyncio.get_running_loop().call_later(_GRACE, task.cancel)
 
     @asynccontextmanager
-    async def _turn(self, seconds: float) -> AsyncIterator[None]:
+    async def _turn(self, seconds: float) -> AsyncIterator[_Turn]:
         if self._free.locked() and self._waiting >= self._most:
             raise Answered(503, "too many questions wait for an answer", retry=1)
         self._waiting += 1
@@ -131,10 +210,20 @@ class _Pool:
                 raise Answered(503, f"no answer within {seconds:g} s: others are asking", retry=1) from None
         finally:
             self._waiting -= 1
+        turn = _Turn()
         try:
-            yield
+            yield turn
         finally:
-            self._free.release()
+            if turn.task is None:
+                self._free.release()
+            else:  # also where nobody waits for it any more, the process is busy until it is over
+                turn.task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[dict[str, Any]]) -> None:
+        self._asking.discard(task)
+        self._free.release()
+        if not task.cancelled():
+            task.exception()  # where nobody waits for it, it is not missed
 
     async def _process(self) -> asyncio.subprocess.Process:
         while self._idle:
@@ -142,9 +231,9 @@ class _Pool:
             if process.returncode is None:
                 return process
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", self._command.file, *self._command.arguments,
+            sys.executable, *self._command.arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-            env={**os.environ, **self._command.secrets},
+            env={**os.environ, **self._command.environment},
         )  # fmt: skip
         self._all = {known for known in self._all if known.returncode is None} | {process}
         if self._command.greets:
@@ -163,10 +252,19 @@ class _Pool:
             await asyncio.shield(process.wait())
 
     async def close(self) -> None:
+        for task in list(self._asking):
+            task.cancel()
         for process in self._all:
             if process.returncode is None:
                 await self._kill(process)
         self._idle.clear()
+
+
+@dataclass
+class _Turn:
+    """Whose turn it is to ask, and what it asks."""
+
+    task: asyncio.Task[dict[str, Any]] | None = None
 
 
 async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Status(BaseModel):
 
 class Column(BaseModel):
     name: str
-    type: str | None = Field(description="In Spark's words; null where a question computes it.")
+    type: str = Field(description="In Spark's words: bigint, decimal(10,2), timestamp, array<string>, …")
 
 
 class View(BaseModel):

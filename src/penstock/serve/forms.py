@@ -61,6 +61,6 @@ async def _at_once(function: Any, *arguments: Any) -> Any:
 
 
 def _json(types: Mapping[str, str], rows: Sequence[Sequence[Any]], more: Mapping[str, Any]) -> bytes:
-    columns = [{"name": name, "type": kind or None} for name, kind in types.items()]
+    columns = [{"name": name, "type": kind} for name, kind in types.items()]
     body = {"columns": columns, "rows": as_json(types, rows), **more}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")

@@ -20,8 +20,7 @@ from penstock.model.types import INTEGERS, decimal_of
 from penstock.serve.askers import Question
 from penstock.serve.errors import Answered
 from penstock.serve.views import Described, not_there
-from penstock.sql.times import store_text
-from penstock.store.present import EXACT_DIGITS
+from penstock.store.present import EXACT_DIGITS, stored_time
 from penstock.store.tables import quoted
 
 Order: TypeAlias = Literal["newest", "oldest"]
@@ -127,7 +126,7 @@ def _parsed(text: str, kind: str) -> object:
     if kind == "boolean":
         return text.lower() in ("true", "1") if text.lower() in _TRUTHS else _refuse()
     if kind == "timestamp":
-        return store_text(instant(text))
+        return stored_time(instant(text))
     if kind == "date":
         return date.fromisoformat(text).isoformat()
     if kind.startswith("decimal("):

@@ -85,7 +85,9 @@ class Hub:
         tail = self._tail(view, newest)
         tail.clients += 1
         try:
-            yield event("position", {"view": view.name, "position": position, "commit": commit}, position)
+            columns = [{"name": name, "type": kind} for name, kind in view.columns.items()]
+            begun = {"view": view.name, "position": position, "commit": commit, "columns": columns}
+            yield event("position", begun, position)
             for found in table:
                 for row in as_json(view.columns, found.rows):
                     yield event("row", row)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any, Final
+from collections.abc import Coroutine
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
@@ -14,10 +15,10 @@ from penstock.errors import PenstockError
 from penstock.model.time import SECOND, duration
 from penstock.model.types import Schema
 from penstock.serve import bodies
-from penstock.serve.asked import asked
+from penstock.serve.askers import Select
 from penstock.serve.bodies import ROWS_OF, errors
 from penstock.serve.errors import Answered
-from penstock.serve.forms import Format, answered, wanted
+from penstock.serve.forms import MEDIA, Format, answered, wanted
 from penstock.serve.lookup import Lookup, Order
 from penstock.serve.service import LAST, Service
 from penstock.serve.views import Described, not_there
@@ -202,13 +203,33 @@ async def query(request: Request, after: After = None, timeout: Timeout = "2s", 
         raise Answered(422, f"not a question: {where} {first['msg']}".replace("  ", " ")[:300]) from None
     seconds = seconds_of(service, timeout)
     most = min(body.limit or service.settings.limits.rows, service.settings.limits.rows)
-    known = await service.catalog.known()
-    database = service.askers.database.asked
-    question = await asyncio.to_thread(asked, body.sql, body.parameters, known.tables, most, database)
     if after is not None:
         await service.fresh.wait(after, seconds)
-    found, last = await service.ask(question, LAST)
-    types = dict.fromkeys(found.columns, "")
-    if len(types) < len(found.columns):
-        raise Answered(422, "two columns of the answer have the same name", hint="give them names: … AS other")
-    return await answered(chosen, types, found.rows, {"more": found.more, "commit": last.rows[0][0]})
+    select = Select(body.sql, body.parameters, most, chosen)
+    answer = await unless_gone(request, service.select(select))
+    for name, keys in answer.indexes:
+        _make_faster(service, await service.catalog.view(name), keys)
+    more = {} if chosen == "json" else {"Penstock-Commit": str(answer.commit), "Penstock-More": str(answer.more)}
+    return Response(answer.body, headers=more, media_type=MEDIA[chosen])
+
+
+_Answer = TypeVar("_Answer")
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """What work gives, which is cancelled when the client hangs up."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            raise Answered(503, "the client has hung up")
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.askers import Askers, Found, Question, Select, Selected
 from penstock.serve.fresh import Fresh
 from penstock.serve.ingest import Doors
 from penstock.serve.metrics import Metrics
@@ -44,8 +44,8 @@ class Service:
         self.directory, self.settings, self.host = directory, settings, host
         self.tokens = Tokens(directory, settings.no_tokens)
         self.askers = Askers(
-            directory, processes=limits.processes, largest=limits.answer, waiting=limits.requests
-        )  # fmt: skip
+            directory, processes=limits.processes, largest=limits.answer, waiting=limits.requests, memory=limits.memory
+        )
         self.catalog, self.doors, self.pulse = Catalog(self.askers), Doors(directory), Pulse(directory)
         self.fresh = Fresh(self.askers, self.pulse, self.doors)
         self.hub = Hub(self.askers, self.pulse)
@@ -54,6 +54,10 @@ class Service:
     async def ask(self, *questions: Question) -> list[Found]:
         """Asks for a user."""
         return await self.askers.ask(questions, self.settings.limits.statement_seconds)
+
+    async def select(self, select: Select) -> Selected:
+        """Answers a SELECT of a user."""
+        return await self.askers.select(select, self.settings.limits.statement_seconds)
 
     async def close(self) -> None:
         self.hub.closing.set()

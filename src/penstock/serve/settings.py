@@ -15,7 +15,7 @@ PORT = 8765
 class Limits:
     """How much of everything: bytes, rows, seconds, and how many at a time.
 
-    `rate` requests a second are answered to one client, `burst` of them at once.
+    `rate` requests a second are answered to one client, `burst` of them at once. `memory` is what one SELECT may take.
     """
 
     body: int = 16 << 20
@@ -28,6 +28,7 @@ class Limits:
     requests: int = 200
     subscribers: int = 2_000
     processes: int = 3
+    memory: int = 512 << 20
     rate: float = 1_000.0
     burst: float = 2_000.0
 

@@ -7,22 +7,22 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.model.time import BEGINNING, END, Instant, micros_of
-from penstock.model.types import decimal_of
+from penstock.model.types import decimal_of, split_types
+from penstock.query.forms import csv_text, decimal_text, number
 from penstock.sinks.rows import decoded
-from penstock.sql.times import store_text
-from penstock.store.present import EXACT_DIGITS
+from penstock.store.present import stored_time
 
 JSON, CSV, ARROW = "application/json", "text/csv", "application/vnd.apache.arrow.stream"
 _DAY: Final = 86_400_000_000
@@ -33,7 +33,7 @@ def moment(mark: Instant | None) -> str | int | None:
     if mark is None or not BEGINNING < mark < END:
         return None
     try:
-        return str(iso(store_text(mark)))
+        return str(iso(stored_time(mark)))
     except (OverflowError, ValueError):
         return mark
 
@@ -53,11 +53,43 @@ def shown(value: Any, kind: str) -> Any:
         return bool(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if kind.startswith("decimal("):
+        return exact(value, kind)
     if isinstance(value, str) and kind.startswith(("array<", "struct<", "map<")):
-        return json.loads(value)
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return value
+        return inner(json.loads(value, parse_float=Decimal), kind)
+    if kind == "float" and isinstance(value, float) and math.isfinite(value):
+        return float(str(np.float32(value)))  # the digits that it has
+    return number(value) if isinstance(value, float) else value
+
+
+def exact(value: Any, kind: str) -> str:
+    """A decimal with all its digits; the store has those of few digits as numbers."""
+    if isinstance(value, float):
+        value = Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimal_of(kind)[1]))
+    return decimal_text(Decimal(value))
+
+
+def inner(value: Any, kind: str) -> Any:
+    """A value of the store's JSON as an answer's JSON has it.
+
+    >>> inner([Decimal("1.50"), None], "array<decimal(4,2)>"), inner([Decimal("0.5")], "array<double>")
+    (['1.50', None], [0.5])
+    """
+    if value is None:
+        return None
+    head, _, parts = kind.removesuffix(">").partition("<")
+    if head == "array":
+        return [inner(part, parts) for part in value]
+    if head == "struct":
+        kinds = dict(part.strip().split(":", 1) for part in split_types(parts))
+        return {name: inner(part, kinds.get(name, "string")) for name, part in value.items()}
+    if head == "map":
+        return {name: inner(part, split_types(parts)[1].strip()) for name, part in value.items()}
+    if kind == "timestamp":
+        return iso(value)
+    if kind.startswith("decimal("):
+        return exact(value, kind)
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def as_json(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -69,37 +101,14 @@ def as_json(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> list[dic
 
 
 def as_csv(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
-    """Rows as CSV, with a line of names. Text that a spreadsheet would take for a formula gets a quote in front."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(types)
-    for row in rows:
-        writer.writerow(_cell(shown(value, kind)) for value, kind in zip(row, types.values(), strict=True))
-    return out.getvalue().encode("utf-8", "replace")
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(value):
-        return "'" + value
-    return value
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Rows as CSV, with a line of names."""
+    kinds = list(types.values())
+    ready = ([shown(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
+    return csv_text(list(types), ready).encode("utf-8", "replace")
 
 
 def as_arrow(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
-    """Rows as a stream of Arrow's, in the types of the columns; those without one get what their values have."""
+    """Rows as a stream of Arrow's, in the types of the columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     frame = pl.DataFrame(
         [_column(name, kind, values) for (name, kind), values in zip(types.items(), columns, strict=True)]
@@ -112,8 +121,6 @@ def as_arrow(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> pl.Series:
-    if not kind:
-        return _guessed(name, values)
     if not is_of_kernel(kind):
         return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
     if kind == "timestamp":
@@ -125,38 +132,7 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> pl.Series:
     return pl.Series(name, [decoded(value, dtype(kind)) for value in values], dtype=dtype(kind))
 
 
-def _guessed(name: str, values: Sequence[Any]) -> pl.Series:
-    """What a question computes has the type of its values: whole numbers, numbers, bytes, or text."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int}:
-        return pl.Series(name, values, dtype=pl.Int64)
-    numbers = [float("nan") if value == "NaN" else value for value in values]
-    if {type(value) for value in numbers if value is not None} <= {int, float}:
-        return pl.Series(name, numbers, dtype=pl.Float64, strict=False)
-    if kinds == {bytes}:
-        return pl.Series(name, values, dtype=pl.Binary)
-    return pl.Series(name, [None if value is None else _as_text(value) for value in values], dtype=pl.String)
-
-
-def _as_text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
 def pane_values(text: str, types: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """The keys or values of a pane of the outbox, as rows of the view's table show them."""
     for name, value in json.loads(text, parse_float=Decimal).items():
-        kind = types.get(name, "")
-        if kind == "timestamp":
-            yield name, iso(value)
-        elif kind.startswith("decimal(") and value is not None:
-            yield name, float(value) if decimal_of(kind)[0] <= EXACT_DIGITS else str(value)
-        else:
-            yield name, _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    return {name: _plain(part) for name, part in value.items()} if isinstance(value, dict) else value
+        yield name, inner(value, types.get(name, "string"))

@@ -15,8 +15,8 @@ from penstock.model.windows import Counted
 from penstock.sql import statements as sql
 from penstock.sql.catalog import compiled, flows
 from penstock.sql.errors import Piece
-from penstock.sql.question import question, refuse_history
-from penstock.sql.show import show
+from penstock.sql.history import refuse_history
+from penstock.sql.showing import show
 from penstock.sql.tables import show_table
 from penstock.testing import show as shown
 
@@ -193,7 +193,4 @@ def _explained(app: App, statement: sql.Explain) -> str:
         return compiled(app, inner).explain()
     if isinstance(inner, sql.History):
         raise refuse_history(inner)
-    if isinstance(inner, sql.Question):
-        text, parameters = question(inner, {name: view.columns for name, view in app.views.items()})
-        return "\n".join([text, *(f"?{number} = {value!r}" for number, value in enumerate(parameters, 1))])
     raise statement.source.error("EXPLAIN takes a view, CREATE CONTINUOUS VIEW or SELECT", statement.whole)

@@ -27,7 +27,7 @@ from penstock.model.view import View
 from penstock.sinks import Sink, check
 from penstock.sql import statements as sql
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flows import flow_of, is_event_time
+from penstock.sql.flow import flow_of, is_event_time
 from penstock.sql.joins import Find
 from penstock.sql.options import Options
 from penstock.sql.queries import Named

@@ -15,7 +15,7 @@ from penstock.sql import queries as sql
 from penstock.sql.aggregates import aggregate, no_aggregate
 from penstock.sql.derived import Names
 from penstock.sql.errors import Piece, Source, SqlError
-from penstock.sql.flows import plain_name, same
+from penstock.sql.flow import plain_name, same
 
 Key = tuple[Piece, tuple[str, str]]
 

@@ -12,8 +12,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from penstock.errors import unknown
-from penstock.sql.allowed import place
-from penstock.sql.errors import Piece
+from penstock.sql.errors import Piece, SqlError
 from penstock.sql.statements import History, Statement
 
 #: Functions of Spark that do more than compute.
@@ -54,3 +53,20 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
         if function.name.lower() in _REFUSED:
             raise source.error(f"{function.name} is not answered here", place(function, statement.whole))
     return statement.tree.sql("spark", comments=False), list(present)
+
+
+def place(node: exp.Expr, whole: Piece) -> int:
+    """Where a node begins in the text, as far as SQLGlot tells: it marks names only."""
+    for part in node.walk():
+        start = part.meta.get("start")
+        if start is not None:
+            return int(start)
+    return whole.start
+
+
+def refuse_history(statement: History) -> SqlError:
+    """The error where only views are asked."""
+    return statement.source.error(
+        "HISTORY asks the master, which only Spark reads", statement.asked[0].name,
+        hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
+    )  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 
 from penstock.model.stream import Stream
+from penstock.model.types import fields_of, is_float, type_name
 from penstock.sql.constants import value
 from penstock.sql.statements import Insert
-from penstock.sql.values import fitting
 from penstock.testing import TestStream
 
 
@@ -32,3 +33,20 @@ def inserted(stream: Stream, statement: Insert) -> Iterator[tuple[int, Mapping[s
                     ((_, fits),) = script.add({name: made}).steps[-1].rows
                     given[name] = fits[name]
             yield group.partition, {name: given.get(name) for name in schema.names}
+
+
+def fitting(value: object, kind: str) -> object:
+    """A constant as the value of a column: numbers become those of its type.
+
+    >>> fitting(Decimal("1.5"), "double"), fitting(2, "decimal(4,1)")
+    (1.5, 2)
+    """
+    if isinstance(value, list) and kind.startswith("array<"):
+        return [fitting(part, kind[6:-1]) for part in value]
+    if isinstance(value, dict) and kind.startswith(("map<", "struct<")):
+        types = dict(fields_of(kind))
+        of = (lambda _: types["value"]) if kind.startswith("map<") else types.get
+        return {name: fitting(part, type_name(of(name) or "string")) for name, part in value.items()}
+    if is_float(kind) and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return float(value)
+    return value

@@ -18,7 +18,7 @@ from penstock.model.stream import Flow
 from penstock.model.time import Duration, duration
 from penstock.model.view import WINDOW_COLUMNS
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flows import event_time
+from penstock.sql.flow import event_time
 from penstock.sql.joins import Find, Names
 
 _COMPARED: Final[dict[type[exp.Expr], str]] = {exp.GTE: ">=", exp.GT: ">", exp.LTE: "<=", exp.LT: "<", exp.EQ: "="}

@@ -12,7 +12,7 @@ from penstock.model.expressions.parse import canonical
 from penstock.model.join import StreamJoin, all_of
 from penstock.model.stream import Flow, WithTime
 from penstock.model.time import Duration
-from penstock.sql.flows import event_time
+from penstock.sql.flow import event_time
 from penstock.sql.words import interval, show_window
 
 _WORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}

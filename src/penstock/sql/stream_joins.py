@@ -15,7 +15,7 @@ from penstock.model.view import WINDOW_COLUMNS
 from penstock.model.windows import Fixed
 from penstock.sql import queries as sql
 from penstock.sql.errors import Source
-from penstock.sql.flows import at_time, event_time, relation
+from penstock.sql.flow import at_time, event_time, relation
 from penstock.sql.join_conditions import Conditions, Sides
 from penstock.sql.joins import Find, qualifiers
 

@@ -10,7 +10,7 @@ from penstock.model.windows import Window, global_window, window_of
 from penstock.sql import queries as sql
 from penstock.sql.columns import Columns, columns_of
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flows import at_time, filtered, read_from
+from penstock.sql.flow import at_time, filtered, read_from
 from penstock.sql.joins import Find
 from penstock.sql.statements import CreateView
 from penstock.sql.words import show_aggregate, show_trigger, show_window

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
-from penstock.model.time import Instant
 from penstock.store.address import Address
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
@@ -18,13 +16,6 @@ from penstock.store.sqlite_connection import SqliteConnection, check_format
 FILE: Final = "store.db"
 #: Holds the URL of a store that does not lie in the app's directory, without its password.
 NOTE: Final = "store.url"
-
-
-class Asked(TypedDict, total=False):
-    """What `penstock.sql.question` is told of a database."""
-
-    dialect: str
-    now: Instant
 
 
 class Database(ABC):
@@ -38,11 +29,6 @@ class Database(ABC):
     @abstractmethod
     def dialect(self) -> Dialect:
         """The words of the database."""
-
-    @property
-    @abstractmethod
-    def asked(self) -> Asked:
-        """How a SELECT over views is to be written: in which dialect, and by whose clock."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +44,6 @@ class SqliteFile(Database):
     @property
     def dialect(self) -> Dialect:
         return SQLITE
-
-    @property
-    def asked(self) -> Asked:
-        return {}
 
     def connect(self) -> Connection:
         if not self.path.exists():
@@ -84,10 +66,6 @@ class PostgresSchema(Database):
     @property
     def dialect(self) -> Dialect:
         return POSTGRES
-
-    @property
-    def asked(self) -> Asked:
-        return {"dialect": "postgres", "now": time.time_ns() // 1000}
 
     def connect(self) -> Connection:
         from penstock.store.postgres_connection import reading

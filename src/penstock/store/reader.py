@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -99,9 +99,15 @@ class Reader:
 
     @contextmanager
     def moment_of(self) -> Iterator[Connection]:
-        """A connection on which everything sees the same commit."""
-        self.last()  # finds a connection that is not lost
-        with self._reading() as connection, connection.moment():
+        """A connection on which everything sees the same commit. One that was lost is replaced, once."""
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._reading())
+                stack.enter_context(connection.moment())
+            except Away:
+                stack.pop_all()
+                connection = stack.enter_context(self._reading(fresh=True))
+                stack.enter_context(connection.moment())
             yield connection
 
     def views(self) -> dict[str, str]:

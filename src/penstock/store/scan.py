@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, Final
 
@@ -197,6 +197,7 @@ def scanning(reader: Reader) -> Iterator[Snapshot]:
             snapshot.close()
 
 
+@lru_cache(maxsize=4096)
 def _view(name: str, columns: str, made: str) -> Scannable:
     match = _MADE.fullmatch(made)
     if match is None:

@@ -24,6 +24,7 @@ from penstock.store.dialect import SQLITE, Dialect, marks, quoted, select
 from penstock.store.tables import APPLICATION, FORMAT
 
 _ONE_BATCH: Final = {"adbc.sqlite.query.batch_rows": 1 << 30}
+_SMALL_BATCH: Final = {"adbc.sqlite.query.batch_rows": BATCH}
 _WRITING: Final = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -63,6 +64,15 @@ class SqliteConnection(Connection):
             self._adbc.adbc_connection.set_autocommit(False)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
+        # The driver reserves room for a whole batch: most answers are small.
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.adbc_statement.set_options(**_SMALL_BATCH)
+            cursor.execute(sql, tuple(parameters))
+            with cursor.fetch_record_batch() as reader:
+                batch = next(reader, None)
+                if batch is None or batch.num_rows < BATCH:
+                    found = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
+                    return cast(pl.DataFrame, pl.from_arrow(found))
         return self._fetch(sql, tuple(parameters))
 
     def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from typing import Final
@@ -10,7 +9,8 @@ from typing import Final
 from nicegui import ui
 
 from penstock.errors import PenstockError
-from penstock.serve.asked import asked
+from penstock.model.types import is_numeric
+from penstock.serve.askers import Select
 from penstock.serve.dashboard.charts import Grid, column, numeric
 from penstock.serve.dashboard.panel import Place, card, cells
 from penstock.serve.dashboard.snapshot import Snapshot
@@ -68,10 +68,7 @@ class Sql:
         ui.run_javascript(f"localStorage.setItem('{_KEPT}', {json.dumps(json.dumps(self._past))})")
         began = time.monotonic()
         try:
-            known = await self._place.service.catalog.known(fresh=True)
-            database = self._place.service.askers.database.asked
-            question = await asyncio.to_thread(asked, text, {}, known.tables, _ROWS, database)
-            (found,) = await self._place.service.ask(question)
+            answer = await self._place.service.select(Select(text, {}, _ROWS))
         except PenstockError as error:
             told = [error.message, error.detail, f"hint: {error.hint}" if error.hint else None]
             self._error.set_text("\n".join(part for part in told if part))
@@ -79,15 +76,15 @@ class Sql:
             self._grid.draw([], [])
             return
         self._error.set_text("")
-        numbers = {
-            place for row in found.rows[:50] for place, value in enumerate(row) if isinstance(value, int | float)
-        }
-        columns = [(numeric if n in numbers else column)(f"c{n}", name) for n, name in enumerate(found.columns)]
-        places = [str(place) for place in range(len(found.columns))]
-        shown = [[value.hex() if isinstance(value, bytes) else value for value in row] for row in found.rows]
+        found = json.loads(answer.body)
+        names = [one["name"] for one in found["columns"]]
+        drawn = [numeric if is_numeric(one["type"]) else column for one in found["columns"]]
+        columns = [draw(f"c{n}", name) for n, (draw, name) in enumerate(zip(drawn, names, strict=True))]
+        places = [str(place) for place in range(len(names))]
+        shown = [[row[name] for name in names] for row in found["rows"]]
         self._grid.draw(columns, [cells(places, dict(zip(places, row, strict=True)), n) for n, row in enumerate(shown)])
-        more = ", and more" if found.more else ""
-        self._note.set_text(f"{number(len(found.rows))} rows{more} in {seconds(time.monotonic() - began)}")
+        more = ", and more" if answer.more else ""
+        self._note.set_text(f"{number(len(shown))} rows{more} in {seconds(time.monotonic() - began)}")
 
     def draw(self, snapshot: Snapshot) -> None:
         if not self._box.value and self._box.props.get("placeholder") == "SELECT * FROM …" and snapshot.views:

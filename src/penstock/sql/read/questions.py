@@ -19,7 +19,7 @@ _ASKED = ("HISTORY", "STATE")
 
 
 def question(c: Cursor, placed: dict[str, Any]) -> Statement:
-    """A SELECT over views. SQLGlot reads it whole; `penstock.sql.question` says what of it is answered."""
+    """A SELECT over views. SQLGlot reads it whole; `penstock.query` says what of it is answered."""
     check_tokens(c.tokens, c.source, placed["whole"])
     tokens, asked = _without_history(c)
     c.index = len(c.tokens)

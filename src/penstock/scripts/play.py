@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import pyarrow as pa
 
 from penstock.app import App
 from penstock.errors import DefinitionError, PenstockError, unknown
 from penstock.model.stream import Stream
 from penstock.model.table import Table
 from penstock.model.time import Instant
+from penstock.model.types import Schema
 from penstock.model.view import View
+from penstock.query.errors import QueryError
+from penstock.query.explain import explain_query
+from penstock.query.plan import Scan, compile_query
+from penstock.query.run import shared_engine
+from penstock.query.values import column as arrow_column
+from penstock.query.values import values as python_values
+from penstock.scripts.follow import Following
+from penstock.scripts.values import comparable, expected, literal
 from penstock.sql import statements as sql
-from penstock.sql.answers import Answer, answer, subscription
+from penstock.sql.answers import Answer, answer, subscription, table_schema
 from penstock.sql.catalog import define
 from penstock.sql.constants import value
 from penstock.sql.errors import Piece
-from penstock.sql.follow import Following
+from penstock.sql.history import refuse_history
 from penstock.sql.inserts import inserted
-from penstock.sql.question import question, refuse_history
 from penstock.sql.read import parse
-from penstock.sql.values import comparable, expected, literal, stored
 from penstock.testing import DAY, Result, Step, TestStream, start
 from penstock.testing import Engine as Runner
 
@@ -48,6 +55,9 @@ class Play:
             case sql.Question():
                 columns, rows = self.ask(statement)
                 return Answer(tuple(columns), tuple(rows))
+            case sql.Explain(statement=sql.Question() as asked):
+                schemas = {name: table_schema(view) for name, view in self.app.views.items()}
+                return Answer(("plan",), tuple((line,) for line in explain_query(asked, schemas)))
             case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                 return answer(self.app, statement)
             case sql.Subscribe():
@@ -142,20 +152,23 @@ class Play:
 
     def ask(self, asked: sql.Question) -> tuple[list[str], list[tuple[object, ...]]]:
         """The answer to a SELECT over the views, as the store would give it: the columns and the rows."""
-        known = {name: view.columns for name, view in self.app.views.items()}
-        text, parameters = question(asked, known, now=self._script().now)
-        with closing(sqlite3.connect(":memory:")) as store:
-            for name, view in self.app.views.items():
-                marks = ", ".join("?" * len(view.columns))
-                columns = ", ".join(f'"{column}"' for column in view.columns)
-                store.execute(f'CREATE TABLE "{name}" ({columns})')
-                rows = [[stored(row[column]) for column in view.columns] for row in self.result(name).table]
-                store.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows)
-            try:
-                found = store.execute(text, parameters)
-            except sqlite3.Error as error:
-                raise asked.source.error(f"SQLite cannot answer: {error}", asked.whole) from None
-            return [column[0] for column in found.description], found.fetchall()
+        schemas = {name: table_schema(view) for name, view in self.app.views.items()}
+        plan = compile_query(asked, schemas, now=self._script().now)
+        try:
+            found = shared_engine().run(plan, lambda scan: self._scan(scan, schemas[scan.view]))
+        except QueryError as error:
+            raise asked.source.error(error.message, asked.whole, detail=error.detail, hint=error.hint) from None
+        columns = [python_values(column) for column in found.table.columns]
+        return list(found.schema.names), list(zip(*columns, strict=True))
+
+    def _scan(self, scan: Scan, schema: Schema) -> pa.Table:
+        """The rows of a view, in the columns that a question needs."""
+        rows = self.result(scan.view).table
+        if not scan.columns:
+            return pa.table({"__row": pa.nulls(len(rows), pa.bool_())})
+        return pa.table(
+            {name: arrow_column([row[name] for row in rows], schema.type_of(name)) for name in scan.columns}
+        )
 
     def _assert(self, statement: sql.Assert) -> None:
         self.assertions += 1

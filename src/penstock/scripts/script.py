@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.scripts.play import Engine, Play
 from penstock.sql import statements as sql
 from penstock.sql.errors import SqlError
-from penstock.sql.play import Engine, Play
 from penstock.sql.read import parse
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.model.time import instant
-from penstock.model.types import fields_of, is_float, type_name
-from penstock.sql.times import store_text
 from penstock.testing import DAY
 
 
 def comparable(value: object) -> object:
-    """A value so that equal ones are equal: numbers as numbers, times as instants, floats to 12 digits.
+    """A value so that equal ones are equal: decimals and whole numbers exactly, floats to 12 digits, times as instants.
 
-    >>> comparable(Decimal("1.50")) == comparable(1.5), comparable(True) == comparable(1)
+    >>> comparable(Decimal("1.50")) == comparable(Decimal("1.5")), comparable(True) == comparable(1)
     (True, False)
     """
     if isinstance(value, bool):
         return ("bool", value)
-    if isinstance(value, Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else float(f"{value:.12g}")
     if isinstance(value, datetime):
@@ -36,25 +30,10 @@ def comparable(value: object) -> object:
     return value
 
 
-def fitting(value: object, kind: str) -> object:
-    """A constant as the value of a column: numbers become those of its type.
-
-    >>> fitting(Decimal("1.5"), "double"), fitting(2, "decimal(4,1)")
-    (1.5, 2)
-    """
-    if isinstance(value, list) and kind.startswith("array<"):
-        return [fitting(part, kind[6:-1]) for part in value]
-    if isinstance(value, dict) and kind.startswith(("map<", "struct<")):
-        types = dict(fields_of(kind))
-        of = (lambda _: types["value"]) if kind.startswith("map<") else types.get
-        return {name: fitting(part, type_name(of(name) or "string")) for name, part in value.items()}
-    if is_float(kind) and isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        return float(value)
-    return value
-
-
 def expected(said: object, like: object) -> object:
     """What a script says, in the form of the value that it is compared with: '12:00' is a time where one stands."""
+    if isinstance(said, list) and isinstance(like, list) and len(said) == len(like):
+        return tuple(expected(one, other) for one, other in zip(said, like, strict=True))
     if isinstance(said, str) and isinstance(like, datetime):
         try:
             return ("time", instant(said, day=DAY))
@@ -62,11 +41,19 @@ def expected(said: object, like: object) -> object:
             return said
     if isinstance(said, str) and type(like) is date:
         return date.fromisoformat(said) if _is_date(said) else said
-    if isinstance(said, str) and isinstance(like, float) and math.isnan(like):
-        return "NaN" if said.lower() == "nan" else said
+    if isinstance(said, str) and isinstance(like, float) and not math.isfinite(like):
+        return comparable(float(said)) if said.lower() in _NO_NUMBERS else said
     if isinstance(like, bool) and isinstance(said, int):
         return ("bool", bool(said))
+    number = isinstance(said, (int, float, Decimal)) and not isinstance(said, bool)
+    if number and isinstance(like, float):
+        return comparable(float(said))  # type: ignore[arg-type]
+    if isinstance(said, float) and isinstance(like, Decimal):
+        return Decimal(repr(said))
     return comparable(said)
+
+
+_NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
 def _is_date(text: str) -> bool:
@@ -75,23 +62,6 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def stored(value: Any) -> object:
-    """A value of a view as the store shows it in SQL."""
-    if isinstance(value, datetime):
-        return store_text(instant(value))
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, Decimal):
-        return float(value) if len(value.as_tuple().digits) <= 15 else str(value)
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    if isinstance(value, (list, dict)):
-        return json.dumps(value, default=stored)
-    return value
 
 
 def literal(value: object) -> str:
