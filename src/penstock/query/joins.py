@@ -9,7 +9,8 @@ from sqlglot import exp
 from penstock.model.expressions.coerce import Outside, comparable
 from penstock.model.expressions.tree import Call
 from penstock.query.binder import QuestionBinder, condition
-from penstock.query.scope import Field
+from penstock.query.clauses import at, refuse_clauses
+from penstock.query.scope import Field, Scope
 
 if TYPE_CHECKING:
     from penstock.query.planner import SelectPlanner
@@ -23,8 +24,6 @@ _KINDS = {
 
 def join(select: SelectPlanner, tree: exp.Join, right: str, others: list[Field]) -> str:
     """The SQL of a JOIN; its columns are added to the scope of the SELECT."""
-    from penstock.query.planner import at, refuse_clauses
-
     refuse_clauses(tree, {"this", "side", "kind", "on", "using"})
     words = str(tree.args.get("side") or "").upper(), str(tree.args.get("kind") or "").upper()
     kind = _KINDS.get(words)
@@ -54,8 +53,6 @@ def _using(
     select: SelectPlanner, names: list[str], left: list[Field], right: list[Field], kind: str
 ) -> tuple[list[str], list[Field]]:
     """The conditions, and the columns: first those of USING, each once."""
-    from penstock.query.scope import Scope
-
     terms, merged = [], []
     used: set[int] = set()
     for name in names:

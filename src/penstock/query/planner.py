@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -11,9 +11,11 @@ from penstock.errors import DefinitionError, unknown
 from penstock.model.expressions.coerce import Outside, cast, common
 from penstock.model.expressions.tree import VOID, Call, Column
 from penstock.model.time import Instant
-from penstock.model.types import SCALARS, Schema, is_float
+from penstock.model.types import SCALARS, Schema
 from penstock.query.binder import QuestionBinder, condition, sorted_terms
+from penstock.query.clauses import at, labelled, normal, refuse_clauses, renamed
 from penstock.query.filters import filters_of
+from penstock.query.grouping import Grouping
 from penstock.query.joins import join
 from penstock.query.nodes import Aggregate, Node, Sorted, Subquery, Windowed, children, contains, groups_rows, rewrite
 from penstock.query.relations import Output, Relation, ScanUse, quoted
@@ -447,86 +449,6 @@ class _AliasesFirst:
     def column(self, name: str, table: str | None) -> Node:
         alias = self._select._alias(name) if table is None else None
         return self._select.column(name, table) if alias is None else alias
-
-
-class Grouping:
-    """The rows of groups: keys as g1, g2 … and aggregates as a1, a2 …, in a SELECT of their own."""
-
-    def __init__(self, select: SelectPlanner, keys: list[Node], source: str) -> None:
-        self._select, self._source = select, source
-        self._alias = select.planner.alias()
-        self._keys = [cast(key, "int") if key.type == VOID else key for key in keys]  # type: ignore[arg-type]
-        self._aggregates: dict[Aggregate, Column] = {}
-        self._known = {key: Column(f"{self._alias}.g{n}", key.type) for n, key in enumerate(self._keys, 1)}
-
-    def rewritten(self, node: Node) -> Node:
-        """A node over the rows of the FROM as one over the rows of groups."""
-        return rewrite(node, self._replacement)
-
-    def _replacement(self, node: Node) -> Node | None:
-        if node in self._known:
-            return self._known[node]
-        if isinstance(node, Aggregate):
-            if node not in self._aggregates:
-                self._aggregates[node] = Column(f"{self._alias}.a{len(self._aggregates) + 1}", node.type)
-            return self._aggregates[node]
-        if isinstance(node, Column) and self._select.scope.owns(node):
-            name = next(one.name for one in self._select.scope.fields if one.node == node)
-            raise at(
-                self._select.tree,
-                Outside(
-                    f"the column '{name}' is neither in GROUP BY nor in an aggregate: "
-                    f"add it to GROUP BY, or use any_value({name})"
-                ),
-            )
-        if isinstance(node, Subquery) and node.correlated:
-            raise at(self._select.tree, Outside("a subquery that uses columns of a grouped SELECT is not answered"))
-        return None
-
-    def sql(self) -> str:
-        """FROM (SELECT keys, aggregates …)."""
-        renderer = self._select.planner.renderer
-        columns = [f"{normal(renderer.sql(key), key.type)} AS g{n}" for n, key in enumerate(self._keys, 1)]
-        columns += [
-            f"{renderer.sql(node)} AS {column.name.partition('.')[2]}" for node, column in self._aggregates.items()
-        ]
-        by = ", ".join(str(n) for n in range(1, len(self._keys) + 1))
-        listed = ", ".join(columns or ["count(*) AS a0"])
-        return f" FROM (SELECT {listed}{self._source}{f' GROUP BY {by}' if by else ''}) AS {self._alias}"
-
-
-def at(tree: exp.Expr, error: Exception) -> Exception:
-    """The error with the tree that it is about."""
-    if not hasattr(error, "tree"):
-        error.tree = tree  # type: ignore[attr-defined]
-    return error
-
-
-def refuse_clauses(tree: exp.Expr, known: set[str]) -> None:
-    """Refuses what a SELECT may have besides the clauses that are known."""
-    for name, value in tree.args.items():
-        if value and name not in known:
-            raise at(tree, Outside(f"{name.strip('_').replace('_', ' ').upper()} is not answered here"))
-
-
-def normal(text: str, kind: str) -> str:
-    """A key of groups: -0.0 is 0.0."""
-    return f"CASE WHEN {text} = 0 THEN CAST(0 AS {duckdb_type(kind)}) ELSE {text} END" if is_float(kind) else text
-
-
-def labelled(outputs: tuple[Output, ...], top: bool) -> tuple[Output, ...]:
-    """The columns of the answer under their own names in SQL."""
-    return tuple(replace(one, column=quoted(one.name)) for one in outputs) if top else outputs
-
-
-def renamed(outputs: tuple[Output, ...], alias: exp.TableAlias | None) -> tuple[Output, ...]:
-    """The columns under the names of an alias: AS t(a, b)."""
-    names = [] if alias is None else alias.args.get("columns") or []
-    if not names:
-        return outputs
-    if len(names) != len(outputs):
-        raise at(alias, Outside(f"there are {len(outputs)} columns and {len(names)} names for them"))  # type: ignore[arg-type]
-    return tuple(Output(name.name, one.type, one.column) for one, name in zip(outputs, names, strict=True))
 
 
 def shown_name(tree: exp.Expr) -> str:
