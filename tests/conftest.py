@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 quick_java()
 
-#: Random tests try the same examples each time. The deep run tries others, from the seed that `make deep` prints.
-settings.register_profile("penstock", derandomize=os.environ.get("PENSTOCK_DEEP") != "1", print_blob=True)
+#: Random tests try the same examples each time, whatever these take. The deep run tries others, from the seed that
+#: `make deep` prints.
+DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
+settings.register_profile("penstock", derandomize=not DEEP, deadline=None, print_blob=True)
 settings.load_profile("penstock")
 
 #: Folders whose tests share what takes long to start, and the group that each belongs to. A group runs in one process;

@@ -1,4 +1,7 @@
-"""A directory of files that grows: JSON lines, CSV or Parquet. Each file is read once, in the order of its time.
+"""A directory of files that grows: JSON lines, CSV or Parquet. Each file is read once.
+
+Epochs take files by their modification time. The files of one epoch, and files of the same time, have no set order:
+Spark lists and packs them.
 
 >>> files("events", format="csv", header=True)
 ps.files('events', format='csv', header=True)

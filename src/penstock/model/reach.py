@@ -30,7 +30,7 @@ def check_reach(trigger: Trigger, window: Window) -> None:
         case InTurn():
             for part, following in zip(trigger.parts, trigger.parts[1:], strict=False):
                 if never_finishes(part):
-                    reason, hint = "never finishes", f"end it: {part!r}.or_finally(…), or put it last"
+                    reason, hint = "never finishes", "put it last, or end it with .or_finally(…)"
                 elif finishes_at_close(part, window):
                     reason, hint = "finishes only when the window closes", "put it last"
                 else:
@@ -40,13 +40,13 @@ def check_reach(trigger: Trigger, window: Window) -> None:
                 )
         case OrFinally() if trigger.last == Never():
             raise DefinitionError(
-                f"{trigger!r}: the trigger after or_finally never fires", hint=f"write only {trigger.part!r}"
+                f"{trigger!r} never ends: its last trigger never fires", hint=f"write only {trigger.part!r}"
             )
         case OnTime():
             if trigger.early != Never() and waits_for_end(trigger.early):
                 raise DefinitionError(
                     f"early={trigger.early!r} never fires: it waits until the window is complete",
-                    hint="leave it out, or use for example ps.every('10 seconds') or ps.each()",
+                    hint="leave it out",
                 )
             if isinstance(window, Counted) and trigger.late not in (Never(), AfterCount(1)):
                 raise DefinitionError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.model.stream import Flow, Select
+from penstock.model.triggers import Trigger
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Window, global_window, window_of
 from penstock.sql import queries as sql
@@ -33,9 +34,17 @@ def view_of(statement: CreateView, find: Find) -> View:
         {} if windowed is None else {repr(window): show_window(window)}
     )
     if emit.trigger is not None:
-        words[repr(emit.trigger)] = show_trigger(emit.trigger)
+        words |= _trigger_words(emit.trigger)
     view = _grouped(source, flow, window, columns, query.place if windowed is None else windowed.place, words)
     return _emitted(source, _shown(source, view, columns, query), emit, words)
+
+
+def _trigger_words(trigger: Trigger) -> dict[str, str]:
+    """A trigger and its parts as Python and as SQL write them, the whole before its parts."""
+    words = {repr(trigger): show_trigger(trigger)}
+    for part in trigger.parts:
+        words |= _trigger_words(part)
+    return words
 
 
 def _keeps_window(query: sql.Select, flow: Flow) -> bool:
