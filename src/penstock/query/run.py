@@ -48,24 +48,24 @@ class Source:
     def __init__(self, rows: Callable[[], pa.Table | pa.RecordBatchReader]) -> None:
         self._rows = rows
         first = rows()
+        self._schema = first.schema
         self._table = first if isinstance(first, pa.Table) else None
         self._begun: pa.RecordBatchReader | None = None
         if isinstance(first, pa.RecordBatchReader):
             batches = list(islice(first, 2))
-            self.schema = first.schema
             if len(batches) < 2:
                 self._table = pa.Table.from_batches(batches, first.schema)
             else:
                 self._begun = pa.RecordBatchReader.from_batches(first.schema, chain(batches, first))
 
     def __arrow_c_schema__(self) -> object:
-        return (self._table or self).schema.__arrow_c_schema__()
+        return self._schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         if self._table is not None:
             return self._table.__arrow_c_stream__(requested_schema)
         begun, self._begun = self._begun, None
-        return (begun or self._rows()).__arrow_c_stream__(requested_schema)
+        return (self._rows() if begun is None else begun).__arrow_c_stream__(requested_schema)
 
 
 class Engine:
