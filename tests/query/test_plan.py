@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import duckdb
 import pytest
 
 from penstock.query.plan import Filter, compile_query
+from penstock.query.udfs import register
 from tests.query.rows import SCHEMAS
 
 
@@ -65,3 +67,12 @@ def test_is_null_is_no_filter_below_a_join() -> None:
 def test_the_current_time_is_that_of_the_question() -> None:
     plan = compile_query("SELECT now() AS n, current_date AS d", SCHEMAS, now=86_400_000_000)
     assert plan.parameters == (86_400_000_000, 1)
+
+
+def test_a_connection_may_have_only_the_functions_of_its_plan() -> None:
+    plan = compile_query("SELECT upper('größe') AS u, TRY_CAST('x' AS INT) AS t", SCHEMAS)
+    with duckdb.connect() as connection:
+        register(connection, plan.sql)
+        assert connection.execute(plan.sql, list(plan.parameters)).fetchall() == [("GRÖSSE", None)]
+        names = connection.execute("SELECT function_name FROM duckdb_functions() WHERE function_name LIKE 'spark_%'")
+        assert {name for (name,) in names.fetchall()} == {"spark_upper"}

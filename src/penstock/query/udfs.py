@@ -7,6 +7,7 @@ microseconds since 1970, decimals as texts.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -357,10 +358,13 @@ def _by_columns(function: Callable[..., Any], count: int, result: str, safe: boo
     return by_count[count]
 
 
-def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Adds the functions that plans call to a connection."""
+def register(connection: duckdb.DuckDBPyConnection, sql: str | None = None) -> None:
+    """Adds the functions that plans call to a connection; with `sql`, only those that it names."""
+    called = None if sql is None else set(re.findall(r"\bspark_\w+", sql))
     for name, parameters, result, function in _FUNCTIONS:
         for prefix in ("spark_", "spark_try_") if name in _SAFE else ("spark_",):
+            if called is not None and prefix + name not in called:
+                continue
             connection.create_function(
                 prefix + name,
                 _by_columns(function, len(parameters), result, prefix == "spark_try_"),
