@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test attacks deep lint types check bench pictures screenshots clean help
+.PHONY: demo kafka cluster test attacks dependencies deep lint types check bench pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ deep: $(STAMP) ## the long random runs, with other examples each time; SEED=7 re
 
 attacks: $(STAMP) ## the attacks of docs/security.md, and which of them held
 	$(BIN)/python -m tests.attacks $(ARGS)
+
+dependencies: $(STAMP) ## known vulnerabilities in dependencies; needs the network
+	.ci/audit
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .

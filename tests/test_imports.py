@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "penstock"
 ALLOWED = {
     "errors": set(),
     "descriptors": set(),
+    "private": set(),
     "jars": set(),
     "kafka_client": set(),
     "ports": set(),
@@ -24,10 +25,11 @@ ALLOWED = {
     "store": {"model", "kernel"},
     "lake": {"model", "kernel", "store"},
     "learning": {"model", "kernel", "store"},
-    "savepoints": {"lake", "model", "sinks", "store"},
+    "savepoints": {"private", "lake", "model", "sinks", "store"},
     "topology": {"model"},
     "engine": {
         "descriptors",
+        "private",
         "model",
         "kernel",
         "lake",
@@ -42,13 +44,14 @@ ALLOWED = {
     },
     "batch": {"engine", "kernel", "lake", "logs", "model", "store"},
     "app": {"model", "learning", "logs", "sinks", "engine", "topology", "control"},  # the last one only in App.run
-    "sinks": {"model", "kernel", "store", "kafka_client"},
+    "sinks": {"private", "model", "kernel", "store", "kafka_client"},
     "demos": {"app", "logs", "model", ""},
     "sql": {"app", "demos", "logs", "model", "sinks", "testing"},
     "query": {"kernel", "model", "sql", "store"},
     "scripts": {"app", "model", "query", "sql", "testing"},
     "control": {"app", "batch", "engine", "kernel", "lake", "logs", "model", "query", "sinks", "sql", "store"},
     "cli": {
+        "private",
         "app",
         "batch",
         "control",

@@ -57,8 +57,14 @@ class App:
             sent = client.post(
                 "/api/v1/streams/posts", content=b'{"tag":"x"}', headers={"Content-Type": "application/x-ndjson"}
             )
-            rows = client.get("/api/v1/views/totals", params={"after": sent.json()["token"], "timeout": "1m"})
-            return int(rows.json()["rows"][0]["n"])
+            answers: list[httpx.Response] = []
+
+            def is_in() -> bool:
+                answers.append(client.get("/api/v1/views/totals", params={"after": sent.json()["token"]}))
+                return answers[-1].status_code == 200
+
+            until(is_in, "the event")
+            return int(answers[-1].json()["rows"][0]["n"])
 
     def listening(self) -> set[tuple[str, int]]:
         """Where the app and all that it started listen."""
@@ -134,7 +140,7 @@ def running(tmp_path: Path) -> Iterator[Callable[..., App]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_strangers_reach_no_executor_and_a_lost_one_is_noticed(running: Callable[..., App]):
-    """Stops the executor of a local app: nothing listens beyond loopback, Spark rejects it, and a loss ends the run."""
+    """Stops the executor of a local app: only loopback is listened to, Spark rejects it, and a loss ends the run."""
     app = running()
     assert app.counts() == 1
     addresses = app.listening()
@@ -144,6 +150,8 @@ def test_strangers_reach_no_executor_and_a_lost_one_is_noticed(running: Callable
     assert [port for _, port in addresses if port != own and stop_executor(port)] == []
     assert app.counts() == 2
     assert httpx.get(app.url + "/ready").status_code == 200
+    state = app.sign.parent / "state"
+    assert [path for path in (state, *state.rglob("*")) if path.lstat().st_mode & 0o077] == []
     app.sign.touch()  # now it is stopped from inside
     assert app.process.wait(60) == 1
     assert "executor was stopped" in app.said()

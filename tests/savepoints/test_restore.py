@@ -177,7 +177,7 @@ def test_a_changed_definition_is_named_and_refused_with_the_way_out(written, tmp
     assert reader.counters() == {"visits.events": 20}
     reader.close()
     assert {path.name for path in (tmp_path / "new").iterdir()} <= {
-        "store.db", "store.db-wal", "store.db-shm", "checkpoints", "lock",
+        "store.db", "store.db-wal", "store.db-shm", "checkpoints", "lock", "signing.key",
     }  # fmt: skip
 
 

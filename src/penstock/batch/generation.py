@@ -23,9 +23,10 @@ import polars as pl
 
 from penstock.batch.as_live import Decisions, LiveReading
 from penstock.batch.reading import Reading
+from penstock.engine.definitions import dumped
 from penstock.engine.holding import Aside
 from penstock.engine.run import Run
-from penstock.engine.swapping import SPOOL, Begun, pickled
+from penstock.engine.swapping import SPOOL, Begun
 from penstock.kernel.exact import answered, widened
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
@@ -163,7 +164,8 @@ class Generation:
                 return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
             self._phase("swapping")
             point = begun.commit if self._point is None else self._point
-            origin = Origin(self._kind, point, self._statement, pickled(self._view))
+            code = dumped(self._run.directory, self._name, self._view)
+            origin = Origin(self._kind, point, self._statement, code)
             commit = self._run.swap_generation(self._name, begun.hidden, origin, scope, self._past(begun, scope))
         self._phase("done", share=1.0)
         return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)

@@ -6,7 +6,6 @@ becomes the definition.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection, Iterator
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -14,6 +13,7 @@ from penstock.batch.audit import Audit
 from penstock.batch.generation import Generation, Kind, Outcome, Reach, Told
 from penstock.batch.log_past import From, ReplayError, log_past
 from penstock.batch.touched import is_incremental, pasts, touched
+from penstock.engine.definitions import loaded
 from penstock.engine.errors import RunError
 from penstock.engine.run import Run
 from penstock.engine.swapping import Begun
@@ -135,15 +135,8 @@ def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, Vi
             f"the view «{name}» has no earlier definition to go back to",
             hint="replace it by the definition that you want",
         )
-    view = definition(found)
+    view = loaded(run.directory, found)
     return replace(run, name, view, statement=found.statement, kind="rollback", told=told), view
-
-
-def definition(made: Made) -> View:
-    """The definition of a generation that is remembered."""
-    view = pickle.loads(made.pickled or b"")
-    assert isinstance(view, View)
-    return view
 
 
 def previous(made: list[Made], current: View) -> Made | None:

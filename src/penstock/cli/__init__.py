@@ -24,6 +24,8 @@ from penstock.cli.serve import serve
 from penstock.cli.sql import sql
 from penstock.cli.sql_test import run_tests
 from penstock.cli.token import token
+from penstock.cli.trust import trust
+from penstock.private import private_umask
 
 cli = typer.Typer(
     name="penstock",
@@ -39,11 +41,13 @@ cli.add_typer(savepoint)
 cli.add_typer(master)
 cli.add_typer(dead_letter)
 cli.command()(serve)
+cli.command()(trust)
 cli.add_typer(token)
 
 
 def main() -> None:
-    """What `penstock` in a shell runs."""
+    """What `penstock` in a shell runs. All that it and its Java write is private."""
+    private_umask()
     cli()
 
 

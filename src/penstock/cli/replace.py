@@ -9,7 +9,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from penstock.batch.runs import SHOWN, definition
+from penstock.batch.runs import SHOWN
 from penstock.batch.runs import replace as compute
 from penstock.batch.runs import rollback as go_back
 from penstock.cli.generations import Bar, File, done, show, stopped
@@ -17,6 +17,7 @@ from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Master, errors_shown, output
 from penstock.control import Client
 from penstock.control.works import told_of
+from penstock.engine.definitions import loaded as loaded_definition
 from penstock.errors import PenstockError, unknown
 from penstock.model.view import View
 from penstock.sql.showing import show as as_sql
@@ -93,7 +94,7 @@ def _stored(store: SqlStore, view: str) -> View:
         raise unknown("view of the store", view, known)
     for made in reversed(store.generations(view)):
         if made.definition == known[view] and made.pickled is not None:
-            return definition(made)
+            return loaded_definition(store.directory, made)
     raise PenstockError(
         f"the store does not hold the definition of «{view}» in a form that can be run",
         hint="start the app once with the old file and this version of Penstock; or drop the view",

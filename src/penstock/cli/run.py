@@ -116,6 +116,10 @@ def run(
             metavar="URL",
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="A group that may read --dir. Else only you can.", metavar="NAME"),
+    ] = None,
     standby: Annotated[
         bool, typer.Option("--standby", help="Wait until the app that runs in --dir ends or hangs, and take over.")
     ] = False,
@@ -160,7 +164,7 @@ def run(
         running = start(
             loaded, directory, console, master=master, debug=debug, kafka=kafka,
             conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
-            executor_python=executor_python, checkpoints=checkpoints, store=store,
+            executor_python=executor_python, checkpoints=checkpoints, store=store, group=group,
             grace="10 minutes" if grace is None else timedelta(seconds=grace),
             target="2 seconds" if target is None else timedelta(seconds=target) or None,
             standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),

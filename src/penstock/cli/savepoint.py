@@ -90,6 +90,9 @@ def restore(
         bool,
         typer.Option("--rewind-sinks", help="Move away the files of the app's sinks that came after the savepoint."),
     ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Take Python functions of another app's savepoint for this app's own.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Make a savepoint the state of a directory in which no app runs; `penstock run` goes on from there."""
@@ -102,7 +105,7 @@ def restore(
             _compare(found, loaded, dropped)
             if not rewind:
                 savepoints.refuse_ahead(found, loaded.sinks)
-        aside = savepoints.restore(found, directory, force=force, drop=dropped)
+        aside = savepoints.restore(found, directory, force=force, drop=dropped, trust=trust)
         if aside is not None:
             output().print(f"the state that was there lies in {aside}", markup=False)
         if loaded is not None and rewind:

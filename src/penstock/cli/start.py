@@ -17,6 +17,7 @@ from penstock.app import App
 from penstock.control import Live
 from penstock.engine.standby import taken
 from penstock.errors import PenstockError
+from penstock.private import is_shared, private_umask, protect
 from penstock.store import Keep, Standby
 
 #: Spark's log, in the app's directory.
@@ -32,9 +33,15 @@ def start(
     debug: bool,
     standby: bool | Standby = False,
     store: str | None = None,
+    group: str | None = None,
     **options: Any,
 ) -> Live:
     """The app, ready to read. Java starts in here, and inherits where its errors go. `options` are those of `Run`."""
+    note = protect(directory, group)
+    if note is not None:
+        console.print(f"note: {note}", markup=False)
+    if directory.is_dir() and is_shared(directory):
+        private_umask(group=True)
     try:
         locked = taken(directory, Keep(), standby, store, app.name)
     except KeyboardInterrupt:
@@ -78,7 +85,7 @@ def _errors_into(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     except OSError as error:
         raise PenstockError(
             f"cannot write into the directory «{path.parent}»: {error.strerror}", hint="choose another one: --dir"

@@ -8,6 +8,7 @@ that the store has already is skipped; a store that lacks epochs which Spark has
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import threading
 import time as clock_time
@@ -51,6 +52,7 @@ from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import END, SECOND, Instant, duration, not_negative, positive
 from penstock.model.view import View
+from penstock.private import protect
 from penstock.savepoints import Savepoint, create
 from penstock.sinks import Delivery, Sink
 from penstock.store import Keep, SqlStore, Standby, StoreError
@@ -69,6 +71,9 @@ if TYPE_CHECKING:
 _OUTBOX: Final = "the outbox"
 #: So many seconds pass between two looks at what tables are due.
 _TABLES: Final = 0.5
+
+
+_log = logging.getLogger("penstock.engine")
 
 
 class Companion(Protocol):
@@ -93,6 +98,7 @@ class Run(Turns, Swapping):
     modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
+    Only its owner can read that directory, and the members of a `group`.
     """
 
     def __init__(
@@ -122,10 +128,13 @@ class Run(Turns, Swapping):
         standby: bool | Standby = False,
         store: SqlStore | str | None = None,
         companion: Companion | None = None,
+        group: str | None = None,
     ) -> None:
         super().__init__(patience)
         self._companion = companion
         self.name, self.directory = name, directory
+        if (note := protect(directory, group)) is not None:
+            _log.warning("%s", note)
         self._clock, self._tick, self._every = clock or Steady(), tick, epoch_every
         self._mutex, self._planning = threading.RLock(), threading.Lock()
         self._idle, self._busy = threading.Condition(self._mutex), set[str]()

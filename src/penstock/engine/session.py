@@ -69,6 +69,7 @@ def spark_session(
     if not alone:
         reach(master)
     settings = {
+        "spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}",  # Hadoop sets modes by its own rules otherwise
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
@@ -107,6 +108,12 @@ def spark_session(
             if archive.name not in there:
                 session.sparkContext.addPyFile(str(archive))
     return session
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _launch_java(settings: dict[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 import threading
 from abc import ABC, abstractmethod
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.core import Engine
+from penstock.engine.definitions import dumped
 from penstock.engine.holding import Aside
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
@@ -41,16 +41,6 @@ class Begun:
     watermark: Instant
     now: Instant
     offsets: Mapping[str, str | None]  # by stream; None where nothing is committed
-
-
-def pickled(view: View) -> bytes | None:
-    """A definition as it can be had back, functions and all; None where a function cannot travel."""
-    from pyspark import cloudpickle
-
-    try:
-        return bytes(cloudpickle.dumps(view))  # type: ignore[no-untyped-call]
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return None
 
 
 class Swapping(ABC):
@@ -96,7 +86,9 @@ class Swapping(ABC):
         views = {name: kept.plan.written for name, kept in self.engine.views.items()}
         lacking = self.store.unknown_definitions({name: repr(view) for name, view in views.items()})
         for name in lacking:
-            self.store.note_definition(name, repr(views[name]), pickled(views[name]), self._clock())
+            self.store.note_definition(
+                name, repr(views[name]), dumped(self.directory, name, views[name]), self._clock()
+            )
 
     def now(self) -> Instant:
         """The run's clock."""

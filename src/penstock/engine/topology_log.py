@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from penstock.engine.derived import EVENTS, Came, Memory, Step, Stepping
+from penstock.engine.errors import RunError
 from penstock.engine.records import pack, unpack
 from penstock.engine.topology_rows import dead_frame
 from penstock.logs.base import MALFORMED, REASON
@@ -20,6 +22,7 @@ from penstock.model.stream import Stream
 from penstock.model.time import END, Instant
 from penstock.model.types import Schema
 from penstock.store.memory import REMEMBERED
+from penstock.store.signed import Signer
 from penstock.topology.definition import Topology
 from penstock.topology.epoch import Changes, Cycle, Settled
 
@@ -59,14 +62,16 @@ class TopologyLog(Stepping):
         from penstock.engine.topology_tasks import NOBODY, ROWS
 
         assert self.run, "components are told apart by the run that they are in"
+        assert self.folder is not None
         began = time.perf_counter()
-        runner = SparkRunner(self.topology, came.frame, memory.of)
+        recall = _Recall(memory, Signer(Path(self.folder)))
+        runner = SparkRunner(self.topology, came.frame, recall.of)
         try:
-            settled = Cycle(self.topology, _Recall(memory), now, runner, self.run).settled()
+            settled = Cycle(self.topology, recall, now, runner, self.run).settled()
             self._look(settled, time.perf_counter() - began)
             dead = [(NOBODY, 0, ROWS, pack(dead_frame(self.topology.schema, settled.dead)))] if settled.dead else []
             yield Step(
-                runner.rows(dead), (END, settled.due), _frame(settled.changes), settled.counters, settled.notes
+                runner.rows(dead), (END, settled.due), recall.frame(settled.changes), settled.counters, settled.notes
             )  # fmt: skip
         finally:
             runner.close()
@@ -95,16 +100,35 @@ class TopologyLog(Stepping):
 
 
 class _Recall:
-    """What a topology remembers, in the store."""
+    """What a topology remembers, in the store. It is pickled, so what this app has not signed is refused."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, signer: Signer) -> None:
+        self._memory, self._signer = memory, signer
 
     def part(self, name: str) -> Mapping[bytes, bytes]:
-        found = self._memory.all(name)
-        return dict(zip(found["key"], found["value"], strict=True))
+        rows = self._memory.all(name)
+        return self._verified(name, zip(rows["key"], rows["value"], strict=True))
 
+    def of(self, part: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        return self._verified(part, self._memory.of(part, keys).items())
 
-def _frame(changes: Changes) -> pl.DataFrame:
-    parts, keys = zip(*changes, strict=True)
-    return pl.DataFrame({"part": parts, "key": keys, "value": list(changes.values())}, schema=REMEMBERED)
+    def frame(self, changes: Changes) -> pl.DataFrame:
+        """What is to be remembered, signed."""
+        rows = [
+            (part, key, None if value is None else self._signer.sign(value, *self._use(part, key)))
+            for (part, key), value in changes.items()
+        ]
+        return pl.DataFrame(rows, schema=REMEMBERED, orient="row")
+
+    def _verified(self, part: str, rows: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+        values = {key: self._signer.verified(value, *self._use(part, key)) for key, value in rows}
+        if None in values.values():
+            raise RunError(
+                f"what the topology '{self._memory.stream}' remembers was not written by this app",
+                detail="it is pickled Python, and can hold code",
+                hint="if you know where the store comes from: penstock trust --dir DIR",
+            )
+        return {key: value for key, value in values.items() if value is not None}
+
+    def _use(self, part: str, key: bytes) -> tuple[str | bytes, ...]:
+        return "memory", self._memory.stream, part, key

@@ -10,12 +10,12 @@ penstock.errors.RowError: a value of the type object cannot be kept
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from penstock.errors import RowError
+from penstock.model.plain import NotPlain, plain
 
 _PLAIN: Final = (bool, int, float, str, bytes, type(None))
 _HINT: Final = "keep numbers, texts, bytes, and tuples, lists, sets and dictionaries of them"
@@ -29,7 +29,10 @@ def packed(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """The value that bytes stand for. Nothing is run that they may name."""
-    return _Plain(io.BytesIO(data)).load()
+    try:
+        return plain(data)
+    except NotPlain as error:
+        raise RowError(f"not a plain value: {error}", hint=_HINT) from None
 
 
 def key_bytes(key: Any) -> bytes:
@@ -62,8 +65,3 @@ def _check(value: Any) -> None:
             _check(held)
     else:
         raise RowError(f"a value of the type {kind.__name__} cannot be kept", hint=_HINT)
-
-
-class _Plain(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise RowError(f"{module}.{name} is no plain value", hint=_HINT)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from penstock.errors import DefinitionError
 from penstock.model.matching import Matcher, Run
 from penstock.model.patterns import Match, Pattern, Taken
+from penstock.model.plain import plain
 from penstock.model.processor import Processor, Timer
 from penstock.model.state import list_of, value
 from penstock.model.time import Instant, instant, to_datetime
@@ -45,7 +46,7 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
         def on_timer(self, key: Any, timer: Timer) -> Iterator[Mapping[str, Any]]:
             before = instant(timer.at)
             matcher = restored(pattern, self.runs)
-            waiting = [pickle.loads(one) for one in self.waiting]
+            waiting = [plain(one) for one in self.waiting]
             ready = sorted((one for one in waiting if one[0] < before), key=lambda one: one[0])
             later = [one for one in waiting if one[0] >= before]
             if ready:
@@ -93,7 +94,7 @@ def saved(matcher: Matcher) -> bytes:
 def restored(pattern: Pattern, stored: bytes | None) -> Matcher:
     if stored is None:
         return Matcher(pattern)
-    events, runs, places, barrier = pickle.loads(stored)
+    events, runs, places, barrier = plain(stored)
     known = {place: (at, event_of(names, values)) for place, (at, names, values) in events.items()}
     found = [
         Run(

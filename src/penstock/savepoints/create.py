@@ -72,7 +72,7 @@ def _hidden(place: Path) -> Iterator[Path]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         clear_leftovers(place.parent)
-        hidden.mkdir()
+        hidden.mkdir(mode=0o700)
     except FileExistsError:
         raise SavepointError(f"the savepoint «{place.name}» is being taken already", hint="wait for it") from None
     except OSError as error:

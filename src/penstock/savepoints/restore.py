@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.errors import unknown
 from penstock.lake.master import default_location
+from penstock.private import protect
 from penstock.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
 from penstock.savepoints.tables import TABLES
 from penstock.store import Reader, SqliteStore, StoreError
@@ -20,6 +21,7 @@ from penstock.store.checkpoints import NOTE
 from penstock.store.database import FILE
 from penstock.store.database import NOTE as STORE_NOTE
 from penstock.store.lock import FileLock
+from penstock.store.signed import Signer
 from penstock.store.tables import FORMAT
 
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
@@ -38,10 +40,13 @@ def check_whole(directory: Path) -> None:
         )
 
 
-def restore(savepoint: Savepoint, directory: Path, *, force: bool = False, drop: Collection[str] = ()) -> Path | None:
+def restore(
+    savepoint: Savepoint, directory: Path, *, force: bool = False, drop: Collection[str] = (), trust: bool = False
+) -> Path | None:
     """Makes a savepoint the state of a directory in which no app runs, without the state of the views to `drop`.
 
-    With `force` a state that is there is moved aside: into the directory that is returned.
+    With `force` a state that is there is moved aside: into the directory that is returned. With `trust` Python code of
+    another app in the savepoint is taken for this app's own.
     """
     for view in drop:
         if view not in savepoint.views:
@@ -63,6 +68,7 @@ def restore(savepoint: Savepoint, directory: Path, *, force: bool = False, drop:
         _copy(savepoint, directory / _COPYING)
         _part_from(directory / _COPYING)
         _drop_views(directory / _COPYING, drop)
+        _check_code(directory / _COPYING, Signer(directory), savepoint.name, trust)
         return _place(directory, there)
     finally:
         shutil.rmtree(directory / _COPYING, ignore_errors=True)
@@ -72,6 +78,7 @@ def restore(savepoint: Savepoint, directory: Path, *, force: bool = False, drop:
 def _locked(directory: Path) -> FileLock:
     """No app runs here, nor starts, until the lock is given back."""
     try:
+        protect(directory)
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
@@ -110,6 +117,26 @@ def _drop_views(folder: Path, views: Collection[str]) -> None:
     try:
         for view in views:
             store.drop(view)
+    finally:
+        store.close()
+    (folder / "lock").unlink()
+    sync(folder / FILE)
+
+
+def _check_code(folder: Path, signer: Signer, name: str, trust: bool) -> None:
+    """Refuses pickled Python that this app has not written, unless it is trusted: then it is this app's own."""
+    store = SqliteStore(folder)
+    store.lock()
+    try:
+        found = store.foreign_code(signer)
+        if found and not trust:
+            raise SavepointError(
+                f"the savepoint '{name}' was taken by another app, and holds Python functions or objects",
+                detail=", ".join(found),
+                hint="they can run any code. If you know where the savepoint comes from: --trust",
+            )
+        if found:
+            store.trust_code(signer)
     finally:
         store.close()
     (folder / "lock").unlink()

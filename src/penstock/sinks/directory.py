@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
+from penstock.private import public
 from penstock.sinks.base import Outbox, SinkError, newest_pane
 
 MANIFEST: Final = "_penstock.json"
@@ -86,6 +87,7 @@ class Directory:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        public(self._temporary)
         self._check_still_ours()
         os.rename(self._temporary, self.path / name)
         try:
@@ -178,6 +180,7 @@ def _make(path: Path) -> None:
         return
     _make(path.absolute().parent)
     path.mkdir(exist_ok=True)
+    public(path)
     above = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(above)

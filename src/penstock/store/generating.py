@@ -14,10 +14,11 @@ from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
-from penstock.store import generations
+from penstock.store import generations, signed
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
 from penstock.store.generations import Difference, Made, Origin, Scope
+from penstock.store.signed import Signer
 from penstock.store.state import SqlState, put
 from penstock.store.tables import Layout, drop_view
 from penstock.store.write import closing_bounds, trim, write
@@ -114,6 +115,20 @@ class Generating(ABC):
         with self._transaction() as connection:
             origin = Origin(generations.FIRST, 0, generations.statement_of(connection, view), pickled)
             generations.remember(connection, view, definition, origin, 0, now)
+
+    def foreign_code(self, signer: Signer) -> list[str]:
+        """What the store holds of Python code that another app has written: views and streams by name."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                return signed.foreign(connection, signer)
+            finally:
+                connection.rollback()
+
+    def trust_code(self, signer: Signer) -> None:
+        """Takes the Python code in the store for this app's own."""
+        with self._transaction() as connection:
+            signed.sign_again(connection, signer)
 
     def generations(self, view: str) -> list[Made]:
         """The generations of a view that are remembered, oldest first. The first definition is not one of them."""

@@ -117,7 +117,7 @@ class FileLock:
 
     def _open(self, path: Path) -> int:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise StoreError(
                 f"cannot open the lock «{path}»: {error.strerror}",
