@@ -1,0 +1,41 @@
+"""A question over a view of a million rows stays within its memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import penstock as ps
+from tests.store.engine import StoreEngine
+
+CHILD = """
+import resource, sys
+from penstock.query.ask import Questions
+from penstock.query.limits import Limits
+from penstock.store import Reader
+questions = Questions(Reader(sys.argv[1]), Limits(memory=64 << 20, threads=1))
+questions.ask("SELECT count(*) AS n FROM v WHERE k = 'none'")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+answer = questions.ask("SELECT count(*) AS n, sum(c) AS s, max(k) AS k FROM v WHERE c % 2 = 0")
+print(answer.table.to_pylist()[0], (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def test_a_million_rows_are_read_in_batches(tmp_path: Path) -> None:
+    view = ps.stream("s", schema="k string").group_by("k").agg(c=ps.count())
+    StoreEngine(view, tmp_path).store.close()
+    with sqlite3.connect(tmp_path / "store.db") as store:
+        columns = [row[1:4] for row in store.execute('PRAGMA table_info("__view_v")')]
+        made = {"__key": "CAST(printf('%010d', n) AS BLOB)", "k": "printf('key %010d', n)", "c": "n"}
+        values = [made.get(name, "0" if needed else "NULL") for name, _, needed in columns]
+        names = ", ".join(f'"{name}"' for name, _, _ in columns)
+        store.execute(
+            f'INSERT INTO "__view_v" ({names}) WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r '
+            f"WHERE n < 1000000) SELECT {', '.join(values)} FROM r"
+        )
+    done = subprocess.run([sys.executable, "-c", CHILD, tmp_path], capture_output=True, text=True, check=True)
+    answer, megabytes = done.stdout.rsplit(" ", 1)
+    assert answer == "{'n': 500000, 's': 250000500000, 'k': 'key 0001000000'}"
+    assert int(megabytes) < 200
