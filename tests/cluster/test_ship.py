@@ -50,7 +50,7 @@ def test_only_clusters_speculate():
 
 
 def test_an_address_that_is_none_is_told():
-    with pytest.raises(PenstockError, match="not the address of a Spark master: «spark://here»"):
+    with pytest.raises(PenstockError, match="not the address of a Spark master: 'spark://here'"):
         reach("spark://here")
 
 
