@@ -19,6 +19,7 @@ from penstock.store import Reader
 from tests.cli.conftest import LONGEST, wait_for
 from tests.cli.terminal import Terminal
 from tests.conftest import need_spark
+from tests.query.asking import rows_of
 
 COMMAND = (sys.executable, "-m", "penstock.cli")
 #: Then the app is also killed meanwhile, and started again.
@@ -113,9 +114,9 @@ def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(t
             shell.send("\\q\r")
             assert shell.process.wait(30) == 0
         reader = Reader(tmp_path / ".penstock")
-        wait_for(lambda: ask(reader, "SELECT n FROM later WHERE n > 50").height == 1, running)
+        wait_for(lambda: ask(reader, "SELECT n FROM later WHERE n > 50").table.num_rows == 1, running)
         writer.stop()
-        wait_for(lambda: ask(reader, "SELECT sum(n) AS n FROM by_page").item() == writer.written, running)
+        wait_for(lambda: rows_of(ask(reader, "SELECT sum(n) AS n FROM by_page").table) == [(writer.written,)], running)
         reader.close()
         running.send_signal(signal.SIGINT)
         output, errors = running.communicate(timeout=LONGEST)
@@ -136,7 +137,7 @@ def check(root: Path, visits: list[tuple[str, str, int]]) -> None:
     begun = {name: sum(count for number, count in sizes if number <= commit) for name, commit in since.items()}
     assert begun["by_page"] == 0
     pages, users = Counter(page for page, _, _ in visits), Counter(user for _, user, _ in visits[begun["by_user"] :])
-    assert dict(ask(store, "SELECT page, n FROM by_page").iter_rows()) == pages
-    assert dict(ask(store, "SELECT user, n FROM by_user").iter_rows()) == users
-    assert ask(store, "SELECT n FROM later").rows() == [(len(visits),)]
+    assert dict(rows_of(ask(store, "SELECT page, n FROM by_page").table)) == pages
+    assert dict(rows_of(ask(store, "SELECT user, n FROM by_user").table)) == users
+    assert rows_of(ask(store, "SELECT n FROM later").table) == [(len(visits),)]
     assert sql(root, "-c", "SELECT sum(ms) AS ms FROM by_page") == [{"ms": sum(ms for _, _, ms in visits)}]
