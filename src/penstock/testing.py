@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from penstock.errors import DefinitionError, unknown
 from penstock.model.chain import chained
 from penstock.model.changes import origins
+from penstock.model.column_values import fit
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
-from penstock.model.fits import fit
 from penstock.model.join import join_behind
 from penstock.model.join_played import JoinPlayed, join_played, with_joins
 from penstock.model.loops import Iteration

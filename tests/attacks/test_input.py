@@ -27,8 +27,8 @@ from penstock.logs.files import Files
 from penstock.logs.files_text import PATH
 from penstock.logs.json_lines import decoded
 from penstock.logs.kafka_json import decoded_json
-from penstock.model.fit import unfit
 from penstock.model.reference import Reference
+from penstock.model.storable import why_not_storable
 from penstock.model.types import Schema
 from penstock.serve.accept import from_lines
 from penstock.testing import TestStream
@@ -117,7 +117,7 @@ def test_values_that_no_store_holds_are_dead_letters_in_every_engine(engine):
         "the column 'k' has a NUL character",
         "the column 'tags' has a NUL character",
     ]
-    assert unfit({"k": "good"}, stream.schema) is None
+    assert why_not_storable({"k": "good"}, stream.schema) is None
 
 
 # files

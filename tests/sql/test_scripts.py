@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.kernel.local import LocalKernel
 from penstock.model.view import View
-from penstock.sql import Play, Script
+from penstock.scripts import Play, Script
 
 SCRIPT = """
     CREATE STREAM s (k STRING, v INT);

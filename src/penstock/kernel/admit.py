@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from penstock.kernel.elements import compiled, dead_schema
-from penstock.kernel.fit import outside, unfit
 from penstock.kernel.plan import POSITION, nothing
+from penstock.kernel.storable import outside, why_not_storable
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
 from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
@@ -45,7 +45,7 @@ class Distinct:
 def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> Admitted:
     """Gives rows their event time. `newest` is the newest event time of earlier commits."""
     schema = stream.schema.pick([name for name in stream.schema.names if not name.startswith(HIDDEN)])
-    reasons = unfit(schema)
+    reasons = why_not_storable(schema)
     if stream.event_time is None:
         rows = frame.with_columns(pl.lit(0, pl.Int64).alias("__at"))
         if not reasons:

@@ -15,8 +15,8 @@ from penstock.kernel.aggregates.base import Columns, canonical
 from penstock.kernel.aggregates.monoid import MonoidColumns
 from penstock.kernel.aggregates.paired import PairedColumns
 from penstock.kernel.expressions import Compiled, compile, dtype
-from penstock.kernel.fit import outside
 from penstock.kernel.plan import POSITION, Plan, nothing
+from penstock.kernel.storable import outside
 from penstock.kernel.tables import HIT, find
 from penstock.model.aggregates.paired import apart
 from penstock.model.expressions import bind

@@ -13,9 +13,9 @@ from penstock.model.aggregates import Monoid, Origin
 from penstock.model.aggregates.paired import apart
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Refused, Row
 from penstock.model.expressions import bind, evaluate
-from penstock.model.fit import OUTSIDE, is_outside, unfit
 from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
+from penstock.model.storable import OUTSIDE, is_outside, why_not_storable
 from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
 from penstock.model.table import TableJoin, tables
 from penstock.model.table_rows import Index
@@ -76,7 +76,7 @@ class Intake:
 
     def _time(self, source: Stream, event: Event, now: Instant, refused: list[Refused]) -> Instant | None:
         """The event's time, noted for the watermark; None if it is a dead letter."""
-        if (reason := unfit(event.row, source.schema)) is not None:
+        if (reason := why_not_storable(event.row, source.schema)) is not None:
             refused.append(Refused("dead", event, reason))
             return None
         if source.event_time is None:

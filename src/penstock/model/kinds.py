@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import DefinitionError, RowError
-from penstock.model.fits import DIGITS
+from penstock.model.column_values import DIGITS
 from penstock.model.time import instant
 from penstock.model.types import INTEGERS, decimal_of, type_name
 

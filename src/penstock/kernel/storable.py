@@ -1,18 +1,18 @@
-"""The rows of a frame that hold values which no store, sink or answer could hold: `penstock.model.fit` on columns."""
+"""Finds the rows of a frame that no store, sink or answer could hold: `penstock.model.storable` on columns."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from penstock.model.fit import OUTSIDE, TIMES, has_nul, is_far
+from penstock.model.storable import OUTSIDE, TIMES, has_nul, is_far
 from penstock.model.types import Schema
 
 
-def unfit(schema: Schema) -> list[pl.Expr]:
+def why_not_storable(schema: Schema) -> list[pl.Expr]:
     """For each column that can hold such values why a row is refused, null where it is not."""
     found: list[pl.Expr] = []
     for name, kind in schema:
-        bad = _is_unfit(pl.col(name), kind)
+        bad = _is_not_storable(pl.col(name), kind)
         if bad is not None:
             reason = has_nul(name) if "string" in kind else is_far(name)
             found.append(pl.when(bad).then(pl.lit(reason)))
@@ -25,7 +25,7 @@ def outside(at: pl.Expr) -> pl.Expr:
     return pl.when((at < first) | (at > last)).then(pl.lit(OUTSIDE))
 
 
-def _is_unfit(column: pl.Expr, kind: str) -> pl.Expr | None:
+def _is_not_storable(column: pl.Expr, kind: str) -> pl.Expr | None:
     if kind == "string":
         return column.str.contains("\0", literal=True)
     if kind in TIMES:
@@ -33,6 +33,6 @@ def _is_unfit(column: pl.Expr, kind: str) -> pl.Expr | None:
         number = column.to_physical()
         return (number < first) | (number > last)
     if kind.startswith("array<"):
-        inner = _is_unfit(pl.element(), kind[6:-1])
+        inner = _is_not_storable(pl.element(), kind[6:-1])
         return None if inner is None else column.list.eval(inner.any(ignore_nulls=True)).list.any()
     return None

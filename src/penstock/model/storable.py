@@ -1,9 +1,9 @@
 """Values that no store, sink or answer could hold: a row with one of them is a dead letter, wherever it comes from.
 
 >>> from penstock.model.types import Schema
->>> unfit({"page": "a\\0b", "day": 0}, Schema.parse("page string, day date"))
+>>> why_not_storable({"page": "a\\0b", "day": 0}, Schema.parse("page string, day date"))
 "the column 'page' has a NUL character"
->>> unfit({"page": "ab", "day": 3_000_000}, Schema.parse("page string, day date"))
+>>> why_not_storable({"page": "ab", "day": 3_000_000}, Schema.parse("page string, day date"))
 "the column 'day' lies outside the years 1 to 9999"
 """
 
@@ -33,23 +33,23 @@ def is_far(column: str) -> str:
     return f"the column '{column}' lies outside the years 1 to 9999"
 
 
-def unfit(row: Mapping[str, object], schema: Schema) -> str | None:
+def why_not_storable(row: Mapping[str, object], schema: Schema) -> str | None:
     """Why a row cannot be taken, by the first such column; None if it can."""
     for name, kind in schema:
-        reason = _unfit(row.get(name), kind, name)
+        reason = _why_not(row.get(name), kind, name)
         if reason is not None:
             return reason
     return None
 
 
-def _unfit(value: object, kind: str, name: str) -> str | None:
+def _why_not(value: object, kind: str, name: str) -> str | None:
     if isinstance(value, str) and kind == "string":
         return has_nul(name) if "\0" in value else None
     if isinstance(value, int) and kind in TIMES:
         first, last = TIMES[kind]
         return None if first <= value <= last else is_far(name)
     if isinstance(value, list | tuple) and kind.startswith("array<"):
-        reasons = (_unfit(part, kind[6:-1], name) for part in value)
+        reasons = (_why_not(part, kind[6:-1], name) for part in value)
         return next((reason for reason in reasons if reason is not None), None)
     return None
 

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import DefinitionError
-from penstock.sql import Script
+from penstock.scripts import Script
 from penstock.testing import TestStream, run
 
 REFUSED = [
