@@ -297,7 +297,7 @@ def test_keys_are_texts_numbers_and_tuples_of_them():
 def test_bytes_that_name_code_are_not_run():
     import pickle
 
-    with pytest.raises(RowError, match="no plain value"):
+    with pytest.raises(RowError, match="not a plain value"):
         unpacked(pickle.dumps(print))
 
 

@@ -16,6 +16,7 @@ from penstock import sql
 from penstock.app import App
 from penstock.errors import DefinitionError
 from penstock.model.stream import Stream
+from penstock.model.time import END
 from penstock.model.view import View
 from penstock.scripts import Play
 from penstock.scripts.values import comparable
@@ -94,7 +95,8 @@ def written(step: Step, streams: dict[str, Stream]) -> str:
         )
         return f"INSERT INTO {step.stream} {groups}"
     if step.kind == "watermark":
-        return f"ADVANCE WATERMARK {f'OF {step.stream} ' if step.stream else ''}TO {instant(step.to)}"
+        to = "END" if step.to == END else instant(step.to)
+        return f"ADVANCE WATERMARK {f'OF {step.stream} ' if step.stream else ''}TO {to}"
     if step.kind == "clock":
         return f"ADVANCE CLOCK TO {instant(step.to)}"
     return step.kind.upper()

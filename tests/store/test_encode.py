@@ -110,7 +110,7 @@ def test_any_lists_and_structs_come_back_the_same(data):
         (pl.Series([None], dtype=pl.List(pl.String())), "TEXT", None),
         (pl.Series([[{"a": 1, "b": [True]}]]), "TEXT", '[{"a":1,"b":[true]}]'),
         (pl.Series([b"\xff"]), "BLOB", b"\xff"),
-        (pl.Series([0.1], dtype=pl.Float32), "REAL", 0.10000000149011612),
+        (pl.Series([0.1], dtype=pl.Float32), "FLOAT64", 0.10000000149011612),
     ],
     ids=str,
 )

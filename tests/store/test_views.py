@@ -89,9 +89,10 @@ def test_what_a_commit_asks_for_is_found_by_order_or_index_and_not_by_a_scan(ope
     sessions = STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()).retracting()
     store = opened(v=VIEW, sessions=sessions, counted=STREAM.group_by("k").window(ps.count_window(2)).agg(n=ps.count()))
     asked: list[str] = []
-    fetch = Connection._fetch
+    rows, rows_of = Connection.rows, Connection.rows_of
     with monkeypatch.context() as patched:
-        patched.setattr(Connection, "_fetch", lambda self, sql, given: asked.append(sql) or fetch(self, sql, given))
+        patched.setattr(Connection, "rows", lambda self, sql, *given: asked.append(sql) or rows(self, sql, *given))
+        patched.setattr(Connection, "rows_of", lambda self, sql, of: asked.append(sql) or rows_of(self, sql, of))
         for name in ("v", "sessions", "counted"):
             change(store, name, ("a", 1, 1), before=NOON, after=NOON + 10 * SECOND)
     assert len(asked) == 8  # at, due; of, ghosts, due; seen, at, due

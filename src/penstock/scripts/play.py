@@ -67,10 +67,13 @@ class Play:
             case sql.Insert():
                 self._insert(statement)
             case sql.AdvanceWatermark():
-                to = value(statement.source, statement.to)
-                with statement.source.at(statement.to):
-                    name = None if statement.stream is None else self._source(statement, statement.stream)
-                    self._then(self._script().watermark(to, name))  # type: ignore[arg-type]
+                name = None if statement.stream is None else self._source(statement, statement.stream)
+                if statement.to is None:
+                    self._then(self._script().end(name))
+                else:
+                    with statement.source.at(statement.to):
+                        to = value(statement.source, statement.to)
+                        self._then(self._script().watermark(to, name))  # type: ignore[arg-type]
             case sql.AdvanceClock():
                 with statement.source.at(statement.to or statement.whole):
                     by = f"+{statement.by} microseconds"

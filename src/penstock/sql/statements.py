@@ -230,8 +230,10 @@ class Assert(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class AdvanceWatermark(Statement):
+    """ADVANCE WATERMARK TO an instant, or TO END: the input has ended."""
+
     stream: Piece | None
-    to: Piece
+    to: Piece | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,11 +102,12 @@ def _question(c: Cursor, placed: dict[str, Any]) -> Question:
 
 
 def advance(c: Cursor, placed: dict[str, Any]) -> Statement:
-    """ADVANCE WATERMARK [OF stream] TO instant; ADVANCE CLOCK BY duration | TO instant"""
+    """ADVANCE WATERMARK [OF stream] TO instant | TO END; ADVANCE CLOCK BY duration | TO instant"""
     if c.one_of("WATERMARK", "CLOCK") == "WATERMARK":
         stream = c.name("a stream") if c.word("OF") else None
         c.need("TO")
-        return AdvanceWatermark(stream=stream, to=c.expression("an instant"), **placed)
+        to = None if c.word("END") else c.expression("an instant")
+        return AdvanceWatermark(stream=stream, to=to, **placed)
     if c.one_of("BY", "TO") == "BY":
         return AdvanceClock(by=c.duration()[0], to=None, **placed)
     return AdvanceClock(by=None, to=c.expression("an instant"), **placed)
