@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 _OUTBOX: Final = "the outbox"
 #: So many seconds pass between two looks at what tables are due.
 _TABLES: Final = 0.5
+#: A folder that Spark is making is removed in so many attempts at most.
+_ATTEMPTS: Final = 20
 
 
 _log = logging.getLogger("penstock.engine")
@@ -413,8 +415,17 @@ class Run(Turns, Swapping):
         return False
 
     def _leave_nothing(self) -> None:
-        """Takes away the folder that Spark has made for its logs where the directory was moved away."""
-        if self.directory.is_dir() and {file.name for file in self.directory.iterdir()} == {CHECKPOINTS}:
+        """Removes the folder that Spark has made for its logs where the directory was moved away.
+
+        A thread of Spark's may still be making it, so that an attempt can leave an empty folder.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                names = {file.name for file in self.directory.iterdir()}
+            except FileNotFoundError:
+                return
+            if names - {CHECKPOINTS}:
+                return
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def wait(self, seconds: float | None = None) -> None:
