@@ -20,10 +20,10 @@ demo: $(STAMP) ## live views of made-up posts; ARGS="--for 1m"
 	$(BIN)/penstock demo $(ARGS)
 
 kafka: $(STAMP) ## a Kafka broker to try things with; ARGS="--port 9092"
-	$(BIN)/python -m penstock.broker $(ARGS)
+	$(BIN)/python -m penstock.dev.broker $(ARGS)
 
 cluster: $(STAMP) ## a standalone Spark cluster to try things with; ARGS="--workers 2"
-	$(BIN)/python -m penstock.cluster $(ARGS)
+	$(BIN)/python -m penstock.dev.cluster $(ARGS)
 
 test: $(STAMP) ## all tests; ARGS="-k session" goes to pytest
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
@@ -39,9 +39,10 @@ attacks: $(STAMP) ## the attacks of docs/security.md, and which of them held
 dependencies: $(STAMP) ## known vulnerabilities in dependencies; needs the network
 	.ci/audit
 
-lint: $(STAMP) ## ruff
+lint: $(STAMP) ## ruff, and code that nothing uses (vulture)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
 
 types: $(STAMP) ## mypy
 	$(BIN)/mypy

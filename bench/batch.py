@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report, measure, middle, milliseconds, ratio
 from penstock.app import App
-from penstock.batch.generation import Progress
-from penstock.batch.runs import batch
-from penstock.engine.run import Run
-from penstock.engine.session import spark_session
+from penstock.history.batch.generation import Progress
+from penstock.history.batch.runs import batch
+from penstock.runtime.run import Run
+from penstock.runtime.spark.session import spark_session
 from penstock.store import Reader
 
 QUICK = "--quick" in sys.argv
@@ -87,9 +87,9 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
         for number in range(files):
             write(root / "in", f"{number:04}", rows, 10_000, START + number * HOUR, HOUR)
         run.catch_up()
-        master = run.engine.master
+        master = run.master
         assert master is not None
-        paths = [master.place.path(file.path) for file in master.past(run.engine.streams["events"]).files]
+        paths = [master.place.path(file.path) for file in master.past(run.streams["events"]).files]
         phases: list[dict[str, float]] = []
 
         def spark_does() -> None:

@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report
 from penstock.app import App
-from penstock.engine.run import Run
-from penstock.engine.session import spark_session
-from penstock.logs import Log
+from penstock.runtime.run import Run
+from penstock.runtime.spark.session import spark_session
+from penstock.sources import Source
 
 QUICK = "--quick" in sys.argv
 FILES, PER_FILE = (4, 100_000) if QUICK else (10, 250_000)
@@ -93,7 +93,7 @@ class Job:
     def app(self, folder: Path, per_epoch: int, keep: str = "none") -> App:
         return self.app_on(ps.files(folder, format=self.kind, files_per_epoch=per_epoch), keep)
 
-    def app_on(self, log: Log, keep: str = "none") -> App:
+    def app_on(self, log: Source, keep: str = "none") -> App:
         """Without the master, as hand-written code keeps nothing; or with it."""
         app = App("bench")
         stream = app.stream(
@@ -181,7 +181,7 @@ def run_engine(spark: SparkSession, make: Callable[[], App], epochs: Epochs | No
         run = make().run(Path(work) / "state", spark=spark, tick=3600.0).start()
         run.catch_up()
         seconds = time.perf_counter() - begun
-        view = min(run.engine.views)
+        view = min(run.views)
         counted = run.store.query(f"SELECT sum(n) FROM {view}").item()
         if epochs is not None:
             epochs.take(run)

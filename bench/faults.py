@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.side_by_side import RESULTS, Report
-from penstock.broker import Cluster
-from penstock.cluster import Cluster as SparkCluster
-from penstock.engine.clock import Steady, wall_clock
-from penstock.engine.session import spark_session
+from penstock.dev.broker import Cluster
+from penstock.dev.cluster import Cluster as SparkCluster
+from penstock.runtime.queries.clock import Steady, wall_clock
+from penstock.runtime.spark.session import spark_session
 from penstock.store import Reader, connection
 from tests.cluster.support import FILE, Driver, Scene
 from tests.faults.app import STEPS
@@ -118,7 +118,7 @@ AnyRig = TypeVar("AnyRig", Rig, KafkaRig)
 def is_current(state: Path, events: int) -> bool:
     reader = Reader(state)
     try:
-        (newest,) = reader.query("SELECT coalesce(max(id), 0) FROM __panes WHERE view = 'sessions'").row(0)
+        (newest,) = reader.query("SELECT coalesce(max(last), 0) FROM __outbox WHERE view = 'sessions'").row(0)
         (delivered,) = reader.query("SELECT coalesce(max(position), 0) FROM __sinks").row(0)
         return reader.counters().get("events.events", 0) >= events and delivered >= newest
     finally:

@@ -25,7 +25,7 @@ from side_by_side import Report, by_hand_state, measure, middle, ratio
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.session import spark_session
+from penstock.runtime.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@
 
 The job is that of `bench/engine.py`, Yahoo's events in JSON, and the hand-written way too: update mode, RocksDB state,
 committed to SQLite by an upsert. Both read the same topic from its beginning, warm up first and then take turns. The
-last line leaves the size of epochs to Penstock (`penstock.engine.admission`), and to Spark, which takes all in one.
+last line leaves the size of epochs to Penstock (`runtime/queries/admission.py`), and to Spark, which takes all in one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.engine import ADS, ROCKSDB, START, Job, native_into_sqlite
 from bench.side_by_side import Report
-from penstock.broker import Cluster
-from penstock.engine.session import spark_session
+from penstock.dev.broker import Cluster
 from penstock.model.time import show_instant
+from penstock.runtime.spark.session import spark_session
 
 QUICK = "--quick" in sys.argv
 EVENTS, PARTITIONS, TURNS = (200_000, 4, 2) if QUICK else (2_000_000, 4, 2)

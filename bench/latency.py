@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
 from bench.side_by_side import Report
-from penstock.broker import Cluster
-from penstock.engine.session import spark_session
+from penstock.dev.broker import Cluster
+from penstock.runtime.spark.session import spark_session
 
 RATE = 10_000
 WARM, SECONDS = (10, 20) if "--quick" in sys.argv else (20, 60)

@@ -29,8 +29,8 @@ from bench.side_by_side import Report
 from examples.linear_road.app import linear_road
 from examples.linear_road.events import Road, cut
 from examples.linear_road.oracle import Answers, answers
-from penstock.engine.run import Run
-from penstock.engine.session import spark_session
+from penstock.runtime.run import Run
+from penstock.runtime.spark.session import spark_session
 
 NEEDED = 12_000_000 / (3 * 3600)
 #: Seconds that an answer may take, and the column that tells when its event was.

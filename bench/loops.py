@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report
 from penstock.app import App
-from penstock.engine.loop_machine import PLACE, Told, machine_of, run
-from penstock.engine.session import spark_session
 from penstock.model.loops import iteration
+from penstock.runtime.derived.loops.machine import PLACE, Told, machine_of, run
+from penstock.runtime.spark.session import spark_session
 from penstock.store import SqliteStore
 from penstock.store.base import Commit
 from penstock.store.memory import REMEMBERED

@@ -23,8 +23,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.side_by_side import Report
-from penstock.engine.run import Run
-from penstock.engine.session import spark_session
+from penstock.runtime.run import Run
+from penstock.runtime.spark.session import spark_session
 from penstock.store import Reader
 
 QUICK = "--quick" in sys.argv
@@ -73,7 +73,7 @@ def give(ready: Path, folder: Path, names: list[str]) -> int:
 
 def committed(run: Run) -> tuple[int, int]:
     """How many posts are committed, and by which commit."""
-    sql = "SELECT coalesce(max(\"commit\"), 0) FROM __marks WHERE stream = 'posts'"
+    sql = "SELECT coalesce(max(\"commit\"), 0) FROM __epochs WHERE stream = 'posts'"
     return run.store.counters().get("posts.events", 0), run.store.query(sql).item()
 
 

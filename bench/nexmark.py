@@ -31,8 +31,8 @@ from bench.side_by_side import STATE, Report
 from examples.nexmark import joins
 from examples.nexmark.events import BID, RECEIVED, Nexmark
 from examples.nexmark.queries import VIEWS, streams
-from penstock.engine.derived import ALONE
-from penstock.engine.session import spark_session
+from penstock.runtime.derived.base import ALONE
+from penstock.runtime.spark.session import spark_session
 
 QUICK = "--quick" in sys.argv
 FILES, PER_FILE, TURNS = (3, 100_000, 1) if QUICK else (8, 250_000, 3)

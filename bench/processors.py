@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report, by_hand_state, compare, middle, ratio
 from penstock.app import App
-from penstock.engine.session import spark_session
+from penstock.runtime.spark.session import spark_session
 
 QUICK = "--quick" in sys.argv
 FILES, PER_FILE = (3, 20_000) if QUICK else (6, 50_000)

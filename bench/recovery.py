@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.side_by_side import Report
-from penstock.broker import Cluster
+from penstock.dev.broker import Cluster
 from penstock.store import Reader, StoreError
 
 QUICK = "--quick" in sys.argv

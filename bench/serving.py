@@ -34,10 +34,10 @@ import numpy as np
 import penstock as ps
 from penstock.client import Client
 from penstock.control import Live
-from penstock.logs import Chance
 from penstock.serve.server import Server
 from penstock.serve.service import Host
 from penstock.serve.settings import Limits, Settings
+from penstock.sources import Chance
 
 RATE, KEYS = 50_000, 10_000
 CLIENTS, LOOKUPS = 32, 200
@@ -201,7 +201,7 @@ def apart(what: str, port: int, amount: float) -> dict[str, Any]:
 def epochs(live: Live, since: int) -> tuple[int, float]:
     """The last commit, and the mean seconds of epochs of the clicks since one."""
     sql = """SELECT number, json_extract(timings, '$.reduce') + json_extract(timings, '$.merge') AS s FROM __commits
-        WHERE number > ?1 AND json_extract(timings, '$.stream') = 'clicks' ORDER BY number"""
+        WHERE number > ?1 AND stream = 'clicks' ORDER BY number"""
     found = live.store.query(sql, [since])
     return (found["number"][-1], statistics.mean(found["s"])) if found.height else (since, 0.0)
 

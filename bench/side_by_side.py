@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.derived import ALONE
+from penstock.runtime.derived.base import ALONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

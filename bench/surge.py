@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.side_by_side import Report
-from penstock.broker import Cluster
+from penstock.dev.broker import Cluster
 from penstock.store import Reader, StoreError
 
 QUICK = "--quick" in sys.argv
@@ -51,7 +51,7 @@ app.view("every", visits.group_by().agg(n=ps.count()))
 RUN = """
 import sys
 from pathlib import Path
-from penstock.engine.session import spark_session
+from penstock.runtime.spark.session import spark_session
 
 sys.path.insert(0, {root!r})
 exec(Path({app!r}).read_text())
@@ -142,15 +142,17 @@ def _resident(process: int) -> float:
 
 def look(phase: str, producing: Producing, store: Reader, process: int) -> Look | None:
     try:
-        rows = store.query("SELECT timings FROM __commits WHERE kind = 'epoch' ORDER BY number DESC LIMIT 1").rows()
+        sql = "SELECT rows, \"limit\", timings FROM __commits WHERE kind = 'epoch' ORDER BY number DESC LIMIT 1"
+        epochs = store.query(sql).rows()
         counted = store.query("SELECT sum(n) FROM every").item() or 0
     except StoreError:
         return None
-    if not rows:
+    if not epochs:
         return None
-    note = json.loads(rows[0][0])
-    seconds = note["reduce"] + note["merge"]
-    return Look(phase, producing.sent - counted, note["rows"], note.get("limit", 0), seconds, memory_of(process))
+    rows, limit, timings = epochs[0]
+    return Look(
+        phase, producing.sent - counted, rows, limit or 0, sum(json.loads(timings).values()), memory_of(process)
+    )
 
 
 def watch(

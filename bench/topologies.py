@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report, by_hand_state, compare, middle, ratio
 from penstock.app import App
-from penstock.engine.session import spark_session
+from penstock.runtime.spark.session import spark_session
 from penstock.testing import TestStream
 from penstock.topology.epoch import OPEN
 from penstock.topology.local import LocalRun
@@ -212,7 +212,7 @@ def by_penstock(
     run.catch_up()
     found = run.store.query(f"SELECT {answer} FROM total").item()
     if "--notes" in sys.argv:
-        for (told,) in run.store.query("SELECT timings FROM __commits ORDER BY number").iter_rows():
+        for (told,) in run.store.query("SELECT details FROM __commits ORDER BY number").iter_rows():
             print("   ", told, file=sys.stderr)
     run.stop()
     return int(found)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from hypothesis import settings
 
-from penstock.engine.session import ensure_java, spark_session
 from penstock.errors import PenstockError
-from penstock.jars import connector
+from penstock.runtime.spark.jars import connector
+from penstock.runtime.spark.session import ensure_java, spark_session
 from tests.faults.java import make_ready, quick_java
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ settings.load_profile("penstock")
 
 #: Folders whose tests share what takes long to start, and the group that each belongs to. A group runs in one process;
 #: all other tests of a file are a group too.
-ON_SPARK = {"conformance": "spark", "control": "spark", "engine": "engine", "kafka": "kafka"}
+ON_SPARK = {"conformance": "spark", "control": "spark", "runtime": "runtime", "kafka": "kafka"}
 #: Groups that take longest begin first.
-LONG = ("engine", "kill", "kafka", "spark", "cluster", "browser")
+LONG = ("runtime", "kill", "kafka", "spark", "cluster", "browser")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

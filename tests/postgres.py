@@ -20,7 +20,7 @@ from typing import Any
 
 from adbc_driver_postgresql import dbapi
 
-from penstock.ports import free_port
+from penstock.dev.ports import free_port
 
 PASSWORD = "not for logs"
 _SECONDS = 60.0

@@ -3,77 +3,106 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "penstock"
 
-#: What each part may import of Penstock, besides itself and the errors.
+#: What each part may import of Penstock, besides itself and the errors. A part is a folder, or a folder in `SPLIT`.
 ALLOWED = {
     "errors": set(),
     "descriptors": set(),
     "private": set(),
-    "jars": set(),
+    "redaction": set(),
+    "text_table": set(),
+    "postgres": {"redaction"},
     "kafka_client": set(),
-    "ports": set(),
-    "broker": {"jars", "engine", "ports"},
-    "cluster": {"engine", "ports"},
     "model": set(),
     "kernel": {"model"},
-    "logs": {"model", "kernel", "kafka_client"},
-    "store": {"model", "kernel"},
-    "lake": {"model", "kernel", "store"},
+    "sources": {"model", "kernel", "kafka_client", "postgres", "redaction"},
+    "store": {"model", "kernel", "postgres"},
+    "history": set(),
+    "history.events": {"model", "kernel", "store"},
+    "history.savepoints": {"private", "history.events", "model", "sinks", "store"},
+    "history.batch": {"runtime", "kernel", "history.events", "sources", "model", "store"},
     "learning": {"model", "kernel", "store"},
-    "savepoints": {"private", "lake", "model", "sinks", "store"},
     "topology": {"model"},
-    "engine": {
+    "sinks": {"private", "model", "kernel", "store", "kafka_client", "postgres", "redaction"},
+    "runtime": {
         "descriptors",
         "private",
         "model",
         "kernel",
-        "lake",
+        "history.events",
+        "history.savepoints",
         "learning",
-        "logs",
-        "savepoints",
+        "sources",
         "sinks",
         "store",
         "topology",
-        "jars",
         "kafka_client",
     },
-    "batch": {"engine", "kernel", "lake", "logs", "model", "store"},
-    "app": {"model", "learning", "logs", "sinks", "engine", "topology", "control"},  # the last one only in App.run
-    "sinks": {"private", "model", "kernel", "store", "kafka_client"},
-    "demos": {"app", "logs", "model", ""},
-    "sql": {"app", "demos", "logs", "model", "sinks", "testing"},
+    "app": {"model", "learning", "sources", "sinks", "runtime", "topology", "control"},  # the last one only in App.run
+    "dev": {"app", "sources", "model", "runtime", ""},
+    "sql": {"app", "dev", "sources", "model", "postgres", "redaction", "sinks", "text_table"},
     "query": {"kernel", "model", "sql", "store"},
     "scripts": {"app", "model", "query", "sql", "testing"},
-    "control": {"app", "batch", "engine", "kernel", "lake", "logs", "model", "query", "sinks", "sql", "store"},
+    "control": {
+        "app",
+        "history.batch",
+        "history.events",
+        "kernel",
+        "model",
+        "query",
+        "runtime",
+        "sinks",
+        "sources",
+        "sql",
+        "store",
+    },
     "cli": {
         "private",
         "app",
-        "batch",
         "control",
-        "demos",
-        "engine",
-        "lake",
-        "logs",
+        "dev",
+        "history",
+        "history.batch",
+        "history.events",
+        "history.savepoints",
         "model",
         "query",
-        "savepoints",
+        "runtime",
         "scripts",
         "serve",
+        "sources",
         "sql",
         "store",
         "",
     },
-    "serve": {"descriptors", "control", "kernel", "learning", "logs", "model", "query", "sinks", "sql", "store"},
+    "serve": {
+        "descriptors",
+        "postgres",
+        "control",
+        "kernel",
+        "learning",
+        "sources",
+        "model",
+        "query",
+        "sinks",
+        "sql",
+        "store",
+    },
     "client": set(),
-    "testing": {"model", "kernel", "learning", "engine", "topology"},
-    "transcripts": {"model", "kernel", "testing", ""},
-    "": {"app", "client", "engine", "learning", "model", "logs", "sinks", "topology"},
+    "testing": {"model", "kernel", "learning", "runtime", "text_table", "topology"},
+    "definition_text": {""},
+    "transcripts": {"definition_text", "model", "kernel", "testing"},
+    "": {"app", "client", "learning", "model", "runtime", "sources", "sinks", "topology"},
 }
+#: Folders whose own folders are parts: the events of the history lie below the runtime, batch runs over them above it.
+SPLIT = {"history"}
 #: Libraries that a part must do without.
 FORBIDDEN = {
     "model": {"polars", "pyarrow", "pyspark", "numpy", "duckdb", "sqlite3", "adbc_driver_sqlite"},
@@ -86,8 +115,11 @@ def part_of(module: str) -> str:
     """
     >>> part_of("penstock.model.time"), part_of("penstock")
     ('model', '')
+    >>> part_of("penstock.history.batch.audit")
+    'history.batch'
     """
-    return module.removeprefix("penstock").lstrip(".").split(".")[0]
+    first, *rest = module.removeprefix("penstock").lstrip(".").split(".")
+    return f"{first}.{rest[0]}" if first in SPLIT and rest else first
 
 
 def imports(path: Path) -> set[str]:
@@ -107,7 +139,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_file_imports_only_what_lies_below_it(path: Path):
     parts = path.relative_to(SOURCE).with_suffix("").parts
-    part = "" if parts[0] == "__init__" else parts[0]
+    part = part_of(".".join(("penstock", *(parts[:-1] if parts[-1] == "__init__" else parts))))
     assert part in ALLOWED, f"say in ALLOWED what {part} may import"
     for module in imports(path):
         if module.split(".")[0] == "penstock":
@@ -116,10 +148,35 @@ def test_a_file_imports_only_what_lies_below_it(path: Path):
         assert module.split(".")[0] not in FORBIDDEN.get(part, set()), f"{part} must do without {module}"
 
 
-def test_the_model_loads_without_polars():
-    import subprocess
-    import sys
+#: Tools for tests, and the parts that are such tools themselves. `penstock test` loads them when it runs.
+TOOLS = {"testing", "transcripts", "scripts"}
 
+
+def test_no_production_code_imports_tools_for_tests():
+    for path in FILES:
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        tools = {module for module in imports(path) if part_of(module) in TOOLS and module.startswith("penstock.")}
+        assert parts[0] in TOOLS or not tools or parts == ("cli", "sql_test"), f"{path} imports {sorted(tools)}"
+
+
+def test_the_command_line_and_the_server_load_no_tools_for_tests():
+    modules = (
+        "cli", "serve.server", "control.server", "sql", "sql.answers", "sql.inserts", "query.process", "runtime.run",
+    )  # fmt: skip
+    tools = ", ".join(f"'penstock.{tool}'" for tool in sorted(TOOLS))
+    loaded = ", ".join(f"penstock.{module}" for module in modules)
+    code = f"import sys, {loaded}; assert sys.modules.keys().isdisjoint([{tools}])"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_module_evaluates_text_as_code():
+    for path in FILES:
+        calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        names = {function.id for function in calls if isinstance(function, ast.Name)}
+        assert names.isdisjoint({"eval", "exec"}), path
+
+
+def test_the_model_loads_without_polars():
     code = (
         "import sys; sys.modules['polars'] = sys.modules['pyspark'] = sys.modules['pyarrow'] = None; "
         "import penstock as ps; from penstock.model.reference import Reference; "

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from penstock.demos.flights import Replay, departures
+from penstock.dev.demos.flights import Replay, departures
 from penstock.model.time import duration
 
 days = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0

@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 
 import penstock as ps
-from penstock.engine.loop_components import ConnectedComponents
-from penstock.engine.loop_graphs import EDGE, KEY
 from penstock.model.types import Schema
+from penstock.runtime.derived.loops.components import ConnectedComponents
+from penstock.runtime.derived.loops.graphs import EDGE, KEY
 
 #: What a message says, besides those of connected components: so many posts with a tag.
 TAG = 4

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from penstock.logs.generator import Chance
+from penstock.sources.generator import Chance
 
 PERSONS, AUCTIONS, ALL = 1, 3, 50
 FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import penstock as ps
 from examples.nexmark.queries import TEN, Streams
-from penstock.logs import Log
 from penstock.model.stream import Flow
+from penstock.sources import Source
 
 #: When an auction opens, less when a bid for it is made. Some bids come before their auction.
 NEAR_BID = ("-1 minute", "10 seconds")
@@ -32,7 +32,7 @@ def bids_of_auctions(s: Streams) -> ps.Stream:
     return s.app.join("bids_of_auctions", bids, auctions, on="auction", within=NEAR_BID, max_ahead=None)
 
 
-def side_input(s: Streams, log: Log) -> ps.Table:
+def side_input(s: Streams, log: Source) -> ps.Table:
     """A table of values by number, each valid from some time on."""
     schema = "number bigint, value string, since timestamp"
     return s.app.table("side_input", log, schema=schema, key="number", valid_from="since")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import penstock as ps
 from examples.nexmark.events import AUCTION, BID, PERSON, RECEIVED
-from penstock.logs import Log
 from penstock.model.stream import Flow
+from penstock.sources import Source
 
 #: How far behind the newest event others may be: Nexmark's own bound.
 BEHIND = "4 seconds"
@@ -31,7 +31,7 @@ class Streams:
     bids: ps.Stream
 
 
-def streams(app: ps.App, log: Callable[[str], Log], keep: str | None = None) -> Streams:
+def streams(app: ps.App, log: Callable[[str], Source], keep: str | None = None) -> Streams:
     """The streams; `log` gives the log of a name."""
     schemas = {"persons": PERSON, "auctions": AUCTION, "bids": BID}
     made = {

@@ -1,7 +1,7 @@
 """Which tags do people post about right now? The last minute, every ten seconds."""
 
 import penstock as ps
-from penstock.demos.trending import posts as made_up
+from penstock.dev.demos.trending import posts as made_up
 
 app = ps.App("trending")
 

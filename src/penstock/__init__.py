@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.app import App
     from penstock.client import connect
-    from penstock.engine.loop_components import connected_components
-    from penstock.engine.loop_paths import shortest_paths
     from penstock.errors import DefinitionError, PenstockError
     from penstock.learning import Model
-    from penstock.logs import files, generator, http, kafka, socket
-    from penstock.logs.database import database
     from penstock.model.aggregates import (
         approx_distinct,
         avg,
@@ -79,6 +75,8 @@ if TYPE_CHECKING:
         sliding,
         window_of,
     )
+    from penstock.runtime.derived.loops.components import connected_components
+    from penstock.runtime.derived.loops.paths import shortest_paths
     from penstock.sinks import (
         to_console,
         to_function,
@@ -89,27 +87,29 @@ if TYPE_CHECKING:
         to_parquet,
         to_postgres,
     )
+    from penstock.sources import files, generator, http, kafka, socket
+    from penstock.sources.database import database
     from penstock.topology import BasicBolt, Bolt, FailedTuple, Spout, StatefulBolt, TopologyBuilder
 
 #: By module what is loaded when it is first asked for. Processes that Spark starts for a moment load next to nothing.
 _FROM = {
     "penstock.app": ("App",),
     "penstock.client": ("connect",),
-    "penstock.engine.loop_components": ("connected_components",),
-    "penstock.engine.loop_paths": ("shortest_paths",),
+    "penstock.runtime.derived.loops.components": ("connected_components",),
+    "penstock.runtime.derived.loops.paths": ("shortest_paths",),
     "penstock.errors": (
         "DefinitionError",
         "PenstockError",
     ),
     "penstock.learning": ("Model",),
-    "penstock.logs": (
+    "penstock.sources": (
         "files",
         "generator",
         "http",
         "kafka",
         "socket",
     ),
-    "penstock.logs.database": ("database",),
+    "penstock.sources.database": ("database",),
     "penstock.model.aggregates": (
         "approx_distinct",
         "avg",

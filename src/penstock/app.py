@@ -17,20 +17,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.engine.derived import check_inputs
-from penstock.engine.epochs import OnEpoch, epochs_stream
-from penstock.engine.join_log import DISK, MEMORY, JoinLog
-from penstock.engine.learn_log import LearnLog
-from penstock.engine.loop_log import LoopLog
-from penstock.engine.process_log import ProcessLog
-from penstock.engine.realtime import check_lane, is_lane
-from penstock.engine.table_read import check_reload, view_table
-from penstock.engine.topology_log import TopologyLog
 from penstock.errors import DefinitionError, unknown
 from penstock.learning.definition import learning_of
 from penstock.learning.model import Model
-from penstock.logs import Files, Log
-from penstock.logs.database import Database
 from penstock.model.changes import Changes, check_below
 from penstock.model.epochs import Epochs
 from penstock.model.join import StreamJoin, stream_join
@@ -48,13 +37,24 @@ from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Watermark
 from penstock.model.windows import Window
+from penstock.runtime.derived.base import check_inputs
+from penstock.runtime.derived.epochs import OnEpoch, epochs_stream
+from penstock.runtime.derived.joins.source import DISK, MEMORY, JoinSource
+from penstock.runtime.derived.learning.source import LearnerSource
+from penstock.runtime.derived.loops.source import LoopSource
+from penstock.runtime.derived.processors.source import ProcessorSource
+from penstock.runtime.derived.topologies.source import TopologySource
+from penstock.runtime.queries.realtime import check_lane, is_lane
+from penstock.runtime.tables.read import check_reload, view_table
 from penstock.sinks import Sink, check, check_rows
+from penstock.sources import Files, Source
+from penstock.sources.database import Database
 from penstock.topology.builder import TopologyBuilder
 from penstock.topology.definition import Guarantee
 from penstock.topology.streams import Flowing, flowing
 
 if TYPE_CHECKING:
-    from penstock.engine.run import Run
+    from penstock.runtime.run import Run
 
 
 _log = logging.getLogger("penstock")
@@ -79,7 +79,7 @@ class App:
     def stream(
         self,
         name: str,
-        log: Log,
+        log: Source,
         *,
         schema: str | Schema,
         event_time: str | None = None,
@@ -93,7 +93,7 @@ class App:
     ) -> Stream:
         """A stream of this app: `penstock.stream` with a log."""
         self._check_free(name)
-        if not isinstance(log, Log):
+        if not isinstance(log, Source):
             raise DefinitionError(f"not a log: {log!r}", hint="for example ps.files('directory')")
         log.check(Schema.parse(schema))
         made = stream(
@@ -106,7 +106,7 @@ class App:
     def table(
         self,
         name: str,
-        source: Log | Database,
+        source: Source | Database,
         *,
         schema: str | Schema,
         key: str | Sequence[str],
@@ -170,7 +170,7 @@ class App:
         if parts < 1:
             raise DefinitionError(f"a processor has at least one part, and not {parts}")
         made = stream(
-            name, ProcessLog(process, parts), schema=process.schema, event_time=event_time, watermark=watermark,
+            name, ProcessorSource(process, parts), schema=process.schema, event_time=event_time, watermark=watermark,
             max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
         self._take_stream(made)
@@ -194,7 +194,7 @@ class App:
         """
         self._check_free(name)
         loop = iteration(flow, body, max_rounds, until)
-        made = stream(name, LoopLog(loop), schema=loop.schema, sign=SIGN, keep=keep)
+        made = stream(name, LoopSource(loop), schema=loop.schema, sign=SIGN, keep=keep)
         return self._take_stream(made)
 
     def on_epoch(
@@ -263,7 +263,7 @@ class App:
         if state not in (DISK, MEMORY):
             raise unknown("place for the state of a join", state, [DISK, MEMORY])
         made = stream(
-            name, JoinLog(join, state), schema=join.schema, event_time=event_time, watermark=watermark,
+            name, JoinSource(join, state), schema=join.schema, event_time=event_time, watermark=watermark,
             max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
         return self._take_stream(made)
@@ -318,7 +318,7 @@ class App:
         self._check_free(name)
         learning = learning_of(flow, model, give, by, learns=learns, parts=parts, versions=versions, every=every)
         made = stream(
-            name, LearnLog(learning), schema=learning.schema, event_time=event_time, watermark=watermark,
+            name, LearnerSource(learning), schema=learning.schema, event_time=event_time, watermark=watermark,
             max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
         return self._take_stream(made)
@@ -351,7 +351,7 @@ class App:
             options=options,
         )  # fmt: skip
         made = stream(
-            name, TopologyLog(topology), schema=topology.schema, event_time=event_time, watermark=watermark,
+            name, TopologySource(topology), schema=topology.schema, event_time=event_time, watermark=watermark,
             max_ahead=max_ahead, keep=keep,
         )  # fmt: skip
         self._take_stream(made)
@@ -450,7 +450,7 @@ class App:
         return made
 
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
-        """The app, ready to run; `options` are those of `penstock.engine.run.Run`.
+        """The app, ready to run; `options` are those of `penstock.runtime.run.Run`.
 
         It runs as `penstock run` runs it: views are computed and audited as often as they say, new ones begin with all
         of history, and shells find it. What shells have made in its directory runs too, but is not added to this app.

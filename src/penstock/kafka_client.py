@@ -24,8 +24,6 @@ _RENAMED: Final = {
 }
 #: What only Java's clients know, and the others do without.
 _JAVA_ONLY: Final = ("ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config", "isolation.level")
-#: Names of options whose values are not shown.
-SECRET: Final = re.compile(r"password|jaas|secret|keystore\.key|token", re.IGNORECASE)
 _QUOTED: Final = r'{}\s*=\s*"([^"]*)"'
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from penstock.errors import DefinitionError, unknown
 from penstock.model.chain import chained
 from penstock.model.changes import origins
-from penstock.model.column_values import fit
+from penstock.model.column_values import fit_column
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.join import join_behind
 from penstock.model.join_played import JoinPlayed, join_played, with_joins
@@ -37,19 +37,20 @@ from penstock.model.reference import Reference
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
 from penstock.model.table_rows import check_rows
-from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
+from penstock.model.time import BEGINNING, END, SCRIPT_DAY, Instant, duration, instant, to_datetime
 from penstock.model.view import View
 from penstock.model.windows import Counted
+from penstock.text_table import text_table, value_text
 
 if TYPE_CHECKING:
-    from penstock.engine.loop_local import LoopPlayed
     from penstock.learning.played import Learned
+    from penstock.runtime.derived.loops.local import LoopPlayed
     from penstock.topology.builder import TopologyBuilder
     from penstock.topology.local import Played as PlayedTopology
     from penstock.topology.streams import Flowing
 
-#: Times without a date («12:00:05») are on this day, and it is when the clock starts.
-DAY: Instant = instant("2000-01-01")
+#: When the clock of a script starts.
+DAY: Instant = SCRIPT_DAY
 
 Given: TypeAlias = Mapping[str, object] | Sequence[object]
 
@@ -343,7 +344,7 @@ def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
         raise DefinitionError(f"«{learned.name}» is no model's stream", hint="give what app.learn(…) returned")
     if isinstance(script, TestStream):
         return learned_of(found, script.commits())
-    from penstock.engine.learn_again import learned_again
+    from penstock.runtime.derived.learning.again import learned_again
 
     return learned_again(found, learned.name, Path(script))
 
@@ -372,7 +373,7 @@ def join(joined: Stream, script: TestStream) -> JoinPlayed:
 
 def iterate(loop: Stream, script: TestStream) -> LoopPlayed:
     """Runs a loop, as `app.iterate` gave it, over a script, without Spark."""
-    from penstock.engine.loop_local import played as loop_played
+    from penstock.runtime.derived.loops.local import played as loop_played
 
     found = getattr(loop.log, "iteration", None)
     if not isinstance(found, Iteration):
@@ -389,7 +390,7 @@ def start(view: View, engine: str) -> Engine:
     if engine == "reference":
         return chained(view, Reference)
     if engine == "spark":
-        from penstock.engine.script import OnSpark
+        from penstock.runtime.script import OnSpark
 
         return OnSpark(view)
     raise unknown("engine", engine, ["kernel", "reference", "spark"])
@@ -416,36 +417,12 @@ def replay(view: View, script: TestStream, runner: Engine) -> Result:
 
 def show(rows: Sequence[Mapping[str, object]]) -> str:
     """Rows as a table of text; times of the test's day without their date."""
-    if not rows:
-        return "no rows"
-    names = list(rows[0])
-    cells = [[text_of(row[name]) for name in names] for row in rows]
-    numeric = [all(_is_number(row[name]) for row in rows) for name in names]
-    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
-    lines = [names, *cells]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if right and line is not names else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    return text_table(rows, text_of)
 
 
 def text_of(value: object) -> str:
     """A value as the tests write it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        text = value.isoformat().removesuffix("+00:00")
-        return text.removeprefix("2000-01-01T")
-    return str(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value_text(value).removeprefix("2000-01-01T") if isinstance(value, datetime) else value_text(value)
 
 
 def _bound(at: Instant) -> datetime | int | None:
@@ -485,14 +462,4 @@ def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Map
             )
         row = dict(zip(names, given, strict=False))
     values = {stream.schema.find(name): value for name, value in row.items()}
-    return partition, {name: _value(values.get(name), kind, name) for name, kind in stream.schema}
-
-
-def _value(value: object, kind: str, column: str) -> object:
-    """A value as the model keeps it, or an error that names the column."""
-    try:
-        return fit(value, kind, DAY)
-    except DefinitionError as error:
-        raise DefinitionError(
-            f"the column '{column}' is {kind}: {error.message}", detail=error.detail, hint=error.hint
-        ) from None
+    return partition, {name: fit_column(name, values.get(name), kind, DAY) for name, kind in stream.schema}

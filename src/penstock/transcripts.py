@@ -18,7 +18,9 @@ penstock.errors.TestFailure: «a window fires at its end»: step 2 (watermark 12
   expected  insert a 12:00..12:01 n=3 on time 0 final
   got       insert a 12:00..12:01 n=2 on time 0 final
 
-A file is code: its streams and views are Python expressions. Whatever a commit fires or refuses must be written down.
+Streams and views are written as Python expressions, which are read and not run (`definition_text`). Functions in them,
+such as those of custom windows, are passed by the caller: `load(path, functions={"name": function})`. Whatever a commit
+fires or rejects must be written down.
 A transcript with `order_free: in epochs` brings the same with the rows of each `add` in any order; one with
 `order_free: true` gives the same table also with the rows of neighbouring `add`s in any order and cut into any epochs.
 One with `fails: <text>` must fail so.
@@ -30,14 +32,13 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import penstock as ps
+from penstock.definition_text import read_definition
 from penstock.errors import DefinitionError, PenstockError, TestFailure, unknown
 from penstock.model.changes import origins
 from penstock.model.commits import Pane, Refused, TableRow
@@ -46,6 +47,8 @@ from penstock.model.types import is_integer
 from penstock.model.view import View
 from penstock.testing import DAY, Engine, Fired, Result, Step, TestStream, start, text_of
 
+#: Python functions by the names under which definitions use them.
+Functions: TypeAlias = Mapping[str, Callable[..., object]]
 #: How the rows of an order-free transcript are rearranged: within each epoch, and across neighbouring ones.
 WITHIN = ("reversed", "shuffled", "shuffled again")
 ACROSS = ("epochs of one", "epochs of two")
@@ -147,34 +150,38 @@ class Transcript:
             raise TestFailure("\n".join([f"«{self.name}»: {what}", *_difference(expected, got)]))
 
 
-def load(path: str | Path) -> list[Transcript]:
+def load(path: str | Path, functions: Functions | None = None) -> list[Transcript]:
     """The transcripts of a YAML file."""
     file = Path(path)
     try:
-        return parse(file.read_text(encoding="utf-8"))
+        return parse(file.read_text(encoding="utf-8"), functions)
     except DefinitionError as error:
         raise DefinitionError(f"{file.name}: {error.message}", detail=error.detail, hint=error.hint) from error
 
 
-def parse(text: str) -> list[Transcript]:
-    """The transcripts of YAML text. `streams`, `view` and `clock` at its top hold for all of them."""
+def parse(text: str, functions: Functions | None = None) -> list[Transcript]:
+    """The transcripts of YAML text, whose definitions may name `functions`.
+
+    `streams`, `view` and `clock` at its top hold for all of them.
+    """
     document = _only(_yaml(text), _FILE, "the file")
     shared: dict[str, Any] = {name: document[name] for name in document if name in ("view", "clock")}
     streams = document.get("streams") or {}
-    return [_transcript({**shared, **given}, streams) for given in document.get("transcripts") or []]
+    transcripts = document.get("transcripts") or []
+    return [_transcript({**shared, **given}, streams, functions or {}) for given in transcripts]
 
 
 # From YAML to steps
 
 
-def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcript:
+def _transcript(given: Mapping[str, Any], shared: Mapping[str, str], functions: Functions) -> Transcript:
     name = str(given.get("name", "a transcript without a name"))
     try:
         _only(given, _TRANSCRIPT, "a transcript")
-        scope: dict[str, object] = {"ps": ps, "timedelta": timedelta, "datetime": datetime, "UTC": UTC}
+        scope: dict[str, object] = dict(functions)
         for stream, text in {**shared, **(given.get("streams") or {})}.items():
-            scope[stream] = _evaluated(text, scope)
-        view = _evaluated(given["view"], scope)
+            scope[stream] = _definition(text, scope)
+        view = _definition(given["view"], scope)
         if not isinstance(view, View):
             raise DefinitionError(f"the view is a {type(view).__name__}", hint="end it with .agg(…)")
         clock = instant(given.get("clock", DAY), day=DAY)
@@ -191,17 +198,17 @@ def _transcript(given: Mapping[str, Any], shared: Mapping[str, str]) -> Transcri
     except KeyError as missing:
         raise DefinitionError(f"«{name}» has no {missing}") from None
     except PenstockError as error:
-        raise DefinitionError(f"«{name}»: {error.message}", detail=error.detail, hint=error.hint) from error
+        raise DefinitionError(f"'{name}': {error.message}", detail=error.detail, hint=error.hint) from error
 
 
-def _evaluated(text: str, scope: dict[str, object]) -> object:
+def _definition(text: object, scope: Mapping[str, object]) -> object:
+    if not isinstance(text, str):
+        raise DefinitionError(f"not a definition: {text!r}", hint="write a Python expression")
     try:
-        return eval(f"({text})", scope)
-    except PenstockError:
-        raise
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise DefinitionError(f"Python does not take «{text.strip()}»", detail=why) from error
+        return read_definition(text, scope)
+    except PenstockError as error:
+        where = f"line {text.line}: " if isinstance(text, _Text) else ""
+        raise DefinitionError(f"{where}{error.message}", detail=error.detail, hint=error.hint) from error
 
 
 def _order_free(given: object) -> bool | str:
@@ -397,6 +404,13 @@ def _shuffle(seed: str) -> _Mix:
 # YAML
 
 
+class _Text(str):
+    """Text of a YAML file, and the line on which it begins."""
+
+    __slots__ = ("line",)
+    line: int
+
+
 def _yaml(text: str) -> object:
     """The document, by YAML 1.2's rules: 12:00:10 is text, and so are dates, yes and no."""
     try:
@@ -412,6 +426,12 @@ def _yaml(text: str) -> object:
                     raise DefinitionError(f"«{name}» stands twice in one entry{node.start_mark}")
             return super().construct_mapping(node, deep=deep)
 
+    def text_at(loader: Any, node: Any) -> _Text:
+        text = _Text(loader.construct_scalar(node))
+        text.line = node.start_mark.line + 1
+        return text
+
+    Loader.add_constructor("tag:yaml.org,2002:str", text_at)
     Loader.yaml_implicit_resolvers = {}
     for kind, pattern in (
         ("null", r"~|null|"),

@@ -1,10 +1,9 @@
-"""An app that stops its own executor when a file appears, as a stranger's message would have done."""
+"""An app that stops its own executor when a pipe is opened, as a stranger's message would have done."""
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import penstock as ps
@@ -15,8 +14,7 @@ app.view("totals", posts.group_by("tag").agg(n=ps.count()))
 
 
 def stop_executor(sign: Path) -> None:
-    while not sign.exists():
-        time.sleep(0.1)
+    sign.read_bytes()  # a pipe: until someone opens it
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

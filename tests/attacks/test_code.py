@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import penstock as ps
-from penstock import savepoints
 from penstock.cli import cli
-from penstock.engine.definitions import dumped, loaded
-from penstock.engine.derived import Memory
-from penstock.engine.errors import RunError
-from penstock.engine.topology_log import _Recall
 from penstock.errors import PenstockError, RowError
+from penstock.history import savepoints
+from penstock.history.batch.audit import Audit
+from penstock.history.batch.runs import batch
+from penstock.history.savepoints import Savepoint, SavepointError
 from penstock.kernel.plan import Plan
 from penstock.model import pattern_processor
 from penstock.model.loops_values import unpacked
 from penstock.model.plain import NotPlain
-from penstock.savepoints import Savepoint, SavepointError
+from penstock.runtime.commit.definitions import dumped, loaded
+from penstock.runtime.derived.base import Memory
+from penstock.runtime.derived.topologies.source import _Recall
+from penstock.runtime.errors import RunError
 from penstock.store import open_store
 from penstock.store.memory import REMEMBERED, remember
 from penstock.store.signed import FILE, Signer
 from tests.conftest import need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STREAM = ps.stream(
     "posts", schema="tag string, likes int, at timestamp", event_time="at", watermark=ps.bounded("0 seconds")
@@ -96,6 +104,51 @@ def test_rollback_runs_no_code_of_a_doctored_store(tmp_path: Path, mark: Path):
             definitions(tmp_path / "state")
         assert "penstock trust" in str(raised.value)
     assert not mark.exists()
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_run_an_audit_and_a_batch_run_no_code_of_a_doctored_store(tmp_path: Path, mark: Path, spark: SparkSession):
+    """Puts a pickle with code into every column of bytes of a store: no run, audit or batch run unpickles it."""
+    app = ps.App("doctored")
+    (tmp_path / "in").mkdir()
+    posts = app.stream("posts", ps.files(tmp_path / "in"), schema="tag string, likes int")
+    app.view("totals", posts.group_by("tag").agg(n=ps.count(), likes=ps.avg("likes")))
+
+    def run_once(tag: str) -> None:
+        (tmp_path / "in" / f"{tag}.json").write_text(json.dumps({"tag": tag, "likes": 1}) + "\n")
+        run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        try:
+            run.catch_up()
+            Audit(spark, run.store, app.streams, app.views, run.master).run("totals")
+            list(batch(run))
+        finally:
+            run.stop()
+
+    run_once("a")
+    whole = (tmp_path / "state" / "store.db").read_bytes()
+    doctored = 0
+    for table, column in columns_of_bytes(tmp_path / "state" / "store.db"):
+        with sqlite3.connect(tmp_path / "state" / "store.db") as connection:
+            changed = connection.execute(f'UPDATE "{table}" SET "{column}" = ?', [pickle.dumps(Bomb(mark))])
+        if changed.rowcount > 0:
+            doctored += 1
+            with suppress(Exception):  # whatever else it makes of the bytes
+                run_once(f"{table}.{column}")
+            assert not mark.exists(), f"{table}.{column}"
+            (tmp_path / "state" / "store.db").write_bytes(whole)
+    assert doctored
+
+
+def columns_of_bytes(file: Path) -> list[tuple[str, str]]:
+    """The columns of a store that hold bytes and could hold a pickle."""
+    with sqlite3.connect(file) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return [
+            (table, column[1])
+            for table in tables
+            for column in connection.execute(f'PRAGMA table_info("{table}")')
+            if column[2].upper() == "BLOB" and not column[5]
+        ]
 
 
 def test_definitions_of_the_app_itself_are_read(tmp_path: Path):

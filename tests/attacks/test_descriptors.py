@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from penstock.descriptors import raise_limit
-from penstock.engine.retry import passes
+from penstock.runtime.queries.retry import passes
 from penstock.serve.tokens import Tokens
 
 LIMIT = 200

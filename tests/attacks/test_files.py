@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import savepoints
 from penstock.errors import PenstockError
+from penstock.history import savepoints
 from penstock.private import is_shared, protect
 from tests.serve.conftest import Filled
 

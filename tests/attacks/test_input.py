@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import zlib
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -21,16 +22,17 @@ import penstock as ps
 from penstock.app import App
 from penstock.errors import PenstockError
 from penstock.kernel.local import LocalKernel
-from penstock.logs import MALFORMED, REASON
-from penstock.logs.base import EXTENT, FILE, PART
-from penstock.logs.files import Files
-from penstock.logs.files_text import PATH
-from penstock.logs.json_lines import decoded
-from penstock.logs.kafka_json import decoded_json
 from penstock.model.reference import Reference
 from penstock.model.storable import why_not_storable
 from penstock.model.types import Schema
 from penstock.serve.accept import from_lines
+from penstock.sources import MALFORMED, REASON
+from penstock.sources.base import EXTENT, FILE, PART, PATH
+from penstock.sources.files.source import Files
+from penstock.sources.files.whole import whole
+from penstock.sources.formats.json_lines import decoded
+from penstock.sources.formats.lines import read_lines, verify
+from penstock.sources.kafka.json import decoded_json
 from penstock.testing import TestStream
 
 SCHEMA = Schema.parse("k string, v bigint")
@@ -157,13 +159,14 @@ def test_a_damaged_file_is_one_dead_letter_with_its_name(tmp_path: Path, name: s
     assert rows[EXTENT].to_list() == [FILE]
 
 
-def test_a_large_file_is_read_to_its_end_before_any_of_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_large_file_is_read_to_its_end_before_any_of_it_counts(tmp_path: Path):
     """Damages the end of a file that is too large to be held in memory: nothing of it counts either."""
-    monkeypatch.setattr("penstock.logs.whole._HELD", 1000)
-    monkeypatch.setattr("penstock.logs.lines._BLOCK", 10_000)
-    whole, cut = gzip.compress(GOOD * 5000), gzip.compress(GOOD * 5000)[:-20]
-    assert read(tmp_path, "a.json.gz", whole).height == 5000
-    assert read(tmp_path, "b.json.gz", cut).height == 1
+    entire = gzip.compress(GOOD * 5000)
+    for content, rows in ((entire, 5000), (entire[:-20], 1)):
+        path = str(tmp_path / "a.json.gz")
+        Path(path).write_bytes(content)
+        frames = list(whole(path, read_lines(path, block=10_000), partial(verify, path), most=1000))
+        assert sum(frame.height for frame in frames) == rows
 
 
 def test_a_file_that_vanishes_is_a_dead_letter_and_a_directory_that_does_is_not(tmp_path: Path):

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from penstock.control import Client
-from penstock.control import server as control
 from penstock.control.protocol import Reply
 from penstock.control.server import Server
-from penstock.engine import rpc
-from penstock.engine.rpc import Address, RpcServer, Unreachable
 from penstock.errors import PenstockError
+from penstock.runtime import rpc
+from penstock.runtime.rpc import Address, RpcServer, Unreachable
 
 
 @pytest.fixture
@@ -68,10 +67,9 @@ def test_silent_connections_are_bounded(driver: RpcServer) -> None:
             pass
 
 
-def test_silent_connections_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_connections_are_ended() -> None:
     """Drips bytes into the driver's channel for ever: ended after five seconds."""
-    monkeypatch.setattr(rpc, "PATIENT", 0.1)
-    server = RpcServer(lambda question: question, "test")
+    server = RpcServer(lambda question: question, "test", patience=0.1)
     try:
         with socket.create_connection((server.address.host, server.address.port), timeout=10) as made:
             made.sendall(b"\0")
@@ -81,10 +79,9 @@ def test_silent_connections_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         server.close()
 
 
-def test_the_shells_socket_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shells_socket_is_bounded(tmp_path: Path) -> None:
     """Opens silent connections to the shells' socket: shells are answered up to the limit, others are refused."""
-    monkeypatch.setattr(control, "_CONNECTIONS", 5)
-    server = Server("app", tmp_path, lambda sql, file: Reply(message=sql))
+    server = Server("app", tmp_path, lambda sql, file: Reply(message=sql), connections=5)
     try:
         with ExitStack() as stack:
             shells = [Client(tmp_path) for _ in range(6)]

@@ -16,10 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.engine.secure import SECRET, keep_secret, known_secret, security
 from penstock.errors import PenstockError
+from penstock.runtime.spark.secure import SECRET, keep_secret, known_secret, security
 from tests.cluster.support import until
-from tests.conftest import need_spark
+from tests.conftest import need_spark, without
 from tests.faults.java import quick_options
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +37,7 @@ class App:
 
     def __init__(self, root: Path, *options: str) -> None:
         self.sign, self._out = root / "sign", root / "out"
+        os.mkfifo(self.sign)
         quick = ("--conf", "spark.driver.memory=512m", "--conf", f"spark.driver.extraJavaOptions={quick_options()}")
         command = [sys.executable, "-m", "penstock.cli", "run", str(ROOT / "tests/attacks/stopping_app.py")]
         with self._out.open("w") as out:
@@ -127,6 +128,8 @@ def stop_executor(port: int) -> bool:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Callable[..., App]]:
     need_spark()
+    if sys.platform != "linux":
+        without("the addresses that an app listens on are read from /proc")
     started: list[App] = []
 
     def start(*options: str) -> App:
@@ -138,7 +141,6 @@ def running(tmp_path: Path) -> Iterator[Callable[..., App]]:
         app.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_strangers_reach_no_executor_and_a_lost_one_is_noticed(running: Callable[..., App]):
     """Stops the executor of a local app: only loopback is listened to, Spark rejects it, and a loss ends the run."""
     app = running()
@@ -152,7 +154,7 @@ def test_strangers_reach_no_executor_and_a_lost_one_is_noticed(running: Callable
     assert httpx.get(app.url + "/ready").status_code == 200
     state = app.sign.parent / "state"
     assert [path for path in (state, *state.rglob("*")) if path.lstat().st_mode & 0o077] == []
-    app.sign.touch()  # now it is stopped from inside
+    app.sign.write_bytes(b"")  # now it is stopped from inside
     assert app.process.wait(60) == 1
     assert "executor was stopped" in app.said()
     with pytest.raises(httpx.ConnectError):
@@ -160,7 +162,6 @@ def test_strangers_reach_no_executor_and_a_lost_one_is_noticed(running: Callable
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_without_authentication_the_message_arrives(running: Callable[..., App]):
     """Sends StopExecutor to an app that runs with spark.authenticate=false: it ends, and says why."""
     app = running("--conf", "spark.authenticate=false")

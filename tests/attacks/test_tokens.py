@@ -105,8 +105,9 @@ def test_a_request_that_waits_is_not_answered_after_its_token_was_removed(servin
         params = {"after": sent.json()["token"], "timeout": "30s"}
         waiting = threading.Thread(target=lambda: answers.append(client.get(VIEW, params=params).status_code))
         waiting.start()
-        while not server.app.state.service.pulse._waiting:
-            time.sleep(0.01)
+        with httpx.Client(base_url=server.url) as other:
+            while not server.app.state.service.pulse._waiting:
+                other.get("/health")
         tokens.remove("reader")
         filled.commit(("a", 1, 40), segment=1)
         waiting.join(60)

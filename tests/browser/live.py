@@ -23,7 +23,9 @@ from penstock.model.time import BEGINNING
 from penstock.model.watermarks import Tracker
 from penstock.store import Commit, SqliteStore
 from penstock.store.audits import AuditRecord
-from penstock.store.file import File, Mark
+from penstock.store.figures import Figures, Intake, Lateness
+from penstock.store.file import File
+from penstock.store.marks import Mark, ReaderTime
 
 SECOND = 1_000_000
 TAGS = (
@@ -88,21 +90,16 @@ class LiveApp:
         changes = {n: step(self.plans[n], [r.deltas], self.store.state(n), at) for n, r in reduced.items()}
         refused = self._refused(events, {name: part.late for name, part in reduced.items()}, now)
         done = time.perf_counter()
-        took: dict[str, object] = {
-            "rows": posts,
-            "reduce": middle - began,
-            "merge": done - middle,
-            "stream": "posts",
-            "behind": 0,
-        }
         late = refused["late"]["offset"].n_unique()
-        took["late"] = {"events": late, "pairs": refused["late"].height}
+        figures = Figures(posts, Lateness(late, refused["late"].height), Intake(behind=0))
+        times = [{"trending": ReaderTime(("posts",), mark)} for mark in (before, after)]
         number = self._epoch + 1
         self.store.commit(
             Commit(
-                kind="epoch", now=now, query="q", epoch=self._epoch, number=number, offsets=f'{{"number": {number}}}',
-                changes=changes, view_times=dict.fromkeys(self.plans, after), refused=refused, timings=json.dumps(took),
-                trackers={"posts": self._tracker.snapshot()}, mark=Mark("posts", {"posts": before}, {"posts": after}),
+                kind="epoch", now=now, query="q", epoch=self._epoch, offsets=f'{{"number": {number}}}',
+                changes=changes, view_times=dict.fromkeys(self.plans, after), refused=refused, figures=figures,
+                timings={"reduce": middle - began, "merge": done - middle}, mark=Mark.of("posts", *times),
+                trackers={"posts": self._tracker.snapshot()},
                 counters={
                     "posts.events": posts, "posts.late_events": late,
                     **{f"posts.{kind}": rows.height for kind, rows in refused.items()},
@@ -112,8 +109,8 @@ class LiveApp:
         )  # fmt: skip
         self._epoch = number
         newest = self.store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
-        self.store.delivered("trending_jsonl", newest)
-        self.store.delivered("totals_alerts", max(0, newest - 12))
+        self.store.delivered({"trending_jsonl": newest})
+        self.store.delivered({"totals_alerts": max(0, newest - 12)})
         return number
 
     def _post(self, now: int) -> Event:

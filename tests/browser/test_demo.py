@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.ports import free_port
+from penstock.dev.ports import free_port
 from tests.browser.conftest import PATIENCE, Serving
 from tests.browser.live import LiveApp
 from tests.browser.test_dashboard import mark, until

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -24,6 +23,8 @@ from penstock.model.commits import Event
 from penstock.model.time import BEGINNING, SECOND, instant
 from penstock.model.watermarks import Tracker
 from penstock.store import Commit, SqliteStore
+from penstock.store.figures import Figures
+from penstock.store.marks import Mark
 
 NOON = instant("2024-05-01T12:00:00Z")
 VISITS = ps.stream(
@@ -95,7 +96,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Commit(
                 "epoch", now, "query", epoch, str(epoch), {"by_page": change}, {"by_page": mark},
                 {"visits": tracker.snapshot()}, refused[epoch], counters={"visits.events": len(rows), **counters},
-                timings=json.dumps({"rows": len(rows)}),
+                mark=Mark("visits"), figures=Figures(len(rows)),
             )
         )  # fmt: skip
     store.close()

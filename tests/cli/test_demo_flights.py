@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 
 from penstock.cli.load import load_app
-from penstock.demos import flights
-from penstock.demos.flights import Replay
+from penstock.dev.demos import flights
+from penstock.dev.demos.flights import Replay
 from penstock.model.time import SECOND, instant
 from penstock.store import Reader, StoreError
+from tests.outbox import panes
 from tests.strategies import DEEP
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -75,9 +76,9 @@ def test_a_week_of_departures_equals_its_recomputation_across_a_restart(week, tm
     assert [proof.view for proof in proofs] == ["by_airport", "by_carrier"]
     assert all(proof.rows > 50 for proof in proofs)
     assert sum(proof.late for proof in proofs) > 0
-    timings = dict(reader.query("SELECT timing, count(*) FROM __panes WHERE kind = 'insert' GROUP BY 1").rows())
+    timings = dict(panes(reader).filter(kind="insert")["timing"].value_counts().iter_rows())
     assert all(timings[timing] > 0 for timing in ("early", "on time", "late"))
-    assert reader.query("SELECT count(*) FROM __panes WHERE kind = 'retract'").item() > 0
+    assert panes(reader).filter(kind="retract").height > 0
     assert not any(proof.holds for proof in flights.prove(week.head(-100), reader.query)), (
         "the proof tells a difference"
     )

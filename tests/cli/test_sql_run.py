@@ -133,7 +133,7 @@ def check(root: Path, visits: list[tuple[str, str, int]]) -> None:
     """Every view is what all events give, and one that was to begin with the next epoch what came since then."""
     store = Reader(root / ".penstock")
     since = {entry.name: entry.since for entry in store.catalog()}
-    sizes = store.query("SELECT number, coalesce(json_extract(timings, '$.rows'), 0) FROM __commits").rows()
+    sizes = store.query("SELECT number, coalesce(rows, 0) FROM __commits").rows()
     begun = {name: sum(count for number, count in sizes if number <= commit) for name, commit in since.items()}
     assert begun["by_page"] == 0
     pages, users = Counter(page for page, _, _ in visits), Counter(user for _, user, _ in visits[begun["by_user"] :])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.cli.load import load_app
-from penstock.demos import DEMOS
+from penstock.dev.demos import DEMOS
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,9 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
-from penstock.cluster import Cluster
+from penstock.dev.cluster import Cluster
 from penstock.store import Reader, StoreError
 from tests.cluster.support import APP, FILE, ROOT, Driver, Scene, until
 from tests.conftest import need_spark
@@ -96,6 +98,30 @@ def test_workers_and_executors_come_and_go_and_every_event_counts_once(
     made.check()
 
 
+@pytest.mark.deep
+def test_an_app_without_executors_is_not_ready_until_one_comes(cluster: Cluster, scene: Callable[[int], Scene]):
+    made = scene(2)
+    made.write(1)
+    if not any(worker.is_alive for worker in cluster.workers):
+        cluster.add()
+    driver = Driver(made, "--master", cluster.master, "--port", "0")
+    made.commits(FILE)
+    found = re.search(r"serving at (http://[^/\s]+)", driver.said())
+    assert found is not None, driver.said()
+    assert httpx.get(f"{found[1]}/ready").status_code == 200
+    for worker in cluster.workers:
+        if worker.is_alive:
+            worker.kill()
+    until(lambda: httpx.get(f"{found[1]}/ready").status_code == 503 or not driver.runs, "that it is not ready")
+    assert "Spark has no executor" in httpx.get(f"{found[1]}/ready").text
+    cluster.add()
+    until(lambda: httpx.get(f"{found[1]}/ready").status_code == 200 or not driver.runs, "that it is ready")
+    made.write(1)
+    made.commits(2 * FILE)
+    driver.signal(signal.SIGTERM)
+    assert driver.ends() == 0, driver.said()
+
+
 def write_events(made: Scene, files: int) -> list[tuple[int, str]]:
     """Files of events with two keys; their ids and keys."""
     rows = [(n, "ab"[n // 2 % 2]) for n in range(files * 8)]
@@ -165,7 +191,7 @@ def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Call
 
 
 def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path):
-    from penstock.ports import free_port
+    from penstock.dev.ports import free_port
 
     command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--dir", str(tmp_path / "state")]
     (tmp_path / "in").mkdir()

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.store import Reader, SqliteStore, Standby, StoreError, TakenOver
 from penstock.store.lock import FileLock, InUse
-from penstock.store.sqlite_connection import SqliteConnection
+from penstock.store.sqlite.connection import SqliteConnection
 from tests.cluster.support import ROOT, until
 
 HOLDS = """
@@ -33,7 +33,7 @@ for line in sys.stdin:
         elif line == "check\\n":
             store.check_owner()
         else:
-            store.delivered("out", int(line))
+            store.delivered({"out": int(line)})
         print("done", flush=True)
     except StoreError as error:
         print(error.message, flush=True)
@@ -149,7 +149,7 @@ def test_a_process_that_hangs_is_taken_over_and_finds_out_when_it_wakes(
     until(lambda: standby.has_it, "the lock")
     assert (standby.store.token, standby.store.took_over) == (2, True)
     assert "has been silent for 2 s: taking over" in standby.said[-1]
-    standby.store.delivered("out", 8)
+    standby.store.delivered({"out": 8})
     holder.resume()
     for what in (9, "check"):
         assert holder.ask(what) == f"another process has taken over the store in «{tmp_path}»"
@@ -169,7 +169,7 @@ def test_of_two_standbys_one_takes_over_and_the_other_waits_for_it(holder: Holde
     first, other = sorted(two, key=lambda one: not one.has_it)
     other.thread.join(4.0)
     assert not other.has_it, "the first one gives signs of life"
-    first.store.delivered("out", 1)
+    first.store.delivered({"out": 1})
     first.store.close()
     until(lambda: other.has_it, "the lock of the other")
     assert other.store.token == 3
@@ -183,7 +183,7 @@ def test_a_process_stopped_in_the_middle_of_a_transaction_is_waited_for(
     def hasty(self: object, sql: str, *given: object) -> None:
         run(self, "PRAGMA busy_timeout = 100" if sql.startswith("PRAGMA busy_timeout") else sql, *given)
 
-    monkeypatch.setattr("penstock.store.sqlite_connection.SqliteConnection.run", hasty)
+    monkeypatch.setattr("penstock.store.sqlite.connection.SqliteConnection.run", hasty)
     assert holder.ask("begin") == "done"
     holder.pause()
     standby = waiting(2.0)

@@ -7,8 +7,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from penstock.savepoints import create
-from penstock.savepoints.manifest import SavepointError
+from penstock.history.savepoints import create
+from penstock.history.savepoints.manifest import SavepointError
 from penstock.store import SqliteStore, StoreError
 from penstock.store.checkpoints import NOTE, Place, checkpoints, remember
 

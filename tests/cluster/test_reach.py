@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.errors import RunError
-from penstock.engine.reach import Probe, check_reach
+from penstock.runtime.errors import RunError
+from penstock.runtime.spark.reach import Probe, check_reach
 
 
 class Tasks:

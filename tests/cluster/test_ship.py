@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.run import settings
-from penstock.engine.masters import cluster_settings, is_local, reach
-from penstock.engine.ship import packed
 from penstock.errors import PenstockError
+from penstock.runtime.spark.masters import cluster_settings, is_local, reach
+from penstock.runtime.spark.shipping import packed
 
 
 def test_penstock_itself_is_packed_once(tmp_path: Path):

@@ -9,9 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from penstock.logs.base import MALFORMED
-from penstock.logs.json_lines import decoded, reads
 from penstock.model.types import Schema
+from penstock.sources.base import MALFORMED
+from penstock.sources.formats.json_lines import decoded, reads
 
 TYPES = (
     "string", "bigint", "int", "smallint", "tinyint", "double", "float", "boolean", "timestamp", "date",

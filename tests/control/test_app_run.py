@@ -7,8 +7,8 @@ from pathlib import Path
 import penstock as ps
 from penstock.app import App
 from penstock.control import Client
-from penstock.engine.run import Run
 from penstock.model.view import View
+from penstock.runtime.run import Run
 from penstock.sql import define, parse_one
 from tests.control.support import STREAM, put
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.control import Client, NoApp, Refused
 from penstock.errors import PenstockError
 from tests.control.support import BY_PAGE, BY_USER, counted, put, started, table
+from tests.outbox import panes
 
 
 def test_views_come_and_go_while_files_arrive_and_no_event_is_lost_or_doubled(tmp_path: Path, spark) -> None:
@@ -43,7 +44,7 @@ def test_views_come_and_go_while_files_arrive_and_no_event_is_lost_or_doubled(tm
         live.catch_up()
         assert table(live, "SELECT page, n FROM by_page") == counted(visits, 0)
         epochs = dict(live.store.query("SELECT name, since FROM __catalog").iter_rows())
-        sizes = live.store.query("SELECT number, json_extract(timings, '$.rows') FROM __commits ORDER BY number").rows()
+        sizes = live.store.query("SELECT number, rows FROM __commits ORDER BY number").rows()
         for name in ("one", "three"):
             assert table(live, f"SELECT user, n FROM {name}") == counted(visits, 1)
         start = sum(rows or 0 for number, rows in sizes if number <= epochs["four"])
@@ -149,7 +150,7 @@ def test_a_view_fires_otherwise_and_goes_on_with_its_state_or_is_computed_anew(t
         put(tmp_path, "c", ("/a", "u", 3, 2))
         live.catch_up()
         assert table(live, "SELECT page, n FROM by_page") == {"/a": 3}
-        assert "retract" in live.store.panes(0, 100)["kind"].to_list()
+        assert "retract" in panes(live.store)["kind"].to_list()
         other = replaced.replace("page, count", "user AS page, count").replace("BY page", "BY user")
         assert "another definition from commit 4 on, computed from all of history" in live.execute(other).message
         assert table(live, "SELECT page, ms FROM by_page") == {"u": 6}
@@ -247,11 +248,11 @@ def test_inserted_rows_go_through_the_log(tmp_path: Path, spark) -> None:
 )  # fmt: skip
 def test_a_statement_that_cannot_be_carried_out_changes_nothing(running, statement: str, said: str) -> None:
     live, client = running
-    before = live.store.catalog(), live.store.views(), set(live.run.engine.streams), live.app.sinks
+    before = live.store.catalog(), live.store.views(), set(live.run.streams), live.app.sinks
     with pytest.raises(Refused) as refused:
         client.ask(statement)
     assert said in str(refused.value)
-    assert before == (live.store.catalog(), live.store.views(), set(live.run.engine.streams), live.app.sinks)
+    assert before == (live.store.catalog(), live.store.views(), set(live.run.streams), live.app.sinks)
     live.wait(0)  # nothing has failed
 
 

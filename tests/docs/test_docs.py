@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.transcripts import load
+from tests.transcripts.functions import FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -35,5 +36,5 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_transcripts_that_a_page_names_exist(page: Path) -> None:
     named = [(text, page.parent / target) for text, target in links(page) if target.endswith(".yaml")]
-    known = {file: {transcript.name for transcript in load(file)} for file in {file for _, file in named}}
+    known = {file: {transcript.name for transcript in load(file, FUNCTIONS)} for file in {file for _, file in named}}
     assert [text for text, file in named if text not in known[file] and text != file.name] == []

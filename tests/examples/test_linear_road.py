@@ -16,7 +16,7 @@ from examples.linear_road.app import Parts, linear_road
 from examples.linear_road.events import COLUMNS, EXIT, EXPENDITURE, FEET, REPORT, SCHEMA, Road, cut, rows
 from examples.linear_road.oracle import Answers, answers
 from examples.linear_road.without_spark import Played
-from penstock.engine.run import Run
+from penstock.runtime.run import Run
 from penstock.store.base import REFUSALS
 from penstock.testing import TestStream, run
 from tests.strategies import DEEP
@@ -221,6 +221,6 @@ def test_on_spark_all_answers_are_those_of_the_oracle(spark: object, tmp_path: P
         assert len(wanted.balances) > 200
         compare(found, wanted)
         counters = running.store.counters()
-        assert not any(counters.get(f"{name}.{kind}", 0) for name in running.engine.streams for kind in REFUSALS)
+        assert not any(counters.get(f"{name}.{kind}", 0) for name in running.streams for kind in REFUSALS)
     finally:
         running.stop()

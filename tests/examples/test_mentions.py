@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.loop_local import LocalLoop, shown_after
 from penstock.model.loops import iteration
+from penstock.runtime.derived.loops.local import LocalLoop, shown_after
 from tests.model.test_loops import components
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mentions"

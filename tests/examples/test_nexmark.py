@@ -12,9 +12,9 @@ import penstock as ps
 from examples.nexmark.app import nexmark
 from examples.nexmark.events import Nexmark
 from examples.nexmark.oracle import Oracle
-from penstock.engine.run import Run
 from penstock.kernel.local import table_of
 from penstock.model.time import instant
+from penstock.runtime.run import Run
 from penstock.store.base import REFUSALS
 from penstock.testing import Result
 from tests.examples.answers import compare
@@ -67,7 +67,7 @@ class Answers:
         return not open_windows and all(at == newest for at in self.run.delivery.positions.values())
 
     def view(self, name: str) -> list[dict[str, object]]:
-        kept = self.run.engine.views[name].plan
+        kept = self.run.views[name].plan
         rows = table_of(kept, self.run.store.state(name).table())
         return Result(kept.written, (), tuple(rows), (), kept.view).table
 
@@ -87,7 +87,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Iterator
 def test_no_event_is_late_or_dead_and_each_log_came_in_several_epochs(answers: Answers) -> None:
     counters = answers.run.store.counters()
     assert sum(counters[f"{name}.events"] for name in LOGS) == EVENTS
-    assert not any(counters.get(f"{name}.{kind}", 0) for name in answers.run.engine.streams for kind in REFUSALS)
+    assert not any(counters.get(f"{name}.{kind}", 0) for name in answers.run.streams for kind in REFUSALS)
     epochs = answers.run.store.query("SELECT count(*) FROM __commits WHERE kind = 'epoch' GROUP BY query")
     assert sum(many >= FILES for (many,) in epochs.iter_rows()) >= len(LOGS)
 

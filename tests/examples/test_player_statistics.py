@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.logs.generator import Chance
+from penstock.sources.generator import Chance
 from penstock.testing import TestStream, process, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "player_statistics" / "app.py"

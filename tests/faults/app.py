@@ -19,12 +19,13 @@ from pathlib import Path
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine import core
-from penstock.engine.session import spark_session
-from penstock.logs import Log
-from penstock.savepoints.checkpoints import Checkpoints
+from penstock.history.savepoints.checkpoints import Checkpoints
+from penstock.runtime import engine as core
+from penstock.runtime.spark.session import spark_session
 from penstock.sinks.directory import Directory
-from penstock.store import sql_store, sqlite
+from penstock.sources import Source
+from penstock.store import sql_store
+from penstock.store.sqlite.store import SqliteStore
 
 SCHEMA = "id bigint, k string, v bigint, at timestamp"
 SAVEPOINT, ADDED = "while a savepoint is taken", "while a view is added"
@@ -44,7 +45,7 @@ STEPS = (
 )
 
 
-def define(log: Log, watermark: ps.Watermark | None = None) -> tuple[App, ps.Stream]:
+def define(log: Source, watermark: ps.Watermark | None = None) -> tuple[App, ps.Stream]:
     """The app on a log, without sinks. `audit` knows what its views must hold."""
     app = App("faulty")
     events = app.stream(
@@ -103,10 +104,10 @@ def arm(step: str, passes: int) -> None:
         return "before a tick's transaction ends" if record.kind == "tick" else "before the transaction ends"
 
     around(core.Engine, "epoch", "before the reduction", "after the epoch")
-    around(sqlite.SqliteStore, "commit", "before the transaction", "after the transaction")
+    around(SqliteStore, "commit", "before the transaction", "after the transaction")
     around(sql_store, "write", None, written)
     around(Directory, "write", "before a sink has its panes", None)
-    around(sqlite.SqliteStore, "delivered", "before a delivery is known", "after a delivery is known")
+    around(SqliteStore, "delivered", "before a delivery is known", "after a delivery is known")
     around(Checkpoints, "cut", SAVEPOINT, None)
     around(sql_store, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.history.savepoints import listed
 from penstock.model.time import instant, to_datetime
-from penstock.savepoints import listed
 from penstock.sinks.files import read_jsonl
 from penstock.store import Reader
+from tests import outbox
 
 START = 1_714_564_800_000_000  # 2024-05-01T12:00:00Z
 SECOND = 1_000_000
@@ -89,9 +90,9 @@ class Audit:
         """A view that was added while the app ran has the events of the commits since."""
         since = [entry.since for entry in reader.catalog() if entry.name == "added"]
         if since:
-            commits = reader.query("SELECT timings FROM __commits WHERE kind = 'epoch' AND number > ?1", since)
+            commits = reader.query("SELECT rows FROM __commits WHERE kind = 'epoch' AND number > ?1", since)
             refused = reader.query("SELECT count(*) FROM __refused WHERE kind <> 'late' AND \"commit\" > ?1", since)
-            came = sum(json.loads(timings)["rows"] for (timings,) in commits.rows()) - refused.item()
+            came = sum(count for (count,) in commits.rows()) - refused.item()
             assert reader.query("SELECT coalesce(sum(n), 0) FROM added").item() == came, "added"
 
     # counters and commits
@@ -120,7 +121,7 @@ class Audit:
     # sinks
 
     def _outbox(self, reader: Reader) -> None:
-        panes = reader.query('SELECT view, key, start, "end", "index", kind FROM __panes')
+        panes = outbox.panes(reader).select("view", "key", "start", "end", "index", "kind")
         assert panes.is_unique().all(), "a pane stands in the outbox twice"
 
     def _received(self) -> list[dict]:
@@ -135,7 +136,7 @@ class Audit:
         return sorted(rows, key=lambda row: row["pane"])
 
     def _sink(self, reader: Reader, delivered: list[dict]) -> None:
-        mine = [id for (id,) in reader.query("SELECT id FROM __panes WHERE view = 'sessions' ORDER BY id").rows()]
+        mine = outbox.panes(reader).filter(view="sessions")["id"].to_list()
         assert [row["pane"] for row in delivered] == mine, "the sink has each pane once"
         standing: dict[tuple, tuple] = {}
         for row in delivered:

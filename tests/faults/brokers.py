@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 import penstock as ps
 from penstock.app import App
-from penstock.broker import Broker, Cluster
+from penstock.dev.broker import Broker, Cluster
 from tests.faults.app import define
 from tests.faults.support import Rig, until
 from tests.kafka.support import Kafka
@@ -41,7 +41,7 @@ class KafkaRig(Rig):
     def app(self) -> App:
         app, _ = define(ps.kafka(self.source, servers=self.cluster.servers, options=self.settings))
         app.sink("sessions", ps.to_jsonl(self.root / "panes"))
-        sink = ps.to_kafka(self.target, servers=self.cluster.servers, transactional_id=self.target)
+        sink = ps.to_kafka(self.target, servers=self.cluster.servers, transactional_id=self.target, timeout=10)
         app.sink("sessions", sink, name="topic")
         return app
 
@@ -67,7 +67,7 @@ class KafkaRig(Rig):
     def at_the_next_epoch(self, fault: Any) -> list[bool]:
         """Does something when the next epoch has begun, before it reads; whether that was."""
         assert self.run is not None
-        engine, done = self.run.engine, []
+        engine, done = self.run.groups.of("events").engine, []
         epoch = engine.epoch
 
         def faulty(*arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine import tables
+from penstock.runtime.tables import tables
 from tests.faults.app import SCHEMA
 from tests.faults.process_app import main
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.learn_log import LearnLog
 from penstock.learning import Factors
+from penstock.runtime.derived.learning.source import LearnerSource
 from tests.faults.app import SCHEMA
 from tests.faults.process_app import main
 
@@ -28,10 +28,10 @@ class Guarded(Factors):
         return super().learn(model, rows)
 
 
-class OneByOne(LearnLog):
+class OneByOne(LearnerSource):
     """Takes as few commits an epoch as it can, however long the last one took: those of one file of the master."""
 
-    def limited(self, limit: int) -> LearnLog:
+    def limited(self, limit: int) -> LearnerSource:
         return self
 
 

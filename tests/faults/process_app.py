@@ -18,9 +18,9 @@ from typing import Any
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.core import Engine
-from penstock.engine.session import spark_session
 from penstock.model.process import Processed
+from penstock.runtime.engine import Engine
+from penstock.runtime.spark.session import spark_session
 from penstock.store import SqliteStore
 from tests.faults.app import SCHEMA
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app import App
-from penstock.engine.run import Run
 from penstock.model.time import show_instant
+from penstock.runtime.run import Run
 from penstock.store import Reader
 from tests.faults.app import on_files
 from tests.faults.audit import Audit, made_up

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import Cluster
-from penstock.engine.errors import RunError
+from penstock.dev.broker import Cluster
 from penstock.errors import PenstockError
-from penstock.jars import connector
-from penstock.sinks import kafka as kafka_sink
-from penstock.sinks import positions
+from penstock.runtime.errors import RunError
+from penstock.runtime.spark.jars import connector
 from tests.conftest import without
 from tests.faults.brokers import KafkaRig
 from tests.faults.support import until
@@ -31,13 +29,6 @@ def started(directory: Path, brokers: int) -> Cluster:
         return Cluster(directory, brokers=brokers).start()
     except PenstockError as error:
         without(str(error))
-
-
-@pytest.fixture(autouse=True)
-def impatient_sinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction that is not committed after some seconds is given up."""
-    monkeypatch.setattr(kafka_sink, "_SECONDS", 6.0)
-    monkeypatch.setattr(positions, "_ANSWER", 5.0)
 
 
 @pytest.fixture(scope="module")

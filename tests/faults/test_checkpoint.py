@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.checkpoint import repair
-from penstock.engine.errors import RunError
+from penstock.runtime.errors import RunError
+from penstock.runtime.spark.checkpoints import repair
 from tests.faults.support import Rig
 
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -124,7 +124,7 @@ def test_a_file_that_was_listed_and_not_committed_is_listed_anew(spark, tmp_path
         run = rig.start()
         rig.write(30)
         rig.current()
-        run.engine.epoch = _fails  # type: ignore[method-assign]
+        run.groups.of("events").engine.epoch = _fails  # type: ignore[method-assign]
         rig.write(30)
         with pytest.raises(ZeroDivisionError):
             rig.current()

@@ -8,11 +8,12 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.clock import Steady
-from penstock.engine.run import Run
 from penstock.model.time import instant
+from penstock.runtime.queries.clock import Steady
+from penstock.runtime.run import Run
 from tests.faults.app import on_files
 from tests.faults.support import Rig, until
+from tests.outbox import panes
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
@@ -45,7 +46,7 @@ class Timed(Rig):
 
 def beats(run: Run) -> int:
     """How often the view that fires by the clock has fired."""
-    found: int = run.store.query("SELECT count(*) FROM __panes WHERE view = 'beats'").item()
+    found: int = panes(run.store).filter(view="beats").height
     return found
 
 

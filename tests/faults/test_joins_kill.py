@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from penstock.lake.master import Master
+from penstock.history.events.master import Master
 from penstock.model.join_played import JoinPlayed
 from penstock.store import Reader
 from penstock.testing import join
@@ -77,8 +77,9 @@ def _compare_names(root: Path, rows: list[dict]) -> None:
     """Each event has the name of the version that its commit says it had."""
     reader = Reader(root / "state")
     kept = Master(reader).past(define(root)[1]).read().select("id", "k", "__commit")
-    notes = reader.query("SELECT number, timings FROM __commits WHERE kind = 'epoch'").iter_rows()
-    versions = {number: json.loads(note).get("tables", {}).get("names") for number, note in notes}
+    sql = """SELECT e."commit", (SELECT version FROM __versions v WHERE v.stream = e.stream AND v."table" = 'names'
+             AND v."commit" <= e."commit" ORDER BY v."commit" DESC LIMIT 1) FROM __epochs e"""
+    versions = dict(reader.query(sql).iter_rows())
     assert kept.height == len({row["id"] for row in rows})
     found: Counter[str] = Counter()
     for name, count in reader.query("SELECT name, rows FROM by_name").iter_rows():

@@ -59,7 +59,7 @@ def _rows_came_once(root: Path, reader: Reader) -> None:
 
 
 def _epochs_were_told_once(root: Path, reader: Reader) -> None:
-    commits = reader.query("SELECT \"commit\" FROM __marks WHERE stream = 'events' ORDER BY 1").to_series().to_list()
+    commits = reader.query("SELECT \"commit\" FROM __epochs WHERE stream = 'events' ORDER BY 1").to_series().to_list()
     told = reader.query("SELECT epoch, n FROM epochs ORDER BY epoch").rows()
     assert told == [(commit, 1) for commit in commits]
     called = [int(line) for line in (root / "called").read_text().split()]

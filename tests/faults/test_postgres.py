@@ -15,7 +15,7 @@ import pytest
 
 from penstock.store import StoreError
 from penstock.store.connection import Away
-from penstock.store.postgres_connection import PostgresConnection
+from penstock.store.postgres.connection import PostgresConnection
 from tests.conftest import without
 from tests.faults.support import Rig, until
 from tests.postgres import Postgres, find_postgres
@@ -104,7 +104,7 @@ def test_killed_and_restarted_in_the_middle_of_an_epoch(rig, server, monkeypatch
         server.kill()
         server.start()
 
-    for statement in ('INSERT INTO "__view_', "INSERT INTO __panes", "INSERT INTO __commits"):
+    for statement in ('INSERT INTO "__view_', "INSERT INTO __outbox", "INSERT INTO __commits"):
         with monkeypatch.context() as patched:
             done = once(patched, statement, crash)
             for _ in range(2):
@@ -161,7 +161,7 @@ def test_a_server_that_has_lost_commits_ends_the_run(rig, server):
     """As when a copy takes over that was behind: what is in memory is ahead of it."""
     run = begun(rig)
     own = run.store.address.own
-    with run._mutex:
+    with run.groups.of("events").lock:
         server.run(f"UPDATE \"{own}\".__meta SET value = value - 1 WHERE name = 'writes'")
     rig.write()
     with pytest.raises(StoreError, match="is not the one that this process wrote to"):

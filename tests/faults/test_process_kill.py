@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.master import Master
+from penstock.history.events.master import Master
 from penstock.store import Reader
 from penstock.testing import process
 from tests.faults.process_app import STEPS, define

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.errors import RunError
-from penstock.engine.retry import Retries, passes
+from penstock.runtime.errors import RunError
+from penstock.runtime.queries.retry import Retries, passes
 from penstock.store import StoreError
 from penstock.store.connection import Busy, Full
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.errors import RunError
+from penstock.runtime.errors import RunError
 from penstock.store import StoreError
-from penstock.store import sqlite_connection as connection
+from penstock.store.sqlite import connection
 from tests.faults.support import Rig, until
 
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -55,8 +55,8 @@ def test_while_the_store_is_locked_the_app_waits_and_then_goes_on(spark, tmp_pat
             until(lambda: "the stream «events»" in run.faults and run.faults["the stream «events»"].count > 1, run)
             assert rig.commits() == before
             assert "is locked by another program" in str(run.faults["the stream «events»"].error)
-            with run._mutex:  # an epoch that failed has moved nothing
-                assert run.engine.trackers["events"].watermark == run.store.trackers()["events"]["watermark"]
+            with run.groups.turn(["events"]) as engine:  # an epoch that failed has moved nothing
+                assert engine.registry.trackers["events"].watermark == run.store.trackers()["events"]["watermark"]
         rig.current()
         until(lambda: not run.faults, run)
         rig.audit()

@@ -17,7 +17,7 @@ from typing import Any
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.topology_jobs import SparkRunner
+from penstock.runtime.derived.topologies.jobs import SparkRunner
 from penstock.topology.streams import Flowing
 from tests.faults import process_app
 from tests.faults.app import SCHEMA

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import Cluster
+from penstock.dev.broker import Cluster
 from penstock.errors import PenstockError
-from penstock.jars import connector
+from penstock.runtime.spark.jars import connector
 from tests.conftest import without
 from tests.kafka.support import Kafka, Secure
 

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock as ps
-from penstock.broker import Cluster
-from penstock.engine.run import Run
+from penstock.dev.broker import Cluster
 from penstock.model.time import instant
+from penstock.runtime.run import Run
 
 PASSWORD = "not-a-secret"
 BEGIN = "2026-05-01T12:00:00Z"

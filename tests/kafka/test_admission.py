@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from confluent_kafka.admin import NewPartitions
@@ -11,21 +10,23 @@ from typer.testing import CliRunner
 import penstock as ps
 from penstock.cli import cli
 from penstock.cli.lag import read_lags
-from penstock.engine.admission import EVENTS
+from penstock.runtime.queries.admission import EVENTS
 from tests.kafka.support import asked, at, counting, running
 
 
 def notes(run) -> list[dict[str, int]]:
-    return [json.loads(text) for (text,) in asked(run, "SELECT timings FROM __commits WHERE kind = 'epoch'")]
+    columns = ("stream", "rows", "unit", "limit", "taken", "behind")
+    sql = "SELECT stream, rows, unit, \"limit\", taken, behind FROM __commits WHERE kind = 'epoch'"
+    return [dict(zip(columns, row, strict=True)) for row in asked(run, sql)]
 
 
-def test_a_surge_fills_epochs_up_to_a_limit_that_grows_and_is_remembered(kafka, topic, state, spark, monkeypatch):
-    monkeypatch.setattr("penstock.engine.pace._BOUNDS", {"events": replace(EVENTS, start=300, floor=50, ceiling=1000)})
+def test_a_surge_fills_epochs_up_to_a_limit_that_grows_and_is_remembered(kafka, topic, state, spark):
+    options = {"target": "60 seconds", "bounds": [replace(EVENTS, start=300, floor=50, ceiling=1000)]}
     name = topic(2)
     app, _ = counting(ps.kafka(name, servers=kafka.servers), watermark=ps.bounded("1 day", idle=None))
     for partition in (0, 1):
         kafka.put(name, *[{"k": "a", "v": n, "at": at(n % 60)} for n in range(100)], partition=partition)
-    with running(app, state, spark, target="60 seconds") as run:
+    with running(app, state, spark, **options) as run:
         for partition in (0, 1):
             kafka.put(name, *[{"k": "b", "v": n, "at": at(n % 60)} for n in range(4000)], partition=partition)
         run.catch_up()
@@ -45,7 +46,7 @@ def test_a_surge_fills_epochs_up_to_a_limit_that_grows_and_is_remembered(kafka, 
     # The topic grows while the app is down: the new partition is read from its beginning, with the limit as it was.
     kafka.admin.create_partitions([NewPartitions(name, 3)])[name].result()
     kafka.put(name, *[{"k": "c", "v": n, "at": at(n % 60)} for n in range(500)], partition=2)
-    with running(app, state, spark, target="60 seconds") as run:
+    with running(app, state, spark, **options) as run:
         assert dict(asked(run, "SELECT k, sum(n) FROM counts GROUP BY k")) == {"a": 200, "b": 8000, "c": 500}
         assert notes(run)[-1]["limit"] == limits[-1]
 
@@ -60,4 +61,4 @@ def test_without_a_target_and_with_a_number_that_is_said_nothing_is_limited(kafk
         app, _ = counting(log)
         with running(app, state / directory, spark, **options) as run:
             assert [note["rows"] for note in notes(run)] == expected
-            assert all("limit" not in note for note in notes(run))
+            assert all(note["limit"] is None for note in notes(run))

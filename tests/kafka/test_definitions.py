@@ -9,10 +9,10 @@ import pytest
 
 import penstock as ps
 from penstock.errors import DefinitionError, PenstockError
-from penstock.jars import Artifact, fetched
 from penstock.kafka_client import client_settings
 from penstock.model.time import instant
 from penstock.model.watermarks import Observation, Seen, Tracker
+from penstock.runtime.spark.jars import Artifact, fetched
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.logs.base import MALFORMED, REASON
-from penstock.logs.kafka_columns import messages, parsed
-from penstock.logs.kafka_json import decoded_json
 from penstock.model.types import Schema
+from penstock.sources.base import MALFORMED, REASON
+from penstock.sources.kafka.columns import messages, parsed
+from penstock.sources.kafka.json import decoded_json
 from tests.conformance.test_json_lines import LINES, NOT_TAKEN, OTHERWISE, VALUES, in_numbers, plain
 from tests.kafka.support import DEAD, asked, at, running
 

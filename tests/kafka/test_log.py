@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 import penstock as ps
-from penstock.logs.kafka_columns import partition_number
+from penstock.sources.kafka.columns import partition_number
 from tests.kafka.support import DEAD, asked, at, counting, running
 
 SCHEMA = "k string, v int, at timestamp"

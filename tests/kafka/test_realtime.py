@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.run import Run
 from penstock.errors import DefinitionError, PenstockError
+from penstock.runtime.run import Run
 from tests.kafka.support import Kafka, at
 
 SCHEMA = "k string, v int, price decimal(10,2), at timestamp, tags array<string>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import penstock as ps
-from penstock.batch.log_past import From
-from penstock.batch.runs import replay
+from penstock.history.batch.log_past import From
+from penstock.history.batch.runs import replay
 from tests.kafka.support import asked, at, running
 
 SCHEMA = "k string, v int, at timestamp"

@@ -7,7 +7,7 @@ from pathlib import Path
 from confluent_kafka.admin import NewPartitions
 
 import penstock as ps
-from penstock.savepoints import restore
+from penstock.history.savepoints import restore
 from tests.kafka.support import asked, at, counting, running
 
 COUNTS = "SELECT k, window_start, n FROM counts ORDER BY 1, 2"

@@ -81,9 +81,8 @@ def _frame(rows, types):
     return pl.DataFrame([pl.Series(name, list(values), kind) for (name, kind), values in told])
 
 
-def test_rows_of_one_number_are_found_where_they_cross_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(lookup, "_BATCH", 2)
-    lookup.write(pl.DataFrame({"v": range(6), lookup.NUMBER: [1, 7, 7, 7, 7, 9]}), tmp_path / "0.arrow")
+def test_rows_of_one_number_are_found_where_they_cross_batches(tmp_path):
+    lookup.write(pl.DataFrame({"v": range(6), lookup.NUMBER: [1, 7, 7, 7, 7, 9]}), tmp_path / "0.arrow", batch=2)
     assert lookup.Lookup(str(tmp_path)).rows(pl.Series([7, 8]))["v"].sort().to_list() == [1, 2, 3, 4]
 
 

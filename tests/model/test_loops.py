@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.app import App
-from penstock.engine.loop_graphs import Graph
-from penstock.engine.loop_local import LocalLoop, shown_after
-from penstock.engine.loop_machine import Told, machine_of
 from penstock.errors import DefinitionError, PenstockError, RowError
 from penstock.model.epochs import Passed
 from penstock.model.loops import Loop, iteration
 from penstock.model.loops_values import key_bytes, key_of, packed, unpacked
+from penstock.runtime.derived.loops.graphs import Graph
+from penstock.runtime.derived.loops.local import LocalLoop, shown_after
+from penstock.runtime.derived.loops.machine import Told, machine_of
 from penstock.testing import TestStream, iterate
 
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"

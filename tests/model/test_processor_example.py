@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.logs.generator import Chance
+from penstock.sources.generator import Chance
 from penstock.testing import TestStream, process
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "player_statistics" / "app.py"

@@ -42,7 +42,7 @@ def has_order(question: str) -> bool:
 
 
 def main() -> None:
-    from penstock.engine.session import spark_session
+    from penstock.runtime.spark.session import spark_session
 
     spark = spark_session("record", master="local[1]", options={"spark.sql.shuffle.partitions": "1"})
     define(spark)

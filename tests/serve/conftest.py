@@ -16,13 +16,15 @@ from penstock.kernel.local import events_frame
 from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.step import Change, step
-from penstock.logs.inbox import FOLDER, declare
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.serve.server import Server
 from penstock.serve.service import Host
 from penstock.serve.settings import Settings
+from penstock.sources.http.inbox import FOLDER, declare
 from penstock.store import Commit, open_store
+from penstock.store.figures import Figures
+from penstock.store.marks import Mark
 
 SECOND = 1_000_000
 NOON = 1_714_564_800 * SECOND  # 2024-05-01 12:00:00
@@ -60,7 +62,7 @@ class Filled:
                 kind="epoch", now=NOON, query="q", epoch=0 if epoch is None else epoch.epoch + 1,
                 offsets=f'{{"inbox":"posts","number":{segment or 0}}}', changes=changes,
                 view_times=dict.fromkeys(VIEWS, after), counters={"posts.events": len(rows), "posts.late": 0},
-                timings='{"rows": 1, "reduce": 0.5, "merge": 0.25, "stream": "posts"}',
+                timings={"reduce": 0.5, "merge": 0.25}, mark=Mark("posts"), figures=Figures(rows=1),
             )
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock.client import Client, ServerError
+from penstock.client.view import View
 from penstock.serve.server import Server
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
@@ -32,12 +33,12 @@ def test_a_key_has_a_row(shop: Client):
     assert view.get(tag="nobody") is None
 
 
-def test_rows_come_page_by_page(shop: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.client.view._PAGE", 2)
-    assert len(list(shop.view("trending").rows())) == 5
-    assert len(list(shop.view("trending").rows(limit=3))) == 3
-    assert [row["likes"] for row in shop.view("trending").rows(tag=["x", "y"], order="oldest")] == [3, 5, 4]
-    assert shop.view("trending").to_polars().height == 5
+def test_rows_come_page_by_page(shop: Client):
+    view = View(shop, "trending", page=2)
+    assert len(list(view.rows())) == 5
+    assert len(list(view.rows(limit=3))) == 3
+    assert [row["likes"] for row in view.rows(tag=["x", "y"], order="oldest")] == [3, 5, 4]
+    assert view.to_polars().height == 5
 
 
 def test_a_view_is_a_frame(shop: Client):

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.logs.http import Http
-from penstock.logs.inbox import FOLDER, Inbox, Offer, Taken, declare, numbers, segment, sweep
 from penstock.model.types import Schema
 from penstock.serve.accept import from_lines
 from penstock.serve.server import Server
 from penstock.serve.settings import Limits
+from penstock.sources.http.inbox import FOLDER, Inbox, Offer, Taken, declare, numbers, segment, sweep
+from penstock.sources.http.source import Http
 from tests.conftest import need_spark
 
 STREAM = "/api/v1/streams/posts"
@@ -245,7 +245,7 @@ def test_two_processes_write_without_gaps(folder):
 def test_an_inbox_that_takes_the_place_of_another_gives_no_number_again(tmp_path):
     """As where a savepoint is restored in a new directory: Spark goes on from an offset of the old inbox."""
     need_spark()
-    from penstock.logs.inbox_source import SegmentReader
+    from penstock.sources.http.inbox_source import SegmentReader
 
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
@@ -263,7 +263,7 @@ def test_an_inbox_that_takes_the_place_of_another_gives_no_number_again(tmp_path
 
 def test_a_segment_that_is_gone_before_it_was_read_is_an_error(folder):
     need_spark()
-    from penstock.logs.inbox_source import SegmentReader
+    from penstock.sources.http.inbox_source import SegmentReader
 
     inbox = Inbox(folder)
     for tag in "abc":

@@ -122,7 +122,7 @@ def test_an_accept_header_that_no_form_fits_is_told(client: httpx.Client):
 
 
 def test_views_streams_and_sinks_are_listed(client: httpx.Client, filled):
-    filled.store.delivered("out", 2)
+    filled.store.delivered({"out": 2})
     views = {view["name"]: view for view in client.get("/api/v1/views").json()}
     assert views["trending"]["keys"] == ["tag"]
     assert client.get("/api/v1/views/trending/schema").json() == views["trending"]

@@ -42,7 +42,7 @@ def test_the_document_names_every_path(client: httpx.Client):
 
 def test_schemathesis_finds_nothing(serving: Callable[..., Server], filled, tmp_path: Path, pytestconfig):
     """Requests made up from the document, good ones and bad ones; each answer must be one that it names."""
-    filled.store.delivered("out", 2)
+    filled.store.delivered({"out": 2})
     server = serving(limits=Limits(rate=100_000, burst=100_000, wait_seconds=0.2))
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
     command = [

@@ -30,7 +30,7 @@ def metrics(client: httpx.Client) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_metrics_tell_what_the_store_holds(serving: Callable[..., Server], filled):
     filled.commit(("x", 1, 30), watermark=20)
-    filled.store.delivered("out", 2)
+    filled.store.delivered({"out": 2})
     server = serving(Host(failures=lambda: {"out": 3}))
     with httpx.Client(base_url=server.url) as client:
         client.get("/api/v1/views/trending")
@@ -50,7 +50,7 @@ def test_metrics_tell_what_the_store_holds(serving: Callable[..., Server], fille
 
 def test_the_dashboard_shows_metrics_that_there_are(serving: Callable[..., Server], filled):
     filled.commit(("x", 1, 30), watermark=20)
-    filled.store.delivered("out", 2)
+    filled.store.delivered({"out": 2})
     server = serving(Host(failures=lambda: {"out": 0}))
     with httpx.Client(base_url=server.url) as client:
         client.post("/api/v1/streams/posts", content=b'{"tag":"a"}', headers={"Content-Type": "application/x-ndjson"})

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.serve import panes
 from penstock.serve.server import Server
 from penstock.serve.settings import Limits
+from tests import outbox
 
 PATH = "/api/v1/views/trending/subscribe"
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
@@ -74,7 +74,8 @@ def test_a_snapshot_comes_before_the_panes(client: httpx.Client):
 
 
 def test_panes_that_are_gone_are_answered_with_410(client: httpx.Client, filled):
-    filled.store.trim_outbox(4)
+    filled.store.trim_outbox(outbox.panes(filled.store)["id"][-1])
+    filled.commit(("x", 7, 2))
     answer = client.get(PATH, headers={"Last-Event-ID": "2"})
     assert answer.status_code == 410
     assert "snapshot" in answer.json()["hint"]
@@ -89,7 +90,7 @@ def test_a_subscription_ends_with_the_view_and_with_the_server(serving: Callable
             found = events(response)
             next(found)
             filled.store.drop("trending")
-            filled.store.delivered("x", 1)
+            filled.store.delivered({"x": 1})
             assert next(found)[0] == "end"
         with client.stream("GET", "/api/v1/views/totals/subscribe") as response:
             found = events(response)
@@ -148,11 +149,8 @@ async def _one(host: str, port: int, panes: int, slow: bool, begun: asyncio.Even
 
 
 @pytest.mark.parametrize("count", [500 if DEEP else 60])
-def test_all_subscribers_get_every_pane_in_order_though_one_is_slow(
-    serving: Callable[..., Server], filled, monkeypatch: pytest.MonkeyPatch, count: int
-):
-    monkeypatch.setattr(panes, "_KEPT", 20_000)  # the slow one falls behind what is kept
-    server = serving()
+def test_all_subscribers_get_every_pane_in_order_though_one_is_slow(serving: Callable[..., Server], filled, count: int):
+    server = serving(limits=Limits(panes=20_000))  # the slow one falls behind what is kept
     commits, size = (40, 20) if DEEP else (20, 20)
 
     async def all_of_them() -> list[list[int]]:
@@ -169,7 +167,7 @@ def test_all_subscribers_get_every_pane_in_order_though_one_is_slow(
         return await asyncio.gather(*clients)
 
     seen = asyncio.run(asyncio.wait_for(all_of_them(), 300))
-    told = filled.store.query("SELECT id FROM __panes WHERE view = 'trending' ORDER BY id")["id"].to_list()
+    told = outbox.panes(filled.store).filter(view="trending")["id"].to_list()
     assert all(len(ids) == commits * size for ids in seen)
     expected = told[-commits * size :]
     assert all(

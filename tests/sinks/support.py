@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import penstock as ps
-from penstock.kernel.plan import Plan
+from penstock.kernel.fire import pane_schema
+from penstock.kernel.plan import Plan, nothing
 from penstock.model.commits import Commit
 from penstock.sinks import Delivery, Sink
 from penstock.store import SqliteStore
+from penstock.store.block import Block, encoded, view_panes
 from penstock.testing import TestStream
+from tests.outbox import panes
 from tests.store.engine import NAME, StoreEngine
 
 STREAM = ps.stream(
@@ -47,7 +52,7 @@ class Fed:
 
     def delivery(self, options: dict[str, Any] | None = None, /, **sinks: Sink) -> Delivery:
         settings: dict[str, Any] = {
-            "commit_position": self.store.delivered, "trim": self.store.trim_outbox, "patience": PATIENCE,
+            "commit_positions": self.store.delivered, "trim": self.store.trim_outbox, "patience": PATIENCE,
         }  # fmt: skip
         named = {name: (NAME, self.view, sink) for name, sink in sinks.items()}
         return Delivery(self.store, named, **(settings | (options or {})))
@@ -62,8 +67,14 @@ class Fed:
             delivery.close()
         return taken
 
+    def panes(self) -> pl.DataFrame:
+        """What the outbox has of the view."""
+        plan = Plan(self.view)
+        none = Block(1, 0, 0, encoded(view_panes(plan, nothing(pane_schema(plan)))))
+        return pl.concat(block.panes for block in [none, *self.store.blocks(NAME, 0, 1 << 30)])
+
     def ids(self) -> list[int]:
-        return self.store.panes(0, 1 << 30)["id"].to_list()
+        return panes(self.store)["id"].to_list()
 
 
 def steady(epochs: int) -> TestStream:
@@ -99,13 +110,13 @@ def deliver_with_faults(root: Path, at: Callable[[str], None], sinks: Mapping[st
     store.lock()
     store.prepare({"v": Plan(LIVE)})
 
-    def commit_position(sink: str, position: int) -> None:
+    def commit_positions(positions: Mapping[str, int]) -> None:
         at("before the store")
-        store.delivered(sink, position)
+        store.delivered(positions)
         at("after the store")
 
     named = {name: ("v", LIVE, sink) for name, sink in sinks.items()}
-    settings = {"commit_position": commit_position, "trim": store.trim_outbox, "keep": 10, "patience": 60}
+    settings = {"commit_positions": commit_positions, "trim": store.trim_outbox, "keep": 10, "patience": 60}
     delivery = Delivery(store, named, **(settings | options))
     delivery.deliver()
     assert not delivery.failures, delivery.failures

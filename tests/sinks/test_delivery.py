@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 
+import polars as pl
 import pytest
 
 from penstock.errors import DefinitionError
 from penstock.sinks import Delivery, read_jsonl, to_function, to_jsonl
-from penstock.sinks import delivery as module
+from penstock.store.outbox import take_over
+from tests.outbox import panes
 from tests.sinks.support import LIVE, Collected
 
 
@@ -58,10 +61,10 @@ def test_a_function_gets_panes_at_least_once_with_the_same_ids(feed):
     fed, got = feed(), Collected()
     fed.step(4)
 
-    def dies(sink: str, position: int) -> None:
+    def dies(positions: Mapping[str, int]) -> None:
         raise RuntimeError("killed")
 
-    dying = fed.delivery({"commit_position": dies}, f=to_function(got, batch=3))
+    dying = fed.delivery({"commit_positions": dies}, f=to_function(got, batch=3))
     dying.deliver()
     dying.close()
     assert got.ids == [1, 2, 3]
@@ -102,11 +105,11 @@ def until(done) -> None:
 def test_delivery_goes_on_while_the_store_commits(feed, tmp_path):
     fed, lock = feed(), threading.Lock()
 
-    def commit_position(sink: str, position: int) -> None:
+    def commit_positions(positions: Mapping[str, int]) -> None:
         with lock:
-            fed.store.delivered(sink, position)
+            fed.store.delivered(positions)
 
-    delivery = fed.delivery({"commit_position": commit_position}, out=to_jsonl(tmp_path / "out"))
+    delivery = fed.delivery({"commit_positions": commit_positions}, out=to_jsonl(tmp_path / "out"))
     stop = threading.Event()
 
     def loop() -> None:
@@ -129,19 +132,105 @@ def test_delivery_goes_on_while_the_store_commits(feed, tmp_path):
 # Positions
 
 
-def test_panes_of_other_views_are_passed_over(feed, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 4)
+def test_panes_of_other_views_are_passed_over(feed):
     fed, got = feed(), Collected()
     fed.step(6)
     nothing = Collected()
     delivery = Delivery(
         fed.store, {"mine": ("v", LIVE, to_function(got, batch=3)), "other": ("w", LIVE, to_function(nothing))},
-        commit_position=fed.store.delivered, trim=fed.store.trim_outbox, patience=60,
+        commit_positions=fed.store.delivered, trim=fed.store.trim_outbox, patience=60, save_every=4,
     )  # fmt: skip
     assert delivery.deliver() == len(fed.ids())
     assert (got.ids, nothing.rows) == (fed.ids(), [])
     assert delivery.positions == {"mine": fed.ids()[-1], "other": fed.ids()[-1]}
     assert fed.store.position("other") > 0, "also saved, now and then, where there is nothing to deliver"
+    delivery.close()
+
+
+def test_a_sink_goes_on_with_panes_that_a_store_of_before_had_as_json(feed):
+    fed, got, same, expected = feed(), Collected(), feed(name="same"), Collected()
+    for one in (fed, same):
+        one.step(3)
+    fed.deliver(f=to_function(got))
+    for one in (fed, same):
+        one.step(3)
+    with fed.store._transaction() as connection:
+        rows = panes(fed.store).with_columns(pl.col("final").cast(pl.Int64))
+        columns = ", ".join(f'"{name}"' for name in rows.columns)
+        connection.run(f"CREATE TABLE __panes ({columns})")
+        connection.put("__panes", rows, columns=rows.columns)
+        connection.run("DROP TABLE __outbox")
+        take_over(connection)
+    fed.step(3)
+    same.step(3)
+    assert fed.deliver(f=to_function(got), u=to_function(Collected(), mode="complete")) > 0
+    same.deliver(f=to_function(expected))
+    assert got.rows == expected.rows
+
+
+def test_only_sinks_with_something_to_take_get_a_thread(feed):
+    fed, got = feed(), Collected()
+    delivery = fed.delivery(mine=to_function(got))
+    for number in range(20):
+        delivery.add(f"other{number}", f"view{number}", LIVE, to_function(got))
+    fed.step(2)
+    before = set(threading.enumerate())
+    started: list[str] = []
+    original = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        original(thread)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        delivery.deliver()
+        assert started == ["penstock-sink-mine"]
+        delivery.deliver()
+        assert started == ["penstock-sink-mine"], "nothing new"
+    assert set(delivery.positions.values()) == {fed.ids()[-1]}, "the others have passed over what is not theirs"
+    assert set(threading.enumerate()) <= before
+    delivery.close()
+
+
+def test_a_sink_reads_only_blocks_of_its_view_and_sinks_of_one_view_read_each_block_once(feed):
+    fed, got = feed(), Collected()
+    fed.step(4)
+    read: list[tuple[str, int]] = []
+    original = fed.store.new_blocks
+
+    def new_blocks(views: Sequence[str], after: int, limit: int):
+        answer = original(views, after, limit)
+        read.extend((view, block.last) for view, block in answer)
+        return answer
+
+    fed.store.new_blocks = new_blocks
+    fed.store.blocks = None  # nobody is behind
+    delivery = fed.delivery(one=to_function(got, batch=3), two=to_function(Collected()), all=to_function(Collected()))
+    delivery.add("other", "w", LIVE, to_function(got))
+    delivery.deliver()
+    assert delivery.failures == {}
+    assert sorted(read) == [("v", head.last) for head in fed.store.heads("v", 0, 99)]
+    delivery.close()
+
+
+def test_a_commit_that_comes_while_a_sink_is_at_work_is_taken_by_the_same_thread(feed):
+    fed, got = feed(), Collected()
+    entered, go = threading.Event(), threading.Event()
+
+    def wait(rows: list) -> None:
+        entered.set()
+        assert go.wait(60)
+        got(rows)
+
+    fed.step(1)
+    delivery = fed.delivery(slow=to_function(wait))
+    delivery.start()
+    assert entered.wait(60)
+    fed.step(1)
+    delivery.start()
+    go.set()
+    until(lambda: got.ids == fed.ids())
     delivery.close()
 
 
@@ -201,11 +290,11 @@ def test_the_outbox_keeps_what_a_sink_still_needs_and_the_newest_panes(feed):
     delivery.deliver()
     assert fed.ids() == everything, "one sink has nothing yet"
     delivery.deliver()
-    assert fed.ids() == everything[-5:]
+    assert fed.ids() == everything[-8:], "whole blocks are removed, of four panes each"
     assert broken.ids == good.ids == everything
     fed.step(5)
     delivery.deliver()
-    assert len(fed.ids()) == 5
+    assert 5 <= len(fed.ids()) < 5 + 8
     assert good.ids == list(range(1, fed.ids()[-1] + 1)), "trimming makes no gaps"
     delivery.close()
 
@@ -222,7 +311,8 @@ def test_without_sinks_nothing_waits(feed):
     delivery = fed.delivery({"keep": 20, "trim": trim})
     for _ in range(3):
         assert delivery.deliver() == 0
-    assert fed.ids() == everything[-20:]
+    assert fed.ids()[-20:] == everything[-20:]
+    assert len(fed.ids()) < 20 + 8, "whole blocks are removed"
     assert trimmed == [everything[-21]], "what is trimmed already is not trimmed again"
     delivery.close()
 

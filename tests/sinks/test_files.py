@@ -102,7 +102,7 @@ def test_dying_between_the_rename_and_the_store_repeats_nothing(feed, tmp_path, 
     fed, sink = feed(), make(tmp_path / "out", rows_per_file=5)
     for _ in range(10):
         fed.step(2)
-        dying = fed.delivery({"commit_position": _dies}, out=sink)
+        dying = fed.delivery({"commit_positions": _dies}, out=sink)
         dying.deliver()
         assert isinstance(dying.failures["out"].error, Dies)
         dying.close()
@@ -115,13 +115,13 @@ def test_dying_between_the_rename_and_the_store_repeats_nothing(feed, tmp_path, 
 def test_what_was_taken_is_not_written_again_when_only_the_store_failed(feed, tmp_path):
     fed, told = feed(), []
 
-    def fails_twice(sink: str, position: int) -> None:
-        told.append(position)
+    def fails_twice(positions: dict[str, int]) -> None:
+        told.append(positions["out"])
         if len(told) <= 2:
             raise Dies
 
     fed.step(5)
-    delivery = fed.delivery({"commit_position": fails_twice, "retry": (0.0, 0.0)}, out=to_jsonl(tmp_path / "out"))
+    delivery = fed.delivery({"commit_positions": fails_twice, "retry": (0.0, 0.0)}, out=to_jsonl(tmp_path / "out"))
     for _ in range(4):
         delivery.deliver()
     delivery.close()

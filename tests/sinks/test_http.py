@@ -110,7 +110,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def panes_of(fed: Fed) -> list[Row]:
-    return [plain(row) for row in Decoder(fed.view).panes(fed.store.panes(0, 1 << 30))]
+    return [plain(row) for row in Decoder(fed.view).panes(fed.panes())]
 
 
 def delivered(fed: Fed, sink: ps.sinks.Sink, tries: int = 1) -> list[BaseException]:
@@ -186,10 +186,10 @@ def test_a_repeat_is_the_same_also_after_a_restart_with_more_panes(feed, receive
     fed = feed(LIVE)
     fed.step(2)
 
-    def dies(sink: str, position: int) -> None:
+    def dies(positions: dict[str, int]) -> None:
         raise RuntimeError("killed")
 
-    dying = fed.delivery({"commit_position": dies, "app": "shop"}, hook=to_http(receiver.url, batch=3))
+    dying = fed.delivery({"commit_positions": dies, "app": "shop"}, hook=to_http(receiver.url, batch=3))
     dying.deliver()
     dying.close()
     assert fed.store.position("hook") == 0
@@ -267,7 +267,7 @@ def test_refused_panes_are_set_aside_and_the_others_go_on(feed, receiver, tmp_pa
     (file,) = Path(aside).iterdir()
     with file.open("ab") as lines:
         lines.write(b'{"cut by a cra')
-    fed.store.delivered("hook", 0)  # as if the store had not learned of it
+    fed.store.delivered({"hook": 0})  # as if the store had not learned of it
     fed.step(3)
     fed.deliver(hook=sink)
     bad = [number for number in fed.ids() if number % 5 == 0]

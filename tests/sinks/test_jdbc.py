@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import DefinitionError, PenstockError
-from penstock.jars import Artifact, fetched
+from penstock.runtime.spark.jars import Artifact, fetched
 from penstock.sinks import SinkError, to_jdbc
 from penstock.sinks.base import Batch, Target
 from penstock.sinks.jdbc_connection import Database
@@ -84,7 +84,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def folded(fed: Fed) -> list[tuple[Any, ...]]:
     """What a table of the panes so far must hold."""
     found: dict[Any, Any] = {}
-    for pane in Decoder(fed.view).panes(fed.store.panes(0, 1 << 30)):
+    for pane in Decoder(fed.view).panes(fed.panes()):
         window = (pane["k"], pane["window_start"])
         found.pop(window, None)
         if pane["kind"] == "insert":
@@ -103,11 +103,11 @@ def test_the_table_holds_what_the_view_shows_and_each_pane_once(feed, place):
     delivery.close()
     assert [row[0] for row in place.rows('SELECT "pane" FROM p ORDER BY 1')] == fed.ids()
 
-    def dies(sink: str, position: int) -> None:
+    def dies(positions: dict[str, int]) -> None:
         raise RuntimeError("killed")
 
     fed.step(2)
-    dying = fed.delivery({"commit_position": dies}, p=place.sink("p", mode="panes"))
+    dying = fed.delivery({"commit_positions": dies}, p=place.sink("p", mode="panes"))
     dying.deliver()
     dying.close()
     fed.step(1)

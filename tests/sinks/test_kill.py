@@ -31,7 +31,7 @@ def fired(tmp_path: Path) -> list[int]:
 
 
 def start(root: Path, *step: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     return subprocess.Popen(
         [sys.executable, str(APP), str(root), *step],
         stdout=subprocess.PIPE, stderr=(root / "stderr").open("a"), text=True, env=environment,

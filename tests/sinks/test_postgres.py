@@ -82,7 +82,7 @@ def folded(panes: list[Row], view: ps.View) -> list[Row]:
 def panes_of(fed: Fed) -> list[Row]:
     from penstock.sinks.rows import Decoder
 
-    return Decoder(fed.view).panes(fed.store.panes(0, 1 << 30))
+    return Decoder(fed.view).panes(fed.panes())
 
 
 # What the table holds
@@ -368,10 +368,10 @@ def test_a_store_that_does_not_learn_of_a_batch_brings_none_twice(feed, database
     fed = feed(LIVE)
     fed.step(4)
 
-    def dies(sink: str, position: int) -> None:
+    def dies(positions: dict[str, int]) -> None:
         raise RuntimeError("killed")
 
-    dying = fed.delivery({"commit_position": dies}, t=to_postgres("t", url=database.url, mode="panes"))
+    dying = fed.delivery({"commit_positions": dies}, t=to_postgres("t", url=database.url, mode="panes"))
     dying.deliver()
     dying.close()
     assert fed.store.position("t") == 0

@@ -41,7 +41,7 @@ def outbox_and_table(view: ps.View, script: TestStream) -> tuple[pl.DataFrame, p
                     fed.engine = fed.engine.restart()
                 else:
                     fed.engine.commit(commit)
-            return fed.store.panes(0, 1 << 30), fed.store.query(f"SELECT * FROM {NAME}")
+            return fed.panes(), fed.store.query(f"SELECT * FROM {NAME}")
         finally:
             fed.store.close()
 
@@ -192,7 +192,7 @@ def test_years_that_python_does_not_know_stay_numbers_and_reach_parquet(year, tm
     fed = Fed(FAR, tmp_path, TestStream(COUNTED).add((micros,)))
     with suppress(DefinitionError):  # after the commit the small engine cannot read them
         fed.step()
-    panes, table = fed.store.panes(0, 9), fed.store.query(f"SELECT * FROM {NAME}")
+    panes, table = fed.panes(), fed.store.query(f"SELECT * FROM {NAME}")
     fed.store.close()
     decoder = Decoder(FAR)
     rows = [*decoder.panes(panes), *decoder.table(table)]

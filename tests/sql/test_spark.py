@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.engine.script import OnSpark
 from penstock.model.view import View
+from penstock.runtime.script import OnSpark
 from penstock.scripts import Play, Script
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from penstock.scripts import Play
 from penstock.scripts.values import comparable
 from penstock.testing import Step, TestStream, run
 from penstock.transcripts import Transcript, load
+from tests.transcripts.functions import FUNCTIONS
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
-ALL = [(file.stem, one) for file in sorted(FOLDER.glob("*.yaml")) for one in load(file)]
+ALL = [(file.stem, one) for file in sorted(FOLDER.glob("*.yaml")) for one in load(file, FUNCTIONS)]
 
 
 def in_sql(view: View) -> list[str] | None:

@@ -10,12 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from penstock.engine.records import late_reason
-from penstock.kernel.admit import admit, distinct
-from penstock.kernel.elements import compiled
+from penstock.kernel.admit import admit
+from penstock.kernel.deduplicate import identify
 from penstock.kernel.fire import Time
 from penstock.kernel.local import Cut, events_frame, model_series
-from penstock.kernel.plan import POSITION, Plan
+from penstock.kernel.plan import PLACE, POSITION, Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.step import step
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
@@ -23,8 +22,11 @@ from penstock.model.time import BEGINNING, END, instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.model.windows import Counted, Interval
+from penstock.runtime.epoch.ids import left_out
+from penstock.runtime.epoch.wire import late_reason
 from penstock.store import Commit as Record
 from penstock.store import open_store
+from tests.outbox import panes
 
 NAME = "v"
 
@@ -60,12 +62,14 @@ class StoreEngine:
             rows, observed[name] = admitted.rows, admitted.observed
             self._refuse(refused, "dead", admitted.dead)
             if stream.id is not None:
-                asked = rows.select(compiled(stream.id, stream.schema).value.alias("__id")).drop_nulls()
-                known = self.store.ids(name, asked.unique())
-                told = distinct(stream, rows, known, BEGINNING if tracker is None else tracker.watermark)
-                new_ids[name], rows = told.ids.join(known, on="__id", how="anti"), told.rows
-                for kind, frame in (("dead", told.dead), ("duplicate", told.duplicates), ("late", told.old)):
-                    self._refuse(refused, kind, frame)
+                identified = identify(stream, rows)
+                self._refuse(refused, "dead", identified.dead)
+                ids = identified.rows.drop_nulls("__id").select("__id", "__at", *PLACE)
+                rejected = left_out(stream, tracker, self.store, ids, new_ids)
+                source = pl.lit(self.plan.sources[name], pl.Int32).alias("__source")
+                for (kind,), some in rejected.with_columns(source).group_by("__kind"):
+                    self._refuse(refused, str(kind), some)
+                rows = identified.rows.drop("__id").join(rejected, on=PLACE, how="anti", maintain_order="left")
             if rows.height:
                 reduced += [reduce(self.plan, name, batch, before) for batch in self._cut(rows) if batch.height]
         self.time.advance(observed, commit)
@@ -76,7 +80,7 @@ class StoreEngine:
             self._refuse(refused, "dead", part.dead)
         self._refuse(refused, "late", change.late)
         marks = {n: t.watermark for n, t in self.trackers.items() if t.watermark > BEGINNING and n in new_ids}
-        last = self.store.query("SELECT coalesce(max(id), 0) FROM __panes").item()
+        last = self.store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
         number = self.store.commit(
             Record(
                 kind="tick",
@@ -89,7 +93,7 @@ class StoreEngine:
                 forget_ids={n: mark - self.streams[n].id_horizon for n, mark in marks.items()},
             )
         )
-        return panes_of(self.view, self.store.panes(last, 1 << 30)), self._refused(number)
+        return panes_of(self.view, panes(self.store).filter(pl.col("id") > last)), self._refused(number)
 
     def _refuse(self, refused: dict[str, list[pl.DataFrame]], kind: str, frame: pl.DataFrame) -> None:
         names = pl.DataFrame({"__source": list(self.plan.sources.values()), "stream": list(self.plan.sources)})

@@ -21,7 +21,7 @@ from tests.comparison import differences
 from tests.kernel.test_against_reference import cut_with
 from tests.postgres import Postgres
 from tests.store.engine import StoreEngine
-from tests.strategies import cases, scripts, seconds, views
+from tests.strategies import SCHEMA, cases, scripts, seconds, views
 
 _NUMBERS = itertools.count(1)
 
@@ -48,6 +48,17 @@ def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
 @given(views(window=seconds(1, 15).map(ps.session)), st.data())
 def test_sessions_give_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
+
+
+@cases(30, deep=40)
+@given(st.sampled_from(["id", "id % 3", "12 div v"]), seconds(0, 15), seconds(1, 40), st.data())
+def test_ids_are_judged_alike_by_the_reference_and_by_the_ids_in_the_store(identity, delay, horizon, data):
+    """Few ids, short horizons: ids come again in an epoch, in a later one, after a restart, after they expired."""
+    stream = ps.stream(
+        "s", schema=SCHEMA, event_time="at", watermark=ps.bounded(delay), id=identity, id_horizon=horizon,
+        max_ahead="1 day",
+    )  # fmt: skip
+    compare(stream.group_by("k").agg(n=ps.count(), ids=ps.collect_list("id")), data)
 
 
 @cases(12, deep=40)

@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 
 from penstock.store import Commit, Progress, SqlStore, Standby, StoreError
+from penstock.store.block import Head
+from tests.outbox import panes
 from tests.store.conftest import NOON, ONLY_SQLITE, SECOND, VIEW, Home, change, contents, refused
 
 ROWS = [("a", 1, 1), ("b", 2, 2), ("a", 3, 12)]
@@ -21,7 +23,7 @@ EVERYTHING = [
     for name in (
         "v",
         "__commits",
-        "__panes",
+        "__outbox",
         "__refused",
         "__counters",
         "__trackers",
@@ -47,7 +49,7 @@ def full(store: SqlStore, *rows: tuple[object, int | None, int], after: int = NO
         new_ids={"s": pl.DataFrame({"__id": [10 + epoch, 20 + epoch], "__at": [5, 9]})},
         forget_ids={"s": 7},
         counters={"events": 3, "late": 2},
-        timings='{"reduce": 1}',
+        timings={"reduce": 1},
     )
 
 
@@ -69,9 +71,9 @@ def test_everything_of_a_commit_is_there_after_it(opened):
     assert store.counters() == {"events": 3, "late": 2}
     assert contents(store, 'SELECT kind, "offset" FROM __refused ORDER BY 2') == [("late", 1), ("late", 2), ("dead", 3)]
     assert store.ids("s", pl.DataFrame({"__id": [10, 20, 30]})).rows() == [(20, 9)]
-    assert store.panes(0, 10).select("id", "commit", "ordinal", "key", "values", "kind", "final").rows() == [
-        (1, 1, 1, '{"k":"a"}', '{"n":1,"total":1}', "insert", True),
-        (2, 1, 2, '{"k":"b"}', '{"n":1,"total":2}', "insert", True),
+    assert panes(store).select("id", "commit", "key", "values", "kind", "final").rows() == [
+        (1, 1, '{"k":"a"}', '{"n":1,"total":1}', "insert", True),
+        (2, 1, '{"k":"b"}', '{"n":1,"total":2}', "insert", True),
     ]
 
 
@@ -215,7 +217,7 @@ def test_a_writer_that_was_taken_over_writes_nothing_more(opened, home: Home):
         store.commit(full(store, ("c", 1, 3), epoch=1))
     assert other.commit(full(other, ("c", 1, 3), epoch=1)) == 2
     with pytest.raises(StoreError, match="another process has taken over"):
-        store.delivered("sink", 1)
+        store.delivered({"sink": 1})
 
 
 def test_writing_without_the_lock_is_refused(home: Home):
@@ -232,24 +234,24 @@ def test_each_sink_has_its_own_place_in_the_outbox(opened):
     for epoch in range(3):
         after = NOON + 10 * (epoch + 1) * SECOND
         store.commit(full(store, ("a", 1, 10 * epoch + 1), after=after, epoch=epoch))
-    assert store.panes(0, 100)["id"].to_list() == [1, 2, 3]
-    assert store.panes(1, 1).select("id", "commit", "ordinal", "view").rows() == [(2, 2, 1, "v")]
-    store.delivered("files", 2)
-    store.delivered("kafka", 1)
+    assert panes(store)["id"].to_list() == [1, 2, 3]
+    assert store.heads("v", 1, 1) == [Head(2, 2, 2)]
+    store.delivered({"files": 2})
+    store.delivered({"kafka": 1})
     assert (store.position("files"), store.position("kafka"), store.position("new")) == (2, 1, 0)
     assert store.trim_outbox(min(store.position("files"), store.position("kafka"))) == 1
-    assert store.panes(0, 100)["id"].to_list() == [2, 3]
+    assert panes(store)["id"].to_list() == [2, 3]
     store.trim_outbox(3)
-    assert store.panes(0, 100).rows() == []
+    assert panes(store).rows() == []
     store.commit(full(store, ("a", 1, 31), after=NOON + 40 * SECOND, epoch=3))
-    assert store.panes(0, 100)["id"].to_list() == [4]
+    assert panes(store)["id"].to_list() == [4]
 
 
 def test_panes_that_nobody_listens_to_are_not_kept(opened):
     store = opened(v=VIEW, w=VIEW)
     changes = {name: change(store, name, *ROWS, after=NOON + 10 * SECOND) for name in ("v", "w")}
     store.commit(Commit(kind="tick", now=NOON, changes=changes, deliver={"w"}))
-    assert store.panes(0, 100)["view"].unique().to_list() == ["w"]
+    assert panes(store)["view"].unique().to_list() == ["w"]
 
 
 def test_retention_removes_final_rows_only(opened):

@@ -16,7 +16,7 @@ from polars.testing import assert_series_equal
 
 from penstock.store.encode import loaded, sql_type, stored
 from penstock.store.present import json_of, shown, shown_type
-from penstock.store.sqlite_connection import SqliteConnection as Connection
+from penstock.store.sqlite.connection import SqliteConnection as Connection
 from tests.strategies import cases
 
 UTC = datetime.UTC

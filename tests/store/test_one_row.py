@@ -8,6 +8,7 @@ import penstock as ps
 from penstock.kernel.plan import Plan
 from penstock.store import SqliteStore
 from penstock.testing import TestStream
+from tests.outbox import panes
 from tests.sinks.support import Fed
 from tests.store.engine import NAME
 
@@ -20,13 +21,13 @@ def test_the_row_is_there_before_the_first_event_and_no_pane_is(tmp_path: Path):
     fed = Fed(TOTAL, tmp_path, script)
     assert fed.store.query(f"SELECT n, v, several, final FROM {NAME}").rows() == [(0, None, "[]", 0)]
     fed.step()
-    assert fed.store.panes(0, 9).height == 0
+    assert panes(fed.store).height == 0
     fed.step()
     assert fed.store.query(f"SELECT n, v, several FROM {NAME}").rows() == [(1, 7, "[7]")]
     fed.engine = fed.engine.restart()
     fed.step()
     assert fed.store.query(f"SELECT n, v, several FROM {NAME}").rows() == [(0, None, "[]")]
-    assert fed.store.panes(0, 9)["kind"].to_list() == ["insert", "retract"]
+    assert panes(fed.store)["kind"].to_list() == ["insert", "retract"]
     fed.store.close()
 
 

@@ -10,14 +10,16 @@ import pytest
 
 import penstock as ps
 from penstock.control import ask
+from penstock.history.savepoints.create import create
+from penstock.history.savepoints.manifest import SavepointError
 from penstock.kernel.plan import Plan
-from penstock.savepoints.create import create
-from penstock.savepoints.manifest import SavepointError
-from penstock.store import Commit, PostgresStore, Reader, StoreError, TakenOver, postgres, postgres_connection
+from penstock.store import Commit, PostgresStore, Reader, StoreError, TakenOver
 from penstock.store.address import Address
 from penstock.store.connection import Away, Busy
 from penstock.store.database import NOTE
-from penstock.store.postgres_connection import PostgresConnection
+from penstock.store.postgres import connection as postgres_connection
+from penstock.store.postgres import store as postgres_store
+from penstock.store.postgres.connection import PostgresConnection
 from tests.postgres import PASSWORD, Postgres
 from tests.query.asking import rows_of
 from tests.store.conftest import NOON, ONLY_POSTGRES, STREAM, VIEW, Home, change, contents
@@ -321,7 +323,7 @@ def test_what_became_of_a_commit_whose_answer_never_came_is_found_out(opened, po
 
 def test_a_commit_of_which_nobody_can_tell_ends_the_app(opened, monkeypatch):
     store = opened(v=VIEW)
-    monkeypatch.setattr(postgres, "UNKNOWN_FOR", 0.0)
+    monkeypatch.setattr(postgres_store, "UNKNOWN_FOR", 0.0)
 
     def lost(self, *_):
         self._broken = True
@@ -343,8 +345,8 @@ def test_who_was_cut_off_and_taken_over_writes_nothing_more(opened, home: Home, 
     store._writer.rollback()
     other = opened(v=VIEW)
     with pytest.raises(TakenOver):
-        store.delivered("sink", 1)
-    other.delivered("sink", 2)
+        store.delivered({"sink": 1})
+    other.delivered({"sink": 2})
     assert Reader(home.directory).position("sink") == 2
 
 

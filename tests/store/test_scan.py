@@ -130,7 +130,7 @@ def test_all_scans_see_the_commit_of_the_first(home: Home) -> None:
 
 
 def test_the_first_batch_need_not_show_the_types(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    for connection in ("sqlite_connection", "postgres_connection"):
+    for connection in ("sqlite.connection", "postgres.connection"):
         monkeypatch.setattr(f"penstock.store.{connection}.BATCH", 2)
     rows = [{"id": n} for n in range(4)] + [{**ROWS[0], "id": 9}]
     with scanning(stored(home, all_types(), rows)) as snapshot:

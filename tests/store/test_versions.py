@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import penstock as ps
-from penstock.batch.versions import Untold, Versions
+from penstock.history.batch.versions import Untold, Versions
 from penstock.store import Commit, Keep, Reader, SqliteStore
-from penstock.store.file import Mark, PastVersions
-from penstock.store.write import TRIM_EVERY
+from penstock.store.file import PastVersions
+from penstock.store.marks import Mark
 
+EVERY = Keep().every
 CLICKS = ps.stream("clicks", schema="user int, at timestamp", event_time="at", watermark=ps.bounded("10 seconds"))
 USERS = ps.table("users", ps.files("users"), schema="id int, tier string", key="id")
 VIEW = CLICKS.join(USERS, on="user = id").group_by("tier").agg(n=ps.count())
@@ -29,11 +29,10 @@ def store(tmp_path: Path):
 
 def commit(store: SqliteStore, epoch: int, **versions: int) -> int:
     """An epoch of clicks, joined with these versions."""
-    notes = {"stream": "clicks", "rows": 1, "tables": versions}
     return store.commit(
         Commit(
-            kind="epoch", now=epoch, query="q", epoch=epoch, offsets=str(epoch), mark=Mark("clicks", {}, {}),
-            versions=versions, timings=json.dumps(notes),
+            kind="epoch", now=epoch, query="q", epoch=epoch, offsets=str(epoch), mark=Mark("clicks"),
+            versions=versions,
         )
     )  # fmt: skip
 
@@ -47,7 +46,7 @@ def stretches(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> list[tuple
 
 
 def test_versions_are_known_when_their_commits_are_forgotten(store: SqliteStore, monkeypatch: pytest.MonkeyPatch):
-    for epoch in range(TRIM_EVERY):
+    for epoch in range(EVERY):
         commit(store, epoch, users=1 + epoch // 40)
     assert store.query("SELECT count(*) FROM __commits").item() == 5
     assert stretches(store, monkeypatch) == [(0, 40, {"users": 1}), (40, 80, {"users": 2}), (80, 100, {"users": 3})]
@@ -55,11 +54,11 @@ def test_versions_are_known_when_their_commits_are_forgotten(store: SqliteStore,
 
 
 def test_versions_of_events_that_are_no_longer_held_are_forgotten(store: SqliteStore):
-    for epoch in range(TRIM_EVERY - 1):
+    for epoch in range(EVERY - 1):
         commit(store, epoch, users=epoch)
     with store._transaction() as connection:
         connection.run("UPDATE __kept SET since = 90")
-    commit(store, TRIM_EVERY, users=1000)
+    commit(store, EVERY, users=1000)
     assert store.query('SELECT min("commit") FROM __versions').item() == 90
 
 
@@ -80,18 +79,7 @@ def test_what_a_run_from_the_past_was_joined_with_is_known_when_its_commit_is_fo
     store.commit(Commit(kind="swap", now=1, past=PastVersions("by_tier", {"users": 2}, 1, True)))
     with store._transaction() as connection:
         connection.run("INSERT INTO __generations VALUES ('by_tier', 2, 'batch', '', NULL, NULL, 1, 2, 1)")
-    for epoch in range(1, TRIM_EVERY):
+    for epoch in range(1, EVERY):
         commit(store, epoch, users=3)
     assert store.query("SELECT 1 FROM __commits WHERE number = 2").height == 0
     assert stretches(store, monkeypatch) == [(0, 1, {"users": 2}), (1, 101, {"users": 3})]
-
-
-def test_a_store_of_before_begins_with_what_its_commits_say(store: SqliteStore, monkeypatch: pytest.MonkeyPatch):
-    commit(store, 0, users=1)
-    commit(store, 1, users=2)
-    with store._transaction() as connection:
-        connection.run("DROP TABLE __versions")
-        connection.run("DROP TABLE __past_versions")
-    store.close()
-    store.lock()
-    assert stretches(store, monkeypatch) == [(0, 1, {"users": 1}), (1, 2, {"users": 2})]

@@ -6,13 +6,15 @@ import json
 import math
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.kernel.plan import Plan
 from penstock.store import Commit, StoreError
-from penstock.store.sqlite_connection import SqliteConnection as Connection
+from penstock.store.sqlite.connection import SqliteConnection as Connection
+from tests import outbox
 from tests.store.conftest import NOON, ONLY_SQLITE, SECOND, STREAM, VIEW, change, contents
 
 FLOATS = ps.stream("s", schema="k string, v int, at timestamp, f double", event_time="at", watermark=ps.bounded("1 s"))
@@ -21,9 +23,9 @@ FLOATS = ps.stream("s", schema="k string, v int, at timestamp, f double", event_
 def commit(store, *rows, before=NOON, after=NOON, name="v"):
     """Commits rows and a watermark; the panes that fired: kind, n, index."""
     made = change(store, name, *rows, before=before, after=after)
-    last = store.query("SELECT coalesce(max(id), 0) FROM __panes").item()
+    last = store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
     store.commit(Commit(kind="tick", now=NOON, changes={name: made}, view_times={name: after}))
-    panes = store.panes(last, 1000).select("kind", "values", "index").iter_rows()
+    panes = outbox.panes(store).filter(pl.col("id") > last).select("kind", "values", "index").iter_rows()
     return [(kind, json.loads(values)["n"], index) for kind, values, index in panes]
 
 

@@ -39,7 +39,7 @@ def test_the_engines_keep_the_sign_of_values_and_have_one_zero_otherwise(engine)
 def test_the_sign_survives_the_store_and_what_sinks_get(tmp_path: Path):
     fed = Fed(VIEW, tmp_path, SCRIPT)
     fed.step()
-    panes, table = fed.store.panes(0, 9), fed.store.query(f"SELECT * FROM {NAME}")
+    panes, table = fed.panes(), fed.store.query(f"SELECT * FROM {NAME}")
     fed.store.close()
     decoder = Decoder(VIEW)
     for row in (*decoder.panes(panes), *decoder.table(table)):

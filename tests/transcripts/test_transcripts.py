@@ -16,9 +16,10 @@ from penstock.model.reference import Reference
 from penstock.model.view import View
 from penstock.testing import Engine
 from penstock.transcripts import Transcript, load, parse
+from tests.transcripts.functions import FUNCTIONS
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
-TRANSCRIPTS = {path.stem: load(path) for path in FILES}
+TRANSCRIPTS = {path.stem: load(path, FUNCTIONS) for path in FILES}
 
 
 def kernel(cut: Cut) -> Callable[[View], Engine]:
@@ -95,7 +96,7 @@ transcripts:
         ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "«add» stands twice"),
         (".agg(n=ps.count())", "", "the view is a Grouped"),
         ("ps.count()", "ps.sum('x')", "unknown column «x»"),
-        ("ps.count()", "ps.counts()", "Python does not take «s.group_by"),
+        ("ps.count()", "ps.counts()", "line 6: unknown name of Penstock's «counts»"),
         ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step «restart» «panes»"),
         ("name: good", "name: good\n    fails: never", "«good» holds, and should fail with «never»"),
     ],
@@ -109,3 +110,51 @@ def test_a_wrong_transcript_says_what_is_wrong(wrong: str, right: str, message: 
     with pytest.raises((DefinitionError, TestFailure)) as error:
         run(GOOD.replace(wrong, right))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("__import__('os').system('true')", "'__import__' is not allowed"),
+        ("ps.count().__class__.__mro__", "is not allowed"),
+        ("s.group_by('k').__init__()", "is not allowed"),
+        ("ps.errors", "is not allowed"),
+        ("ps.testing.run(s, s)", "is not allowed"),
+        ("ps.files('/etc')", "'ps.files' makes no stream"),
+        ("ps.App('a')", "'ps.App' makes no stream"),
+        ("ps._MODULES()", "is not allowed"),
+        ("ps.stream(schema='k string', **{'name': 's'})", "is not allowed"),
+        ("[k for k in (1, 2)]", "is not allowed"),
+        ("{**{}}", "is not allowed"),
+        ("(lambda: 1)()", "is not allowed"),
+        ("s.pipe(print)", "unknown name «print»"),
+        ("s.pipe(lambda t: t)", "is not allowed"),
+        ("s.name.upper()", "is not allowed"),
+        ("'a' * 10 ** 9", "is not allowed"),
+        ("f'{s}'", "is not allowed"),
+        ("(x := 1)", "is not allowed"),
+        ("'abc'.encode()", "is not allowed"),
+        ("s if s else s", "is not allowed"),
+        ("s.schema[0]", "is not allowed"),
+        ("1) + (2", "is not allowed"),
+        ("import os", "is not an expression"),
+        ("(" * 5000 + ")" * 5000, "is not an expression"),
+        ("[" * 150 + "]" * 150, "nested more than 100 levels"),
+        ("s.where(1, 2, 3, 4)", "cannot be evaluated"),
+    ],
+)
+def test_a_hostile_transcript_is_rejected_with_file_and_line(tmp_path: Path, code: str, message: str) -> None:
+    file = tmp_path / "hostile.yaml"
+    file.write_text(GOOD.replace('s.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count())', f"|\n      {code}"))
+    with pytest.raises(DefinitionError) as error:
+        load(file)
+    assert error.value.message.startswith("hostile.yaml: 'good': line 6: ")
+    assert message in str(error.value)
+
+
+def test_functions_of_definitions_come_from_the_caller() -> None:
+    text = GOOD.replace('ps.fixed("1 minute")', "ps.custom(whole_minute)")
+    [transcript] = parse(text, FUNCTIONS)
+    transcript.run("reference")
+    with pytest.raises(DefinitionError, match="unknown name «whole_minute»"):
+        parse(text)

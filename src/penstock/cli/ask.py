@@ -19,10 +19,10 @@ from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
 from penstock.errors import unknown
-from penstock.lake.dead import dead_letters
-from penstock.lake.master import Master as Lake
-from penstock.logs.base import FILE
+from penstock.history.events.dead import dead_letters
+from penstock.history.events.master import Master as Lake
 from penstock.model.time import SECOND
+from penstock.sources.base import FILE
 from penstock.store import Reader
 from penstock.store.base import DEAD_FILES, REFUSALS
 from penstock.store.tables import quoted

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from penstock.batch.runs import batch as compute
 from penstock.cli.generations import File, done
 from penstock.cli.options import DIRECTORY, Debug, Directory, Master, errors_shown
+from penstock.history.batch.runs import batch as compute
 
 
 def batch(

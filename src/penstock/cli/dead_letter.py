@@ -17,8 +17,8 @@ from penstock.cli.options import DIRECTORY, Debug, Directory, Master, errors_sho
 from penstock.cli.start import start
 from penstock.control.client import Client
 from penstock.errors import PenstockError
-from penstock.lake.dead import dead_letters
-from penstock.lake.master import Master as Lake
+from penstock.history.events.dead import dead_letters
+from penstock.history.events.master import Master as Lake
 from penstock.store import Reader
 
 dead_letter = typer.Typer(

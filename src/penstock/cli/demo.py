@@ -21,7 +21,7 @@ from penstock.cli.run import show_end, totals, watermark
 from penstock.cli.serve import NoServe, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
-from penstock.demos import DEMOS, trending
+from penstock.dev.demos import DEMOS, trending
 from penstock.errors import PenstockError
 from penstock.model.time import SECOND
 from penstock.store import Reader

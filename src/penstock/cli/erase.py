@@ -10,7 +10,7 @@ import typer
 from penstock.cli import figures as fig
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.control.client import Client
-from penstock.lake.erase import erase as append
+from penstock.history.events.erase import erase as append
 from penstock.store import Reader, open_store
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -98,8 +97,8 @@ class Meter:
 
 def recent_rate(store: Reader, commits: int = 20) -> float | None:
     """Events a second over the last commits, by the clock that they recorded."""
-    rows = store.query(f"SELECT now, timings FROM __commits ORDER BY number DESC LIMIT {commits}").rows()
-    counts = [json.loads(timings).get("rows", 0) for _, timings in rows]
+    rows = store.query(f"SELECT now, coalesce(rows, 0) FROM __commits ORDER BY number DESC LIMIT {commits}").rows()
+    counts = [count for _, count in rows]
     passed = (rows[0][0] - rows[-1][0]) / SECOND if rows else 0
     # The events of the oldest of them came before its time.
     return sum(counts[:-1]) / passed if passed > 0 and any(counts) else None

@@ -17,8 +17,8 @@ from penstock.cli.run import show_end, totals
 from penstock.cli.serve import Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
-from penstock.demos import flights
-from penstock.demos.flights import Proof, Replay
+from penstock.dev.demos import flights
+from penstock.dev.demos.flights import Proof, Replay
 from penstock.model.time import Duration, show_instant
 from penstock.store import Reader
 
@@ -107,14 +107,12 @@ class Departures:
 
     def _panes(self) -> dict[str, int]:
         """How many panes have fired, by timing; those that took an earlier one back apart."""
-        new = self._reader.query(
-            "SELECT CASE kind WHEN 'retract' THEN 'retracted' ELSE timing END, count(*), max(id) FROM __panes "
-            "WHERE id > ?1 GROUP BY 1",
-            [self._counted],
-        )
-        for timing, count, newest in new.iter_rows():
-            self._counts[timing] += count
-            self._counted = max(self._counted, newest)
+        newest = self._reader.newest_blocks(self._counted)
+        for view in newest:
+            for block in self._reader.blocks(view, self._counted, 1 << 30):
+                for kind, timing in block.panes.select("kind", "timing").iter_rows():
+                    self._counts["retracted" if kind == "retract" else timing] += 1
+        self._counted = max([self._counted, *newest.values()])
         return self._counts
 
     def _hours(self, figures: Figures) -> RenderableType:

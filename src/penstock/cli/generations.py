@@ -14,8 +14,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from penstock.app import App
-from penstock.batch.generation import Outcome, Told
-from penstock.batch.generation import Progress as Far
 from penstock.cli import figures as fig
 from penstock.cli.load import load_app
 from penstock.cli.options import output
@@ -23,10 +21,12 @@ from penstock.cli.start import quietly
 from penstock.control import Client, Reply
 from penstock.control.remembered import restore
 from penstock.control.works import told_of
-from penstock.engine.epochs import waiting
-from penstock.engine.run import Run
 from penstock.errors import PenstockError
+from penstock.history.batch.generation import Outcome, Told
+from penstock.history.batch.generation import Progress as Far
 from penstock.model.view import View
+from penstock.runtime.derived.epochs import waiting
+from penstock.runtime.run import Run
 from penstock.store import SqlStore, open_store
 
 File: TypeAlias = Annotated[

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from penstock.batch.history import Historian
 from penstock.cli.answers import Format, Printer
 from penstock.cli.options import DIRECTORY, Debug, Directory, Master, errors_shown, output
 from penstock.cli.start import quietly
 from penstock.control import Client, NoApp
 from penstock.control.history import asked
-from penstock.engine.session import spark_session
 from penstock.errors import PenstockError
-from penstock.lake.master import Master as Lake
+from penstock.history.batch.questions import Historian
+from penstock.history.events.master import Master as Lake
 from penstock.model.stream import Stream, stream
+from penstock.runtime.spark.session import spark_session
 from penstock.sql import parse_one
 from penstock.sql.statements import History
 from penstock.store import Reader

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from penstock.model.time import SECOND, Instant
+from penstock.model.time import SECOND
 from penstock.store import Reader
+from penstock.store.versions import TABLES_NOW
 
 #: Over so many commits of an app it is seen whether a stream comes nearer to the end of its log.
 _COMMITS: Final = 20
@@ -36,33 +36,27 @@ class Lag:
 
 def read_lags(store: Reader) -> dict[str, Lag]:
     """The lag of each stream that the last commits read."""
-    sql = f"SELECT now, timings FROM __commits WHERE kind = 'epoch' ORDER BY number DESC LIMIT {_COMMITS}"
-    noted: dict[str, list[tuple[Instant, dict[str, int]]]] = {}
-    for now, timings in store.query(sql).iter_rows():
-        note = json.loads(timings)
-        if "stream" in note:
-            noted.setdefault(note["stream"], []).append((now, note))
-    return {stream: _lag(notes) for stream, notes in sorted(noted.items())}
+    sql = (
+        'SELECT stream, now, rows, taken, unit, "limit", behind FROM __commits '
+        f"WHERE kind = 'epoch' AND stream IS NOT NULL ORDER BY number DESC LIMIT {_COMMITS}"
+    )
+    epochs = store.query(sql).partition_by("stream", as_dict=True)
+    return {stream: _lag(rows.to_dicts()) for (stream,), rows in sorted(epochs.items())}
 
 
 def read_tables(store: Reader) -> dict[str, tuple[int, str | None]]:
-    """The version of each table that the last commits had, and why it could not be read again, where it could not."""
-    sql = f"SELECT timings FROM __commits WHERE kind = 'epoch' ORDER BY number DESC LIMIT {_COMMITS}"
-    found: dict[str, tuple[int, str | None]] = {}
-    for (timings,) in store.query(sql).iter_rows():
-        note = json.loads(timings)
-        for table, version in note.get("tables", {}).items():
-            found.setdefault(table, (version, note.get("stale", {}).get(table)))
-    return dict(sorted(found.items()))
+    """The version of each table that epochs have now, and why it could not be read again, where it could not."""
+    versions = {table: (version, reason) for table, version, reason in store.query(TABLES_NOW).iter_rows()}
+    return dict(sorted(versions.items()))
 
 
-def _lag(notes: list[tuple[Instant, dict[str, int]]]) -> Lag:
-    """From the notes of a stream, the newest first."""
-    last = notes[0][1]
-    unit = str(last.get("unit", "events"))
-    taken = last["rows"] if unit == "events" else last.get("taken", 0)
-    known = [(now, note["behind"]) for now, note in notes if "behind" in note]
+def _lag(epochs: list[dict[str, Any]]) -> Lag:
+    """From the last epochs of a stream, the newest first."""
+    last = epochs[0]
+    unit = last["unit"] or "events"
+    taken = last["rows"] if unit == "events" else last["taken"]
+    known = [(epoch["now"], epoch["behind"]) for epoch in epochs if epoch["behind"] is not None]
     falls = None
     if len(known) > 1 and known[0][0] > known[-1][0]:
         falls = (known[-1][1] - known[0][1]) * SECOND / (known[0][0] - known[-1][0])
-    return Lag(taken, unit, last.get("limit"), last.get("behind"), falls)
+    return Lag(taken or 0, unit, last["limit"], last["behind"], falls)

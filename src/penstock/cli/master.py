@@ -17,9 +17,9 @@ from rich.table import Table
 from penstock.cli import figures as fig
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.control.client import Client
-from penstock.lake.compact import Compaction, Done
-from penstock.lake.master import Master
-from penstock.lake.verify import to_verify, verify
+from penstock.history.events.compact import Compaction, Done
+from penstock.history.events.master import Master
+from penstock.history.events.verify import to_verify, verify
 from penstock.store import Reader, open_store
 from penstock.store.file import File, HistorySize, Listing
 

@@ -17,7 +17,7 @@ from penstock.cli.figures import number
 from penstock.cli.start import start
 from penstock.control import Live
 from penstock.control.audits import as_reply, audit
-from penstock.demos import repair
+from penstock.dev.demos import repair
 
 _BY_SONG = "SELECT song, sum(plays) AS plays FROM by_song WHERE window_end <= ?1 GROUP BY song ORDER BY plays DESC"
 _CLOSED = "SELECT max(window_end) FROM by_song WHERE final"

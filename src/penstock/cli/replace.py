@@ -9,17 +9,17 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from penstock.batch.runs import SHOWN
-from penstock.batch.runs import replace as compute
-from penstock.batch.runs import rollback as go_back
 from penstock.cli.generations import Bar, File, done, show, stopped
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Master, errors_shown, output
 from penstock.control import Client
 from penstock.control.works import told_of
-from penstock.engine.definitions import loaded as loaded_definition
 from penstock.errors import PenstockError, unknown
+from penstock.history.batch.runs import SHOWN
+from penstock.history.batch.runs import replace as compute
+from penstock.history.batch.runs import rollback as go_back
 from penstock.model.view import View
+from penstock.runtime.commit.definitions import loaded as loaded_definition
 from penstock.sql.showing import show as as_sql
 from penstock.store import SqlStore
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.batch.log_past import BEGINNING, From
-from penstock.batch.runs import replay as rebuild
 from penstock.cli.generations import File, done
 from penstock.cli.options import DIRECTORY, Debug, Directory, Master, errors_shown
+from penstock.history.batch.log_past import BEGINNING, From
+from penstock.history.batch.runs import replay as rebuild
 
 
 def replay(

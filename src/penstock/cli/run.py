@@ -21,8 +21,8 @@ from penstock.cli.options import seconds as seconds_of
 from penstock.cli.serve import NoServe, NoTokens, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
-from penstock.engine.secure import SECRET_FILE
 from penstock.errors import PenstockError
+from penstock.runtime.spark.secure import SECRET_FILE
 from penstock.sql.loading import app_name
 from penstock.store import Standby
 from penstock.store.base import REFUSALS

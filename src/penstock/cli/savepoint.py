@@ -10,14 +10,14 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from penstock import savepoints
 from penstock.app import App
 from penstock.cli import figures as fig
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.control import address
+from penstock.history import savepoints
+from penstock.history.savepoints import Savepoint
 from penstock.model.time import BEGINNING, END
-from penstock.savepoints import Savepoint
 
 savepoint = typer.Typer(
     name="savepoint",

@@ -11,7 +11,6 @@ import typer
 
 from penstock.cli.options import Debug, errors_shown, output, show_error
 from penstock.errors import PenstockError
-from penstock.scripts import Script
 
 
 class Engine(StrEnum):
@@ -52,6 +51,8 @@ def _scripts(files: list[Path]) -> list[Path]:
 
 def _run(path: Path, engine: Engine, debug: bool) -> int:
     """Runs the tests of one file; how many failed."""
+    from penstock.scripts import Script  # tools for tests are loaded only here
+
     started = perf_counter()
     report = Script.read(path).run(engine.value)
     took = (perf_counter() - started) * 1000

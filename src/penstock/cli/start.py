@@ -15,9 +15,9 @@ from rich.console import Console
 
 from penstock.app import App
 from penstock.control import Live
-from penstock.engine.standby import taken
 from penstock.errors import PenstockError
 from penstock.private import is_shared, private_umask, protect
+from penstock.runtime.queries.standby import taken
 from penstock.store import Keep, Standby
 
 #: Spark's log, in the app's directory.

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from penstock.client import Client
 
-#: So many rows a notebook shows, and so many a page has.
-_SHOWN, _PAGE = 20, 5_000
+#: How many rows a notebook shows.
+_SHOWN: Final = 20
 #: A stream of events is never silent for so many seconds.
 _SILENCE: Final = 60.0
 
 
 class View:
-    """A view of the server's. In a notebook it shows its newest rows."""
+    """A view of the server's, read in pages of `page` rows. In a notebook it shows its newest rows."""
 
-    def __init__(self, client: Client, name: str) -> None:
-        self._client, self.name = client, name
+    def __init__(self, client: Client, name: str, page: int = 5_000) -> None:
+        self._client, self.name, self._page_rows = client, name, page
         self._path = f"/views/{quoted(name)}"
 
     def schema(self) -> Row:
@@ -50,7 +50,7 @@ class View:
         """Rows by key and window, page by page: windows that start from `start` to before `end`."""
         cursor, left = None, limit
         while left is None or left > 0:
-            page = min(_PAGE, left) if left is not None else _PAGE
+            page = self._page_rows if left is None else min(self._page_rows, left)
             more = {"from": start, "to": end, "final": final, "order": order, "limit": page, "cursor": cursor}
             found = self._page(asked(keys, more), after, timeout)
             yield from typed(found["rows"], found["columns"])
@@ -69,7 +69,7 @@ class View:
 
         frames, cursor = [], None
         while True:
-            given = asked(keys, {"limit": _PAGE, "cursor": cursor, "format": "arrow", "order": "oldest"})
+            given = asked(keys, {"limit": self._page_rows, "cursor": cursor, "format": "arrow", "order": "oldest"})
             fresh = [] if after is None else [("after", after), ("timeout", timeout)]
             answer = self._client._send("GET", self._path, params=[*given, *fresh])
             frames.append(frame_of(answer.content))

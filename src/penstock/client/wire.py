@@ -46,6 +46,8 @@ def turn_of(kind: str) -> Turn | None:
     [Decimal('1.50'), None]
     >>> turn_of("timestamp")("2024-05-01T12:00:00.5Z")
     datetime.datetime(2024, 5, 1, 12, 0, 0, 500000, tzinfo=datetime.timezone.utc)
+    >>> turn_of("map<int,date>")({"7": "2024-05-01", "8": None})
+    {7: datetime.date(2024, 5, 1), 8: None}
     """
     if kind in _TURNS:
         return _TURNS[kind]
@@ -60,8 +62,9 @@ def turn_of(kind: str) -> Turn | None:
         turns = {name.strip(): turn for name, part in fields if (turn := turn_of(part.strip())) is not None}
         return lambda row: {n: turns[n](v) if n in turns and v is not None else v for n, v in row.items()}
     if head == "map":
-        item = turn_of(_split(inner)[1].strip())
-        return None if item is None else lambda items: {k: v if v is None else item(v) for k, v in items.items()}
+        of_key, of_item = (part.strip() for part in _split(inner))
+        key, item = _KEYS.get(of_key) or turn_of(of_key) or str, turn_of(of_item)
+        return lambda items: {key(k): v if v is None or item is None else item(v) for k, v in items.items()}
     return None
 
 
@@ -82,6 +85,10 @@ def _day(text: str) -> Any:
 _TURNS: Final[dict[str, Turn]] = {
     "timestamp": _moment, "timestamp_ntz": _moment, "date": _day, "float": float, "double": float,
     "binary": b64decode,
+}  # fmt: skip
+#: JSON has texts for keys only.
+_KEYS: Final[dict[str, Turn]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int), "boolean": lambda text: text == "true",
 }  # fmt: skip
 
 

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 
-from penstock.batch.audit import Audit, Audited
-from penstock.batch.generation import Progress
 from penstock.control.protocol import Reply
-from penstock.engine.run import Run
-from penstock.errors import PenstockError, unknown
+from penstock.errors import unknown
+from penstock.history.batch.audit import Audit, Audited
+from penstock.history.batch.generation import Progress
+from penstock.runtime.run import Run
 from penstock.store.audits import AuditRecord
 
 _log = logging.getLogger("penstock.audit")
@@ -27,13 +27,11 @@ def audit(
     told: Callable[[Progress], None] | None = None,
 ) -> list[Audited]:
     """Audits views, all without names, and remembers what was found."""
-    if run.engine.master is None:
-        raise PenstockError("this run keeps no master", hint="keep='all' on its streams")
-    known = {name: kept.plan.written for name, kept in run.engine.views.items()}
+    known = {name: kept.plan.written for name, kept in run.views.items()}
     for name in views:
         if name not in known:
             raise unknown("view", name, known)
-    auditor = Audit(run.spark, run.store, run.engine.streams, known, run.engine.master)
+    auditor = Audit(run.spark, run.store, run.streams, known, run.master)
     found = []
     for name in views or known:
 
@@ -43,8 +41,7 @@ def audit(
 
         one = auditor.run(name, as_of=as_of, sample=sample, told=tell)
         found.append(one)
-        with run.between_commits():
-            run.store.note_audit(_record(run, one))
+        run.store.note_audit(_record(run, one))
         if not one.is_right:
             _log.error("the audit of «%s» as of commit %s found %s", name, one.commit, found_in_words(one))
     return found

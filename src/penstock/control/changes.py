@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.app import App
-from penstock.engine.run import Run
 from penstock.model.view import View
+from penstock.runtime.run import Run
 
 
 def copied(app: App) -> App:

@@ -6,10 +6,10 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.batch.generation import Told
 from penstock.control import address
 from penstock.control.protocol import Reply, read_progress, request, task
 from penstock.errors import PenstockError
+from penstock.history.batch.generation import Told
 
 
 class NoApp(PenstockError):

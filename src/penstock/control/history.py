@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from penstock.batch.history import Historian, Moment, Table
 from penstock.control.protocol import Reply
+from penstock.history.batch.questions import Historian, Moment, Table
 from penstock.model.stream import Stream
 from penstock.sql.history import history
 from penstock.sql.statements import History

@@ -10,11 +10,11 @@ import polars as pl
 
 from penstock.errors import DefinitionError
 from penstock.kernel.local import events_frame
-from penstock.logs import MALFORMED, REASON, Http
-from penstock.logs.files import Files
-from penstock.logs.inbox import FOLDER, Inbox, Offer
 from penstock.model.commits import Event
 from penstock.model.stream import Stream
+from penstock.sources import MALFORMED, REASON, Http
+from penstock.sources.files.source import Files
+from penstock.sources.http.inbox import FOLDER, Inbox, Offer
 from penstock.sql.inserts import inserted
 from penstock.sql.statements import Insert
 from penstock.store.present import json_of

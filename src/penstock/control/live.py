@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app import App
-from penstock.batch.audit import Audit
-from penstock.batch.history import Historian
-from penstock.batch.runs import SHOWN, back_fill, has_history, replace
 from penstock.control.changes import carry_out, copied, goes_on, take
 from penstock.control.history import as_reply, asked
 from penstock.control.insert import insert
@@ -19,16 +16,19 @@ from penstock.control.remembered import Named, named, restore
 from penstock.control.server import Server
 from penstock.control.tasks import do
 from penstock.control.works import TASKS, Works
-from penstock.engine.epochs import waiting
-from penstock.engine.run import Run
-from penstock.engine.standby import taken
 from penstock.errors import PenstockError, unknown
-from penstock.lake.master import Master
+from penstock.history.batch.audit import Audit
+from penstock.history.batch.questions import Historian
+from penstock.history.batch.runs import SHOWN, back_fill, has_history, replace
+from penstock.history.events.master import Master
 from penstock.model.change import changes
 from penstock.model.changes import below, in_order
 from penstock.model.time import Duration
 from penstock.model.view import View
 from penstock.query.explain import explain_query
+from penstock.runtime.derived.epochs import waiting
+from penstock.runtime.queries.standby import taken
+from penstock.runtime.run import Run
 from penstock.sql import SqlError, Statement, answer, define, parse_one, table_schema
 from penstock.sql import statements as sql
 from penstock.store import Keep, SqlStore
@@ -187,9 +187,9 @@ class Live:
         return batches | {("audit", name): every for name, every in self.app.audits.items()}
 
     def _historian(self) -> Historian:
-        run, master = self.run, self.run.engine.master
-        views = {name: kept.plan.written for name, kept in run.engine.views.items()}
-        at = None if master is None else Audit(run.spark, self.store, self.app.streams, views, master).at
+        run, master = self.run, self.run.master
+        views = {name: kept.plan.written for name, kept in run.views.items()}
+        at = Audit(run.spark, self.store, self.app.streams, views, master).at
         return Historian(run.spark, self.store, self.app.streams, master, at, run.processor_state)
 
     def _answer(self, statement: Statement) -> Reply:
@@ -230,7 +230,7 @@ class Live:
     # generations
 
     def _has_history(self, app: App, view: str) -> bool:
-        return view not in app.from_now and has_history(self.run.engine.master, app.views[view])
+        return view not in app.from_now and has_history(self.run.master, app.views[view])
 
     def _fill(self, statement: sql.CreateView, trial: App) -> Later:
         """A new view begins with all of history. It is remembered at once, and there when it is whole."""

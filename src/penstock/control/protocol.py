@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from penstock.batch.generation import Progress
 from penstock.errors import PenstockError
+from penstock.history.batch.generation import Progress
 
 #: A request may be so long, in bytes.
 LONGEST: Final = 1 << 20

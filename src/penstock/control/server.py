@@ -12,16 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.batch.generation import Progress
 from penstock.control import address
 from penstock.control.address import Address
 from penstock.control.protocol import LONGEST, Reply, asked_task, failure, progress_line, requested
 from penstock.control.works import LISTENER
 from penstock.errors import PenstockError
+from penstock.history.batch.generation import Progress
 
 _PATIENCE = 5.0
-#: So many connections may be open at a time; shells may stay connected.
-_CONNECTIONS = 100
 #: Seconds until the next try where a connection could not be accepted.
 _PAUSE = 0.2
 #: What runs a statement of a file, where there is one.
@@ -31,13 +29,18 @@ Do = Callable[[str, dict[str, Any]], Reply]
 
 
 class Server:
-    """Listens for an app that runs in a directory. A request is text of SQL, or names a task that the app knows."""
+    """Listens for an app that runs in a directory. A request is text of SQL, or names a task that the app knows.
 
-    def __init__(self, app: str, directory: Path, execute: Execute, do: Do | None = None) -> None:
+    Up to `connections` may be open at a time; shells may stay connected.
+    """
+
+    def __init__(
+        self, app: str, directory: Path, execute: Execute, do: Do | None = None, connections: int = 100
+    ) -> None:
         self._directory = directory
         address.clear(directory)  # the store's lock is ours: whoever wrote it is gone
         path = address.place()
-        self._server = _Listener(str(path), execute, do)
+        self._server = _Listener(str(path), execute, do, connections)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="penstock-control")
         self._thread.daemon = True
         self._thread.start()
@@ -56,8 +59,8 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False  # a shell may stay connected
 
-    def __init__(self, path: str, execute: Execute, do: Do | None) -> None:
-        self.execute, self.do = execute, do
+    def __init__(self, path: str, execute: Execute, do: Do | None, most: int) -> None:
+        self.execute, self.do, self._most = execute, do, most
         self._open: set[socket.socket] = set()
         self._gone = threading.Condition()
         super().__init__(path, _Connection)
@@ -70,10 +73,10 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        if len(self._open) < _CONNECTIONS:
+        if len(self._open) < self._most:
             return True
         with suppress(OSError):
-            request.sendall(failure(PenstockError(f"{_CONNECTIONS} shells are connected already")))
+            request.sendall(failure(PenstockError(f"{self._most} shells are connected already")))
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:

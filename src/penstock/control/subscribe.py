@@ -6,11 +6,9 @@ that falls behind by more panes than the outbox keeps is ended with an error, si
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -20,21 +18,20 @@ from penstock.kernel.expressions import dtype
 from penstock.model.expressions import evaluate
 from penstock.model.time import BEGINNING, END, instant, to_datetime
 from penstock.model.types import Schema
-from penstock.sinks.rows import decoded
+from penstock.sinks.rows import decoded, pane_values, window_bound
 from penstock.sql.answers import subscribed, with_pane
 from penstock.sql.statements import Subscribe
 from penstock.store import Reader
-from penstock.store.present import stored_time
+from penstock.store.block import KEY, VALUE, Block
 from penstock.store.tables import quoted
 
 Row: TypeAlias = dict[str, object]
 Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
 
-#: So many panes are read at once.
-CHUNK: Final = 10_000
-_PANES: Final = """SELECT p.id, p.key, p.start, p."end", p."values", p.kind, p.timing, p."index", p.final, p."commit",
-    c.epoch FROM __panes p LEFT JOIN __commits c ON c.number = p."commit" WHERE p.id > ?1 AND p.view = ?2
-    ORDER BY p.id LIMIT ?3"""
+#: So many blocks of panes are read at once.
+BLOCKS: Final = 4
+_BLOCKS: Final = """SELECT o.first, o.last, o."commit", o.panes, c.epoch FROM __outbox o
+    LEFT JOIN __commits c ON c.number = o."commit" WHERE o.last > ?1 AND o.view = ?2 ORDER BY o.last LIMIT ?3"""
 
 
 class SubscriptionError(PenstockError):
@@ -76,11 +73,11 @@ class Panes:
         """The rows since the last time, and whether there are more already."""
         with self._reader.moment() as ask:
             self._check(ask)
-            panes = ask(_PANES, [self._position, self._entry.name, CHUNK])
+            blocks = ask(_BLOCKS, [self._position, self._entry.name, BLOCKS])
             newest, commit = _counted(ask)
-            more = panes.height == CHUNK
-            self._position = int(panes["id"][-1]) if more else newest
-            rows = [row for pane in panes.iter_rows(named=True) if (row := self._pane(pane)) is not None]
+            more = blocks.height == BLOCKS
+            rows = [row for *block, epoch in blocks.iter_rows() for row in self._panes(Block(*block), epoch)]
+            self._position = int(blocks["last"][-1]) if more else newest
             if self._progress and not more and commit > self._commit and not rows:
                 rows = [self._told(ask, commit)]
             if not more:
@@ -113,28 +110,35 @@ class Panes:
         return [
             row
             for values in found.iter_rows(named=True)
-            if (row := self._row({**more, "commit": self._commit, **values})) is not None
+            if (row := self._row(self._decoded({**more, "commit": self._commit, **values}))) is not None
         ]
 
-    def _pane(self, pane: dict[str, Any]) -> Row | None:
-        start, end = (None if bound in (BEGINNING, END) else bound for bound in (pane["start"], pane["end"]))
-        if self._schema.type_of("window_start") == "timestamp":
-            start, end = (None if bound is None else stored_time(bound) for bound in (start, end))
-        return self._row(
-            {
-                "diff": 1 if pane["kind"] == "insert" else -1,
-                **{name: pane[name] for name in ("kind", "timing", "index", "commit", "epoch")},
-                **json.loads(pane["key"], parse_float=Decimal),
-                "window_start": start,
-                "window_end": end,
-                **json.loads(pane["values"], parse_float=Decimal),
-                "final": pane["final"],
-            }
-        )
+    def _decoded(self, given: Row) -> Row:
+        """A row of the store's in the types of its columns."""
+        return {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
 
-    def _row(self, given: Row) -> Row | None:
-        """A row in the types of its columns, if the condition holds for it."""
-        values = {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
+    def _panes(self, block: Block, epoch: int | None) -> Iterator[Row]:
+        """The panes of a block that are new and for which the condition holds."""
+        panes = block.panes.filter(pl.col("id") > self._position)
+        own = {name: dtype(kind) for name, kind in self._entry.columns}
+        names = list(own)
+        place = names.index("window_start")
+        counted = self._schema.type_of("window_start") != "timestamp"
+        columns: dict[str, list[Any]] = {
+            "diff": [1 if kind == "insert" else -1 for kind in panes["kind"]],
+            "epoch": [epoch] * panes.height,
+            **{name: panes[name].to_list() for name in ("kind", "timing", "index", "commit", "final")},
+            **pane_values(panes, KEY, {name: own[name] for name in names[:place]}),
+            "window_start": [window_bound(bound, counted) for bound in panes["start"].to_list()],
+            "window_end": [window_bound(bound, counted) for bound in panes["end"].to_list()],
+            **pane_values(panes, VALUE, {name: own[name] for name in names[place + 2 : -1]}),
+        }
+        for values in zip(*(columns[name] for name in self._schema.names), strict=True):
+            if (row := self._row(dict(zip(self._schema.names, values, strict=True)))) is not None:
+                yield row
+
+    def _row(self, values: Row) -> Row | None:
+        """A row, if the condition holds for it."""
         if self._where is not None and not self._holds(values):
             return None
         return {**values, "watermark": None} if self._progress else values

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.control.protocol import Reply
-from penstock.engine.run import Run
 from penstock.errors import PenstockError, unknown
+from penstock.runtime.run import Run
 
 
 def do(run: Run, name: str, given: Mapping[str, Any]) -> Reply:

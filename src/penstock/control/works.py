@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from penstock.batch.generation import Outcome, Progress, Told
-from penstock.batch.log_past import From
-from penstock.batch.runs import batch, replay, rollback
 from penstock.control.audits import as_reply, audit
 from penstock.control.protocol import Reply
-from penstock.engine.run import Run
 from penstock.errors import PenstockError
+from penstock.history.batch.generation import Outcome, Progress, Told
+from penstock.history.batch.log_past import From
+from penstock.history.batch.runs import batch, replay, rollback
 from penstock.model.time import SECOND, Duration
 from penstock.model.view import View
+from penstock.runtime.run import Run
 
 _LOOK: Final = 1.0
 #: Who hears how far things are that are asked for in this thread.

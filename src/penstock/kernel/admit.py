@@ -1,4 +1,4 @@
-"""Admit: a stream's raw rows get their event time; those without a usable one, or with a known id, are told apart.
+"""Admit: a stream's raw rows get their event time; those without a usable one are dead letters.
 
 The same pass observes what the watermark needs: the newest time and mark by partition, and how late events are.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from penstock.kernel.elements import compiled, dead_schema
-from penstock.kernel.plan import POSITION, nothing
+from penstock.kernel.plan import nothing
 from penstock.kernel.storable import outside, why_not_storable
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
@@ -29,17 +29,6 @@ class Admitted:
     rows: pl.DataFrame
     dead: pl.DataFrame
     observed: Observation
-
-
-@dataclass
-class Distinct:
-    """Rows whose ids are new, the positions of duplicates and of rows too old to tell, and the ids to remember."""
-
-    rows: pl.DataFrame
-    duplicates: pl.DataFrame
-    old: pl.DataFrame
-    dead: pl.DataFrame
-    ids: pl.DataFrame
 
 
 def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> Admitted:
@@ -90,44 +79,3 @@ def _observe(stream: Stream, rows: pl.DataFrame, newest: Instant) -> Observation
     buckets = np.minimum(np.searchsorted(_BOUNDS, lateness, side="left"), len(_BOUNDS) - 1)
     numbers, counts = np.unique(buckets, return_counts=True)
     return Observation(partitions, dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
-
-
-def distinct(stream: Stream, rows: pl.DataFrame, known: pl.DataFrame, watermark: Instant) -> Distinct:
-    """Tells duplicates apart: rows whose id is in `known`, or stands at an earlier position of the same epoch.
-
-    Rows older than the horizon within which ids are known cannot be told, and count as late.
-    """
-    positions = list(POSITION)
-    if stream.id is None:
-        none = rows.select(positions).clear()
-        return Distinct(rows, none, none, nothing(dead_schema()), known)
-    identity = compiled(stream.id, stream.schema)
-    told = rows.with_columns(identity.value.alias("__id")).sort(positions)
-    dead = nothing(dead_schema())
-    if identity.error is not None:
-        told = told.with_columns(identity.error.alias("__reason"))
-        dead = told.filter(pl.col("__reason").is_not_null()).select(list(dead_schema()))
-        told = told.filter(pl.col("__reason").is_null()).drop("__reason")
-    nameless = told.filter(pl.col("__id").is_null())
-    named = told.filter(pl.col("__id").is_not_null())
-    old = named.clear()
-    if watermark > BEGINNING:
-        old = named.filter(pl.col("__at") < watermark - stream.id_horizon)
-        named = named.filter(pl.col("__at") >= watermark - stream.id_horizon)
-    seen = named.join(known, on="__id", how="semi")
-    fresh = named.join(known, on="__id", how="anti", maintain_order="left")
-    first = pl.col("__id").is_first_distinct()
-    again = fresh.filter(~first)
-    accepted = fresh.filter(first)
-    return Distinct(
-        pl.concat([nameless, accepted]).drop("__id"),
-        pl.concat([seen.select(positions), again.select(positions)]),
-        old.select(positions),
-        dead,
-        pl.concat([known, accepted.select(known.columns)]),
-    )
-
-
-def forget(stream: Stream, known: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
-    """The ids that are still within the horizon."""
-    return known.filter(pl.col("__at") >= watermark - stream.id_horizon) if watermark > BEGINNING else known

@@ -8,12 +8,10 @@ import polars as pl
 
 from penstock.kernel.expressions import dtype
 from penstock.kernel.fire import pane_schema, shows
+from penstock.kernel.offsets import change_offset
 from penstock.kernel.plan import END, START, Plan, nothing, shown
 from penstock.model.changes import CHANGE
 from penstock.model.windows import Counted, Global
-
-#: So many rows a commit can have before their places would run into those of the next.
-PLACES = 1 << 32
 
 
 class Whole(Protocol):
@@ -37,7 +35,7 @@ def change_rows(plan: Plan, panes: pl.DataFrame, commit: int) -> pl.DataFrame:
         pl.col("__final").alias("final"),
         sign.alias(CHANGE),
         pl.lit(0, pl.Int32).alias("__partition"),
-        (pl.int_range(pl.len(), dtype=pl.Int64) + commit * PLACES).alias("__offset"),
+        (pl.int_range(pl.len(), dtype=pl.Int64) + change_offset(commit)).alias("__offset"),
     )
 
 

@@ -12,16 +12,17 @@ from typing import Any
 
 import polars as pl
 
-from penstock.kernel.admit import admit, distinct, forget
+from penstock.kernel.admit import admit
+from penstock.kernel.deduplicate import deduplicate, forget, identify
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.kernel.fire import Time, shows
 from penstock.kernel.memory import Memory
 from penstock.kernel.merge import one_row
-from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.plan import END, PLACE, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.alone import check_alone
-from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.table import Snapshot, with_snapshots
@@ -103,14 +104,15 @@ class LocalKernel:
         if stream.id is None:
             return admitted.rows, admitted.observed
         watermark = BEGINNING if tracker is None else tracker.watermark
-        told = distinct(stream, admitted.rows, self.ids[stream.name], watermark)
-        self.ids[stream.name] = told.ids
-        self._refuse_dead(told.dead, events, refused)
-        for source, partition, offset in told.duplicates.iter_rows():
-            refused.append(Refused("duplicate", events[source, partition, offset], DUPLICATE))
-        for source, partition, offset in told.old.iter_rows():
-            refused.append(Refused("late", events[source, partition, offset], TOO_OLD))
-        return told.rows, admitted.observed
+        identified, known = identify(stream, admitted.rows), self.ids[stream.name]
+        self._refuse_dead(identified.dead, events, refused)
+        verdict = deduplicate(identified.rows, known, watermark, stream.id_horizon)
+        self.ids[stream.name] = pl.concat([known, verdict.new_ids.select(known.columns)])
+        source = self.plan.sources[stream.name]
+        for partition, offset, kind, reason in verdict.rejected.iter_rows():
+            refused.append(Refused(kind, events[source, partition, offset], reason))
+        rows = identified.rows.join(verdict.rejected, on=PLACE, how="anti", maintain_order="left")
+        return rows.drop("__id"), admitted.observed
 
     def _refuse_dead(
         self, dead: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]

@@ -26,7 +26,6 @@ import pyarrow as pa
 FOLDER: Final = "_lookup"
 #: The number that rows are sorted by.
 NUMBER: Final = "__number"
-_BATCH: Final = 1 << 20
 #: An odd number has a reciprocal modulo 2**64: by it a text's hash is told from those of all texts before it.
 _BASE: Final = 0x9E3779B97F4A7C15
 _RECIPROCAL: Final = pow(_BASE, -1, 1 << 64)
@@ -46,9 +45,9 @@ def numbers(keys: pl.DataFrame) -> pl.Series:
     return pl.Series(NUMBER, found.view(np.int64))
 
 
-def write(rows: pl.DataFrame, path: Path) -> None:
-    """Rows with their `NUMBER`, sorted by it."""
-    rows.sort(NUMBER).write_ipc(path, compat_level=pl.CompatLevel.oldest(), record_batch_size=_BATCH)
+def write(rows: pl.DataFrame, path: Path, batch: int = 1 << 20) -> None:
+    """Rows with their `NUMBER`, sorted by it, `batch` rows at a time."""
+    rows.sort(NUMBER).write_ipc(path, compat_level=pl.CompatLevel.oldest(), record_batch_size=batch)
 
 
 @lru_cache(maxsize=16)

@@ -27,7 +27,9 @@ from penstock.model.windows import Assigned, Counted, CustomMerging, Merging
 
 START, END = "__start", "__end"
 OWNER_START, OWNER_END = "__owner_start", "__owner_end"
-POSITION = ("__source", "__partition", "__offset")
+#: A row's place in its stream.
+PLACE = ("__partition", "__offset")
+POSITION = ("__source", *PLACE)
 
 
 @dataclass(frozen=True)

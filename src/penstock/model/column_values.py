@@ -58,6 +58,16 @@ def fit(value: object, kind: str, day: Instant = 0) -> object:
     return value
 
 
+def fit_column(column: str, value: object, kind: str, day: Instant = 0) -> object:
+    """The same for a column, which an error names."""
+    try:
+        return fit(value, kind, day)
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"the column '{column}' is {kind}: {error.message}", detail=error.detail, hint=error.hint
+        ) from None
+
+
 def _wrong(value: object, kind: str, detail: str) -> DefinitionError:
     return DefinitionError(f"{value!r} is no {kind}", detail=detail)
 

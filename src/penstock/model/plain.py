@@ -16,6 +16,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from penstock.model.moved import moved
+
 _VALUES: Final = {
     ("datetime", "datetime"), ("datetime", "date"), ("datetime", "timedelta"), ("datetime", "timezone"),
     ("decimal", "Decimal"), ("builtins", "frozenset"), ("builtins", "set"), ("builtins", "bytearray"),
@@ -47,7 +49,8 @@ def plain(data: bytes, also: Callable[[str, str], type | None] = lambda module, 
 
 def definition_part(module: str, name: str) -> type | None:
     """A class that definitions without functions are made of. None of them does anything when it is made."""
-    if not module.startswith(("penstock.model.", "penstock.logs.")) or "." in name:
+    module, name = moved(module, name)
+    if not module.startswith(("penstock.model.", "penstock.sources.")) or "." in name:
         return None
     part = getattr(import_module(module), name, None)
     return part if isinstance(part, type) and hasattr(part, "__dataclass_fields__") else None

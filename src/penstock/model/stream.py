@@ -172,11 +172,6 @@ class Stream(Flow):
         return self.keep or ("all" if is_keepable(self.schema) else "none")
 
     @property
-    def kept_for(self) -> Duration | None:
-        """For how long the master keeps an event; None where that has no end, or where nothing is kept."""
-        return None if self.kept in KEEPS else duration(self.kept)
-
-    @property
     def inputs(self) -> tuple[Flow, ...]:
         return ()
 

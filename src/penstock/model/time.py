@@ -21,7 +21,6 @@ Duration: TypeAlias = int
 BEGINNING: Final[Instant] = -(1 << 62)
 END: Final[Instant] = 1 << 62
 
-MICROSECOND: Final = 1
 SECOND: Final = 1_000_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,6 +123,10 @@ def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
 def _since_epoch(value: datetime) -> Instant:
     passed = value - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * SECOND + passed.microseconds
+
+
+#: Times without a date ('12:00:05') in scripts and INSERT are on this day.
+SCRIPT_DAY: Final[Instant] = instant("2000-01-01")
 
 
 def to_datetime(micros: Instant) -> datetime:

@@ -1,4 +1,4 @@
-"""Compiles the statement of a question: parses it as Spark does, bounds it, plans it, and places its errors."""
+"""Compiles the statement of a question: plans it, and places its errors in the text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.expressions.coerce import Outside
@@ -18,24 +17,19 @@ from penstock.query.arithmetic import INTERVALS
 from penstock.query.plan import Plan, Scan
 from penstock.query.planner import Planner
 from penstock.query.relations import Output
-from penstock.sql.dialect import Penstock, tokenize
 from penstock.sql.errors import Source, SqlError
-from penstock.sql.limits import QueryLimits, check_depth, check_tokens
 from penstock.sql.statements import Question
 
 #: A parameter, or a name in quotes, which may look like one.
 _PARAMETER = re.compile(r'"(?:[^"]|"")*"|\$(\d+)')
 
 
-def compile_tree(
-    statement: Question, tables: Mapping[str, Schema], *, now: Instant | None, limits: QueryLimits
-) -> Plan:
+def compile_tree(statement: Question, tables: Mapping[str, Schema], *, now: Instant | None) -> Plan:
     """The plan of a question."""
     source, start = statement.source, statement.whole.start
-    tree = _parsed(statement, limits)
     planner = Planner(tables, time.time_ns() // 1000 if now is None else now)
     try:
-        relation = planner.query(tree, None, {}, top=True)
+        relation = planner.query(statement.tree, None, {}, top=True)
         schema = _schema(relation.outputs)
     except Outside as error:
         raise _placed(source, start, error, DefinitionError(_in_words(error.reason))) from None
@@ -65,21 +59,6 @@ def _numbered(sql: str, values: list[object]) -> tuple[str, tuple[object, ...]]:
     return text, tuple(values[int(number) - 1] for number in used)
 
 
-def _parsed(statement: Question, limits: QueryLimits) -> exp.Expr:
-    """The tree, with Spark's precedence and every function under its own name."""
-    source, whole = statement.source, statement.whole
-    tokens = tokenize(statement.text)
-    check_tokens(tokens, source, whole, limits)
-    try:
-        trees = Penstock().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, statement.text)
-    except (ParseError, RecursionError, AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise source.error("cannot read this SELECT", whole, hint="write a SELECT of Spark SQL") from None
-    tree = trees[0]
-    assert tree is not None
-    check_depth(tree, source, whole, limits)
-    return tree
-
-
 def _schema(outputs: tuple[Output, ...]) -> Schema:
     seen: set[str] = set()
     for one in outputs:
@@ -98,7 +77,7 @@ def _placed(source: Source, start: int, error: Exception, shown: PenstockError) 
     tree = getattr(error, "tree", None)
     at = start
     if isinstance(tree, exp.Expr):
-        at = next((start + int(part.meta["start"]) for part in tree.walk() if "start" in part.meta), start)
+        at = next((int(part.meta["start"]) for part in tree.walk() if "start" in part.meta), start)
     return source.error(shown.message, at, detail=shown.detail, hint=shown.hint)
 
 

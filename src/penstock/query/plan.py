@@ -8,7 +8,6 @@ from typing import Literal
 
 from penstock.model.time import Instant
 from penstock.model.types import Schema
-from penstock.sql.limits import DEFAULT_LIMITS, QueryLimits
 from penstock.sql.read import parse_one
 from penstock.sql.statements import History, Question
 
@@ -53,7 +52,6 @@ def compile_query(
     tables: Mapping[str, Schema],
     *,
     now: Instant | None = None,
-    limits: QueryLimits = DEFAULT_LIMITS,
 ) -> Plan:
     """The plan of a question over these views. `now` fixes the current time."""
     from penstock.query.compile import compile_tree  # builds on the values of this module
@@ -66,4 +64,4 @@ def compile_query(
         )  # fmt: skip
     if not isinstance(statement, Question):
         raise statement.source.error("this is no SELECT over views", statement.whole)
-    return compile_tree(statement, tables, now=now, limits=limits)
+    return compile_tree(statement, tables, now=now)

@@ -12,10 +12,11 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.expressions import dtype
-from penstock.logs import MALFORMED, REASON, json_lines
-from penstock.logs.lines import LINE, MAX_LINE, texts
 from penstock.model.types import Schema
 from penstock.serve.errors import Answered
+from penstock.sources import MALFORMED, REASON
+from penstock.sources.formats import json_lines
+from penstock.sources.formats.lines import LINE, MAX_LINE, texts
 
 #: So many lines that do not fit are named, and of each so much is shown.
 _NAMED, _SHOWN = 20, 200

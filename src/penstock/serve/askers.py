@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgpack
 
+from penstock.postgres import with_settings
 from penstock.serve import asker, asker_postgres
 from penstock.serve.errors import Answered
 from penstock.store.address import VARIABLE
@@ -130,7 +131,8 @@ def _command(database: Database, largest: int) -> _Command:
     if isinstance(database, PostgresSchema):
         address = database.address
         arguments = ["-I", asker_postgres.__file__, address.own, str(largest)]
-        return _Command(arguments, {VARIABLE: address.url}, greets=True)
+        url = with_settings(address.url, {"application_name": "penstock serve"})
+        return _Command(arguments, {VARIABLE: url}, greets=True)
     assert isinstance(database, SqliteFile)
     return _Command(["-I", asker.__file__, str(database.path.absolute()), str(APPLICATION), str(largest)], {})
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.logs.inbox import Declared, Inbox, KeyMismatch, Offer, Taken, declared
 from penstock.serve.accept import Accepted
 from penstock.serve.errors import Answered
+from penstock.sources.http.inbox import Declared, Inbox, KeyMismatch, Offer, Taken, declared
 
 #: Seconds for which the first request of a segment waits for others.
 _GATHER: Final = 0.01

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from penstock.model.time import BEGINNING, END, SECOND
 from penstock.serve.askers import Askers, Found, Question
 from penstock.store.base import LATE_EVENTS, REFUSALS
+from penstock.store.versions import TABLES_NOW
 
 _QUESTIONS: Final = (
     "SELECT name, value FROM __counters",
@@ -28,10 +29,10 @@ _QUESTIONS: Final = (
     """SELECT stream, CASE WHEN removed IS NULL THEN 'listed' ELSE 'replaced' END, count(*), sum(bytes) FROM __files
     GROUP BY 1, 2""",
     "SELECT stream, bytes, again FROM __written",
-    'SELECT c.timings FROM __progress p JOIN __commits c ON c.number = p."commit" ORDER BY c.number',
+    """SELECT c.stream, c.rows, c.behind, c.timings FROM __progress p JOIN __commits c ON c.number = p."commit"
+    WHERE c.stream IS NOT NULL ORDER BY c.number""",
+    TABLES_NOW,
 )
-#: Of an epoch's notes, those that are seconds it spent on something.
-_NO_SECONDS: Final = {"rows", "stream", "behind", "unit", "limit", "taken"}
 
 
 class Metrics:
@@ -75,7 +76,7 @@ class _Once(Collector):
 
 
 def _of_store(found: list[Found]) -> Iterable[Metric]:
-    counters, views, commits, epochs, meta, sinks, files, written, notes = (one.rows for one in found)
+    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables = (one.rows for one in found)
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
     refused = CounterMetricFamily(
         "penstock_refused", "Rows that were refused. An event is late once for each view.", labels=["stream", "kind"]
@@ -105,7 +106,8 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     behind = {sink: newest - position for sink, position in positions.items()}
     yield _gauge("penstock_sink_behind_panes", "Panes that a sink does not have yet.", "sink", behind)
     yield from _history(files, written)
-    yield from _last_epochs([json.loads(text) for (text,) in notes])
+    yield from _last_epochs(last_epochs)
+    yield from _tables(tables)
 
 
 def _history(files: list[list[Any]], written: list[list[Any]]) -> Iterable[Metric]:
@@ -138,26 +140,25 @@ def _watermarks(views: list[list[Any]]) -> Iterable[Metric]:
     )
 
 
-def _last_epochs(notes: list[dict[str, Any]]) -> Iterable[Metric]:
+def _last_epochs(epochs: list[list[Any]]) -> Iterable[Metric]:
     parts = GaugeMetricFamily(
         "penstock_epoch_seconds", "What the last epoch of a stream spent on its parts.", labels=["stream", "part"]
     )
-    rows, behind, versions, stale = {}, {}, {}, {}
-    for note in notes:
-        versions.update(note.get("tables", {}))
-        stale.update({table: int(table in note.get("stale", {})) for table in note.get("tables", {})})
-        stream = str(note.get("stream", ""))
-        rows[stream] = note.get("rows", 0)
-        if "behind" in note:
-            behind[stream] = note["behind"]
-        for part, value in note.items():
-            if part not in _NO_SECONDS and isinstance(value, int | float):
-                parts.add_metric([stream, part], value)
+    for stream, _, _, timings in epochs:
+        for part, seconds in json.loads(timings).items():
+            parts.add_metric([stream, part], seconds)
     yield parts
+    rows = {stream: count or 0 for stream, count, _, _ in epochs}
     yield _gauge("penstock_epoch_events", "Events of a stream's last epoch.", "stream", rows)
+    behind = {stream: events for stream, _, events, _ in epochs if events is not None}
     yield _gauge("penstock_stream_behind_events", "Events that a stream's log holds beyond.", "stream", behind)
-    if versions:
+
+
+def _tables(tables: list[list[Any]]) -> Iterable[Metric]:
+    if tables:
+        versions = {table: version for table, version, _ in tables}
         yield _gauge("penstock_table_version", "The version of a table that the last epoch had.", "table", versions)
+        stale = {table: int(reason is not None) for table, _, reason in tables}
         yield _gauge("penstock_table_stale", "Whether a table could not be read again.", "table", stale)
 
 

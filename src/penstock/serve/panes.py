@@ -15,22 +15,28 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final
 
+import polars as pl
+
 from penstock.model.time import BEGINNING, END
 from penstock.serve.askers import Askers, Found, Question
 from penstock.serve.errors import Answered
 from penstock.serve.pulse import Pulse
 from penstock.serve.shown import as_json, moment, pane_values
 from penstock.serve.views import Described
+from penstock.store.block import Block, json_panes
 
 #: So many bytes of the newest panes are kept for all clients of a view; a client gets so many at once.
-_KEPT, _AT_ONCE = 8 << 20, 1 << 17
-#: So many panes are read at once.
-_CHUNK: Final = 2_000
+_AT_ONCE: Final = 1 << 17
+#: A client that reads from the outbox gets so many panes at once.
+_CHUNK: Final = 500
+#: So many blocks of a view are read at once.
+_BLOCKS: Final = 4
 #: Seconds after which a silent stream says that it lives.
 HEARTBEAT: Final = 15.0
 
-_PANES: Final = """SELECT id, key, start, "end", "values", kind, timing, "index", final, "commit" FROM __panes
-    WHERE id > ?1 AND view = ?2 ORDER BY id LIMIT ?3"""
+_PANES: Final = """SELECT first, last, "commit", panes FROM __outbox WHERE last > ?1 AND view = ?2
+    ORDER BY last LIMIT ?3"""
+_COLUMNS: Final = ("id", "key", "start", "end", "values", "kind", "timing", "index", "final", "commit")
 _STATE: Final = """SELECT (SELECT value FROM __meta WHERE name = 'panes'),
     coalesce((SELECT value FROM __meta WHERE name = 'trimmed'), 0), (SELECT coalesce(max(number), 0) FROM __commits),
     (SELECT id FROM __catalog WHERE kind = 'view' AND name = ?1)"""
@@ -50,8 +56,8 @@ def event(kind: str, data: Any, id: int | None = None) -> bytes:
 class Hub:
     """All subscriptions of a server."""
 
-    def __init__(self, askers: Askers, pulse: Pulse) -> None:
-        self._askers, self._pulse = askers, pulse
+    def __init__(self, askers: Askers, pulse: Pulse, kept: int) -> None:
+        self._askers, self._pulse, self._kept = askers, pulse, kept
         self._tails: dict[int, _Tail] = {}
         self._task: asyncio.Task[None] | None = None
         self.closing = asyncio.Event()
@@ -124,20 +130,21 @@ class Hub:
 
     async def _older(self, tail: _Tail, position: int) -> tuple[bytes, int]:
         panes, state = await self._askers.own(
-            Question(_PANES, [position, tail.view.name, _CHUNK // 4]), Question(_STATE, [tail.view.name])
+            Question(_PANES, [position, tail.view.name, 1]), Question(_STATE, [tail.view.name])
         )
         newest, trimmed, _, _ = state.rows[0]
         if position < trimmed:
             raise gone(tail.view.name, position, trimmed, newest)
         if not panes.rows:
             return b"", tail.start  # none up to there
-        return b"".join(_pane(row, tail.view) for row in panes.rows), int(panes.rows[-1][0])
+        events = _events(panes, tail.view, position, _CHUNK)
+        return b"".join(part for _, part in events), events[-1][0]
 
     # one reader for all
 
     def _tail(self, view: Described, position: int) -> _Tail:
         if view.id not in self._tails:
-            self._tails[view.id] = _Tail(view, position)
+            self._tails[view.id] = _Tail(view, position, self._kept)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read())
         return self._tails[view.id]
@@ -155,7 +162,7 @@ class Hub:
 
     async def _read_once(self) -> bool:
         tails = list(self._tails.values())
-        asked = [Question(_PANES, [tail.end, tail.view.name, _CHUNK]) for tail in tails]
+        asked = [Question(_PANES, [tail.end, tail.view.name, _BLOCKS]) for tail in tails]
         found = await self._askers.own(*asked, *(Question(_STATE, [tail.view.name]) for tail in tails))
         more = False
         for tail, panes, state in zip(tails, found, found[len(tails) :], strict=False):
@@ -168,19 +175,19 @@ class Hub:
                 tail.ended = {"error": "the store was set back to an earlier commit", "hint": "subscribe anew"}
                 tail.wake()
                 continue
-            full = len(panes.rows) == _CHUNK
+            full = len(panes.rows) == _BLOCKS
             if trimmed > tail.end:  # those in between are gone: whoever is there finds out
                 tail.clear(trimmed)
-            tail.add([(int(row[0]), _pane(row, tail.view)) for row in panes.rows], None if full else newest)
+            tail.add(_events(panes, tail.view, tail.end), None if full else newest)
             more = more or full
         return more
 
 
 class _Tail:
-    """The newest panes of a view: all that have an id above `start`, up to `end`."""
+    """The newest panes of a view, up to `kept` bytes: all that have an id above `start`, up to `end`."""
 
-    def __init__(self, view: Described, position: int) -> None:
-        self.view = view
+    def __init__(self, view: Described, position: int, kept: int) -> None:
+        self.view, self._kept = view, kept
         self.start = self.end = position
         self.clients = 0
         self.ended: dict[str, Any] | None = None
@@ -196,7 +203,7 @@ class _Tail:
             self._parts.append(part)
             self._size += len(part)
         self.end = max(self.end, end if end is not None else panes[-1][0])
-        if self._size > _KEPT:
+        if self._size > self._kept:
             self._forget()
         if panes:
             self.wake()
@@ -204,7 +211,7 @@ class _Tail:
     def _forget(self) -> None:
         """Half of what is kept is let go: not a little each time."""
         place = 0
-        while self._size > _KEPT // 2:
+        while self._size > self._kept // 2:
             self._size -= len(self._parts[place])
             place += 1
         self.start = self._ids[place - 1]
@@ -241,7 +248,16 @@ def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:
     )  # fmt: skip
 
 
-def _pane(row: list[Any], view: Described) -> bytes:
+def _events(blocks: Found, view: Described, after: int, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
+    """The panes of blocks after an id, at most so many, each with its id as it is sent."""
+    events: list[tuple[int, bytes]] = []
+    for row in blocks.rows:
+        panes = json_panes(Block(*row).panes.filter(pl.col("id") > after).head(limit))
+        events += [(pane[0], _pane(pane, view)) for pane in panes.select(_COLUMNS).iter_rows()]
+    return events
+
+
+def _pane(row: tuple[Any, ...], view: Described) -> bytes:
     id, key, start, end, values, kind, timing, index, final, commit = row
     counted = view.columns["window_start"] != "timestamp"
     bounds = [None if bound in (BEGINNING, END) else bound if counted else moment(bound) for bound in (start, end)]

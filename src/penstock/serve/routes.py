@@ -21,7 +21,7 @@ from penstock.serve.errors import Answered
 from penstock.serve.forms import MEDIA, Format, answered, wanted
 from penstock.serve.lookup import Lookup, Order
 from penstock.serve.service import LAST, Service
-from penstock.serve.views import Described, not_there
+from penstock.serve.views import not_there
 
 router = APIRouter(prefix="/api/v1", tags=["views"])
 
@@ -163,20 +163,9 @@ async def look_up(
         found, last = await service.ask(question, LAST)
     finally:
         if keys and time.monotonic() - began > _SLOW:
-            _make_faster(service, view, [key for key in view.keys if key in keys])
+            service.make_faster(view, [key for key in view.keys if key in keys])
     rows, more = asked_for.page(found.rows)
     return await answered(chosen, view.columns, rows, {"next": more, "commit": last.rows[0][0]})
-
-
-_INDEXED: set[tuple[str, int, tuple[str, ...]]] = set()
-
-
-def _make_faster(service: Service, view: Described, keys: list[str]) -> None:
-    """Asks the app for an index, once; the answers of now do not wait for it."""
-    index, wish = service.host.index, (str(service.directory), view.id, tuple(keys))
-    if index is not None and keys and wish not in _INDEXED:
-        _INDEXED.add(wish)
-        asyncio.get_running_loop().run_in_executor(None, index, view.name, keys)
 
 
 # SQL
@@ -208,7 +197,7 @@ async def query(request: Request, after: After = None, timeout: Timeout = "2s", 
     select = Select(body.sql, body.parameters, most, chosen)
     answer = await unless_gone(request, service.select(select))
     for name, keys in answer.indexes:
-        _make_faster(service, await service.catalog.view(name), keys)
+        service.make_faster(await service.catalog.view(name), keys)
     more = {} if chosen == "json" else {"Penstock-Commit": str(answer.commit), "Penstock-More": str(answer.more)}
     return Response(answer.body, headers=more, media_type=MEDIA[chosen])
 

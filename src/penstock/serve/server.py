@@ -20,11 +20,11 @@ from penstock.errors import PenstockError
 from penstock.serve.api import create_app
 from penstock.serve.guard import LARGEST_HEAD
 from penstock.serve.service import Host
-from penstock.serve.settings import Settings
+from penstock.serve.settings import Limits, Settings
 from penstock.serve.tokens import Tokens
 
-#: Seconds in which the head of a request must have come, and those that answers get when the server stops.
-_HEAD, _GRACE = 10.0, 3
+#: Seconds that answers get when the server stops.
+_GRACE: Final = 3
 #: What a connection beyond the limit is answered: it is not read.
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\n"
@@ -43,7 +43,7 @@ class _Protocol(H11Protocol):
     The limits hold before anything looks at the request: what does not come in time needs no token to be refused.
     """
 
-    body_seconds = 30.0
+    limits = Limits()
     _deadline: asyncio.TimerHandle | None = None
     _part: str | None = None  # what the deadline is for
 
@@ -77,15 +77,15 @@ class _Protocol(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
         if part is not None:
-            seconds = _HEAD if part == "head" else self.body_seconds + _GRACE
+            seconds = self.limits.head_seconds if part == "head" else self.limits.body_seconds + _GRACE
             self._deadline = self.loop.call_later(seconds, self.transport.close)
 
 
-def _protocol(seconds: float) -> type[_Protocol]:
-    """The protocol with a time limit for bodies: uvicorn makes the objects."""
+def _protocol(bounds: Limits) -> type[_Protocol]:
+    """The protocol with time limits: uvicorn makes the objects."""
 
     class Bounded(_Protocol):
-        body_seconds = seconds
+        limits = bounds
 
     return Bounded
 
@@ -103,7 +103,7 @@ class Server:
         connections = for_connections(limits.requests + limits.subscribers + 500)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self.app, http=_protocol(limits.body_seconds), loop="asyncio", lifespan="on", log_config=None,
+                self.app, http=_protocol(limits), loop="asyncio", lifespan="on", log_config=None,
                 access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=_GRACE,
                 h11_max_incomplete_event_size=LARGEST_HEAD, ssl_certfile=settings.cert, ssl_keyfile=settings.key,
                 limit_concurrency=connections,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from penstock.serve.panes import Hub
 from penstock.serve.pulse import Pulse
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
-from penstock.serve.views import Catalog
+from penstock.serve.views import Catalog, Described
 
 #: The last commit, asked in the same moment as rows.
 LAST: Final = Question("SELECT coalesce(max(number), 0) FROM __commits")
@@ -48,7 +49,8 @@ class Service:
         )
         self.catalog, self.doors, self.pulse = Catalog(self.askers), Doors(directory), Pulse(directory)
         self.fresh = Fresh(self.askers, self.pulse, self.doors)
-        self.hub = Hub(self.askers, self.pulse)
+        self.hub = Hub(self.askers, self.pulse, limits.panes)
+        self._indexed: set[tuple[int, tuple[str, ...]]] = set()
         self.metrics = Metrics(self.askers, host.failures)
 
     async def ask(self, *questions: Question) -> list[Found]:
@@ -58,6 +60,13 @@ class Service:
     async def select(self, select: Select) -> Selected:
         """Answers a SELECT of a user."""
         return await self.askers.select(select, self.settings.limits.statement_seconds)
+
+    def make_faster(self, view: Described, keys: Sequence[str]) -> None:
+        """Asks the app for an index, once; the answers of now do not wait for it."""
+        index, wish = self.host.index, (view.id, tuple(keys))
+        if index is not None and keys and wish not in self._indexed:
+            self._indexed.add(wish)
+            asyncio.get_running_loop().run_in_executor(None, index, view.name, keys)
 
     async def close(self) -> None:
         self.hub.closing.set()

@@ -16,10 +16,12 @@ class Limits:
     """How much of everything: bytes, rows, seconds, and how many at a time.
 
     `rate` requests a second are answered to one client, `burst` of them at once. `memory` is what one SELECT may take.
+    `panes` bytes of a view's newest panes are kept for its subscribers; who falls further behind reads the store.
     """
 
     body: int = 16 << 20
     body_seconds: float = 30.0
+    head_seconds: float = 10.0
     events: int = 200_000
     answer: int = 32 << 20
     rows: int = 10_000
@@ -27,6 +29,7 @@ class Limits:
     wait_seconds: float = 60.0
     requests: int = 200
     subscribers: int = 2_000
+    panes: int = 8 << 20
     processes: int = 3
     memory: int = 512 << 20
     rate: float = 1_000.0

@@ -1,7 +1,7 @@
 """Delivery: brings sinks the panes that the outbox holds, and trims the outbox of what all of them have.
 
-Every sink has a position of its own and a thread of its own while there is something for it. One that is slow or fails
-holds up neither epochs nor the others; one that fails is tried again, after longer and longer whiles.
+Every sink has a position of its own, and a thread of its own while there is something for it. A sink that is slow or
+fails holds up neither epochs nor the others. One that fails is retried, with growing pauses.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import polars as pl
 from penstock.errors import unknown
 from penstock.model.rows import Rows
 from penstock.model.view import View
-from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, newest_pane
+from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
+from penstock.sinks.pane_reader import PaneReader
+from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
 
-#: How many panes are read at once; and by how many a saved position may lag behind panes of other views.
-CHUNK: Final = 10_000
 #: For how many seconds a receiver can ask to be left alone.
 _LONGEST: Final = 3600.0
 _log = logging.getLogger("penstock.sinks")
@@ -50,30 +50,34 @@ class _Way:
     delivered: int = 0
     told: int = 0  # how much of that `deliver` has counted
     due: float = 0.0
+    busy: bool = False
+    again: bool = False  # whether more has come since it was last started
+    lock: threading.Lock = field(default_factory=threading.Lock)
     thread: threading.Thread | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def is_busy(self) -> bool:
-        return self.thread is not None and self.thread.is_alive()
+    def wait(self, seconds: float) -> None:
+        """Waits until it has nothing to do, but no longer than so many seconds."""
+        if self.thread is not None:
+            self.thread.join(seconds)
 
     def close(self, patience: float) -> None:
         """Ends after the batch at hand; a sink that takes longer than one's patience is left to itself."""
         self.closing.set()
-        if self.thread is not None:
-            self.thread.join(patience)
-        if not self.is_busy:
+        self.wait(patience)
+        if self.thread is None or not self.thread.is_alive():
             self.open.close()
 
 
 class Delivery:
     """Sinks by name, each with its view's name, its view and its definition.
 
-    `commit_position` and `trim` write to the store and are called from the sinks' threads: they take the lock that
+    `commit_positions` and `trim` write to the store and are called from the sinks' threads: they take the lock that
     keeps epochs apart. `check_owner` raises where another process has taken over the store: it is called before each
     batch. `takes_over`: whether this process has done so, from one that may still live. `keep` is how many of the
     newest panes stay for subscribers; `patience` how many seconds `deliver` waits for slow sinks; `retry` the first
-    and the longest while before another try.
+    and the longest while before another try. A sink of a view without new panes saves its position every
+    `save_every` panes of other views.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class Delivery:
         outbox: Outbox,
         sinks: Mapping[str, tuple[str, View | Rows, Sink]],
         *,
-        commit_position: Callable[[str, int], object],
+        commit_positions: Callable[[Mapping[str, int]], object],
         trim: Callable[[int], object],
         app: str = "",
         check_owner: Callable[[], object] = lambda: None,
@@ -89,11 +93,13 @@ class Delivery:
         keep: int = 100_000,
         patience: float = 1.0,
         retry: tuple[float, float] = (0.5, 60.0),
+        save_every: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outbox, self._commit_position, self._trim_outbox = outbox, commit_position, trim
+        self._outbox, self._trim_outbox, self._positions = outbox, trim, PositionWriter(commit_positions)
         self._app, self._check_owner, self._takes_over = app, check_owner, takes_over
         self._keep, self._patience, self._retry, self._clock = keep, patience, retry, clock
+        self._reader, self._save_every = PaneReader(outbox), save_every
         self._ways: dict[str, _Way] = {}
         self._failures: dict[str, Failure] = {}
         self._trimmed = 0
@@ -123,6 +129,7 @@ class Delivery:
         """Takes up a sink where it was; a new one gets what the outbox still holds. Refuses what it cannot open."""
         target = Target(name, view_name, view, self._outbox, self._app, self._check_owner, self._takes_over)
         saved, opened = self._outbox.position(name), sink.open(target)
+        self._reader.forget()  # another view may have had the name
         self._ways[name] = _Way(
             target, sink, opened, decoder(view), max(saved, opened.position), saved, opened.position > saved
         )
@@ -151,22 +158,40 @@ class Delivery:
             if way.target.view == view_name:
                 self.drop(name)
 
-    def deliver(self) -> int:
-        """Brings each sink what is there for it. How many panes were taken since the last call, by all sinks."""
-        ways = dict(self._ways)  # others may come and go meanwhile
-        for name, way in ways.items():
-            if not way.is_busy and self._clock() >= way.due:
+    def start(self) -> None:
+        """Starts the sinks for which there is something, and returns at once. Others move on without a thread."""
+        ways = list(self._ways.items())
+        self._reader.refresh({way.target.view for _, way in ways})
+        for name, way in ways:
+            if self._clock() < way.due:
+                continue
+            with way.lock:
+                if way.busy:
+                    way.again = True
+                    continue
+                newest = self._reader.newest
+                if not (way.owes or self._reader.has_more(way.target.view, way.position)):
+                    way.position = max(way.position, newest)
+                    if way.position - way.saved < self._save_every:
+                        continue
+                    way.owes = True
+                way.busy = True
                 way.thread = threading.Thread(
-                    target=self._attempt, args=(name, way), name=f"penstock-sink-{name}", daemon=True
+                    target=self._work, args=(name, way), name=f"penstock-sink-{name}", daemon=True
                 )
                 way.thread.start()
+        self._trim()
+
+    def deliver(self) -> int:
+        """Brings each sink what is there for it. How many panes were taken since the last call, by all sinks."""
+        ways = list(self._ways.values())  # others may come and go meanwhile
+        self.start()
         end = time.monotonic() + self._patience
-        for way in ways.values():
-            if way.thread is not None:
-                way.thread.join(max(0.0, end - time.monotonic()))
+        for way in ways:
+            way.wait(max(0.0, end - time.monotonic()))
         self._trim()
         taken = 0
-        for way in ways.values():
+        for way in ways:
             taken += way.delivered - way.told
             way.told = way.delivered
         return taken
@@ -176,7 +201,7 @@ class Delivery:
         end = time.monotonic() + seconds
         while True:
             self.deliver()
-            behind = [name for name, at in self.positions.items() if self._outbox.panes(at, 1).height]
+            behind = [name for name, position in self.positions.items() if position < self._reader.newest]
             if not set(behind) - set(self._failures):
                 return True
             if time.monotonic() >= end:
@@ -193,10 +218,21 @@ class Delivery:
 
     # one sink
 
-    def _attempt(self, name: str, way: _Way) -> None:
+    def _work(self, name: str, way: _Way) -> None:
+        """What a sink's thread does: delivers until there is nothing more, or it fails."""
+        while True:
+            done = self._attempt(name, way)
+            with way.lock:
+                if not (done and way.again) or way.closing.is_set():
+                    way.busy = way.again = False
+                    return
+                way.again = False
+
+    def _attempt(self, name: str, way: _Way) -> bool:
         try:
             self._run(way)
             self._failures.pop(name, None)
+            return True
         except BaseException as error:  # in a thread of its own nobody else would hear of it
             before = self._failures.get(name)
             count = 1 if before is None else before.count + 1
@@ -210,6 +246,7 @@ class Delivery:
                 "the sink «%s» failed (%d in a row), next try in %g s: %s: %s",
                 name, count, pause, type(error).__name__, error,
             )  # fmt: skip
+            return False
 
     def _run(self, way: _Way) -> None:
         """Batch by batch, until there is nothing more. What was taken counts even if the store cannot be told."""
@@ -219,36 +256,25 @@ class Delivery:
             panes, last = self._next(way)
             if last == way.position:
                 return
-            taken = shaped(panes, way.sink.mode)
+            taken = shaped(panes, way.sink.mode) if panes.height else panes
             if taken.height:
                 self._check_owner()
                 way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, taken)))
                 way.delivered += taken.height
                 way.owes = True
             way.position = last
-            if way.owes or last - way.saved >= CHUNK:
+            if way.owes or last - way.saved >= self._save_every:
                 self._save(way)
 
     def _next(self, way: _Way) -> tuple[pl.DataFrame, int]:
         """The next panes of the sink's view, no more than it takes at once, and the id up to which that is all."""
-        whole = way.sink.mode == "complete"
-        found, last, room = [], way.position, way.sink.rows
-        while room > 0 and (panes := self._outbox.panes(last, CHUNK)).height:
-            mine = panes.filter(pl.col("view") == way.target.view)
-            if whole:
-                mine = mine.select("id")
-            else:
-                mine = mine.head(room)
-                room -= mine.height
-            found.append(mine)
-            last = int(panes["id"][-1] if room else mine["id"][-1])
-        if not found:
-            return pl.DataFrame(schema={"id": pl.Int64}), last
-        taken = pl.concat(found)
-        if way.sink.whole_commits and room == 0 and not whole:
-            taken = _whole_commits(taken)
-            last = int(taken["id"][-1])
-        return taken, last
+        if way.sink.mode == "complete":
+            return self._reader.ids(way.target.view, way.position)
+        panes, last = self._reader.panes(way.target.view, way.position, way.sink.rows)
+        if way.sink.whole_commits and panes.height == way.sink.rows:
+            panes = _whole_commits(panes)
+            last = int(panes["id"][-1])
+        return panes, last
 
     def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
         if way.sink.mode != "complete" or isinstance(way.decoder, RowDecoder):
@@ -258,15 +284,14 @@ class Delivery:
 
     def _save(self, way: _Way) -> None:
         position = way.position
-        self._commit_position(way.target.sink, position)
+        self._positions.save(way.target.sink, position)
         way.saved, way.owes = position, False
 
     # the outbox
 
     def _trim(self) -> None:
-        """Removes what every sink is done with, but for the newest panes; not a few at a time."""
-        newest = newest_pane(self._outbox)
-        through = min([newest - self._keep, *self.positions.values()])
+        """Removes the blocks that every sink is done with, but for the newest panes; not a few at a time."""
+        through = min([self._reader.newest - self._keep, *self.positions.values()])
         if through - self._trimmed >= max(1, self._keep // 10):
             self._trim_outbox(through)
             self._trimmed = through

@@ -26,7 +26,7 @@ from penstock.errors import DefinitionError
 from penstock.model.time import instant, show_instant
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, Target, above_zero
 from penstock.sinks.directory import Directory, files_of
-from penstock.sinks.rows import Row, decoder
+from penstock.sinks.rows import Row, decoder, physical
 
 _ROWS = 100_000
 
@@ -142,7 +142,7 @@ class Parquet(Files):
 def column(name: str, kind: pl.DataType, rows: Sequence[Row]) -> pl.Series:
     """One column of rows, with its type."""
     values = [_physical(row[name]) for row in rows]
-    return pl.Series(name, values, dtype=_physical_type(kind)).cast(kind)
+    return pl.Series(name, values, dtype=physical(kind)).cast(kind)
 
 
 def _physical(value: Any) -> Any:
@@ -154,14 +154,6 @@ def _physical(value: Any) -> Any:
     if isinstance(value, datetime):
         return instant(value)
     return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
-
-
-def _physical_type(kind: pl.DataType) -> pl.DataType:
-    if isinstance(kind, pl.List):
-        return pl.List(_physical_type(kind.inner))  # type: ignore[arg-type]
-    if isinstance(kind, pl.Struct):
-        return pl.Struct({part.name: _physical_type(part.dtype) for part in kind.fields})  # type: ignore[arg-type]
-    return pl.Int64() if isinstance(kind, pl.Datetime) else pl.Int32() if kind == pl.Date else kind
 
 
 # What a user writes

@@ -21,14 +21,13 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from penstock.kafka_client import SECRET
+from penstock.redaction import HIDDEN, is_secret_header
 from penstock.sinks.base import SinkError
 
 #: A variable of the environment in an address or a header.
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 #: Answers that are about what was sent; all others are about the receiver, and may change.
 _ABOUT_THE_PANES: Final = frozenset({400, 406, 409, 411, 412, 413, 414, 415, 417, 418, 422, 428, 431, 451})
-_HIDDEN_HEADERS: Final = re.compile(SECRET.pattern + r"|authorization|cookie|key", re.IGNORECASE)
 _ANSWER: Final = 64 * 1024
 
 
@@ -139,7 +138,7 @@ def shown(url: str) -> str:
 
 def shown_header(name: str, value: str) -> str:
     """A header's value as it may be shown: what comes from the environment is named, other secrets are left out."""
-    return value if VARIABLE.search(value) or not _HIDDEN_HEADERS.search(name) else "…"
+    return value if VARIABLE.search(value) or not is_secret_header(name) else HIDDEN
 
 
 def said(answer: Answer) -> str:

@@ -19,9 +19,10 @@ from uuid import uuid4
 from penstock.errors import DefinitionError
 from penstock.model.rows import Rows
 from penstock.model.view import WINDOW_COLUMNS
+from penstock.redaction import redact_url
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
 from penstock.sinks.directory import birth_of
-from penstock.sinks.jdbc_connection import Database, shown
+from penstock.sinks.jdbc_connection import Database
 from penstock.sinks.jdbc_dialect import dialect_of
 from penstock.sinks.rows import Row, decoder
 
@@ -54,7 +55,7 @@ class Jdbc(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        return self.written("to_jdbc", "table", "upsert", url=shown)
+        return self.written("to_jdbc", "table", "upsert", url=redact_url)
 
 
 class _Writing(OpenSink):
@@ -181,7 +182,9 @@ class _Writing(OpenSink):
             raise SinkError(f"the variable {sink.secret} of the environment is not set", hint=f"export {sink.secret}=…")
         driver = sink.driver or self._dialect.driver
         if driver is None:
-            raise SinkError(f"no driver is known for {shown(sink.url)}", hint="give driver='a.java.Class' and jar=…")
+            raise SinkError(
+                f"no driver is known for {redact_url(sink.url)}", hint="give driver='a.java.Class' and jar=…"
+            )
         return Database(sink.url, driver, sink.jar, sink.user, password)
 
     def _wanted(self) -> dict[str, Any]:

@@ -1,12 +1,7 @@
-"""A database behind a Java driver: connections through the JVM of Spark, or one of our own where Spark does not run.
-
->>> shown("jdbc:postgresql://h/d?user=u&password=secret")
-'jdbc:postgresql://h/d?user=u&password=…'
-"""
+"""A database behind a Java driver: connections through the JVM of Spark, or one of our own where Spark does not run."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.redaction import redact_url, redact_values
 from penstock.sinks.base import SinkError
 
-_SECRET: Final = re.compile(r"((?:password|pwd|passwd|secret|token)\s*=\s*)([^&;]+)", re.IGNORECASE)
 _SECONDS: Final = 60  # how long one statement may take
 _lock = threading.Lock()
 
@@ -45,7 +40,7 @@ class Database:
             raise
         except Exception as error:
             raise SinkError(
-                f"cannot connect to {shown(url)}",
+                f"cannot connect to {redact_url(url)}",
                 detail=self._told(error),
                 hint="see that the database runs there; driver and jar say what speaks with it",
             ) from None  # the cause may show the address
@@ -158,14 +153,8 @@ class Database:
         """What the driver said, without passwords and without Java's stack."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage() if java is not None else error)
-        if self._password:
-            text = text.replace(self._password, "…")
-        return shown(" ".join(text.split()))[:600]
-
-
-def shown(url: str) -> str:
-    """An address without its passwords."""
-    return _SECRET.sub(r"\1…", re.sub(r"(//[^/@:]*:)[^/@]*@", r"\1…@", url))
+        text = redact_values(text, [self._password or ""])
+        return redact_url(" ".join(text.split()))[:600]
 
 
 @cache

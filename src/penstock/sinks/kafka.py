@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import DefinitionError, PenstockError
-from penstock.kafka_client import SECRET, client_settings, load, servers_of
+from penstock.kafka_client import client_settings, load, servers_of
 from penstock.model.rows import Rows
+from penstock.redaction import redact_settings
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
 from penstock.sinks.directory import birth_of
 from penstock.sinks.files import plain
@@ -26,18 +27,18 @@ from penstock.sinks.rows import PANE_COLUMNS, Row
 
 _log = logging.getLogger("penstock.sinks")
 _ROWS: Final = 10_000
-_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, repr=False)
 class Kafka(Sink):
-    """A topic, with up to `rows_per_transaction` panes at once."""
+    """A topic, with up to `rows_per_transaction` panes at once, in transactions of up to `timeout` seconds."""
 
     topic: str
     servers: str | None = None
     transactional_id: str | None = None
     rows_per_transaction: int = _ROWS
     options: tuple[tuple[str, str], ...] = ()
+    timeout: float = 60.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,10 +56,7 @@ class Kafka(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        def options(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
-            return {name: "…" if SECRET.search(name) else text for name, text in given}
-
-        return self.written("to_kafka", "topic", options=options)
+        return self.written("to_kafka", "topic", options=redact_settings)
 
 
 class _Writing(OpenSink):
@@ -69,7 +67,7 @@ class _Writing(OpenSink):
         self._told = PANE_COLUMNS if rows is None else rows.added
         self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.sink])
         self._settings = {**client_settings(servers_of(sink.servers), dict(sink.options)), "logger": _log}
-        self._positions = Positions(self._settings, self._id)
+        self._positions = Positions(self._settings, self._id, sink.timeout / 2)
         self._producer: Any = None
         self._is_fenced = False
         self._connect()
@@ -131,13 +129,13 @@ class _Writing(OpenSink):
                 "linger.ms": 5,
                 **self._settings,
                 "transactional.id": self._id,
-                "transaction.timeout.ms": int(_SECONDS * 1000),
+                "transaction.timeout.ms": int(self._sink.timeout * 1000),
             }
         )
         try:
             self._positions.prepare(self._sink.topic)
             self._target.check_owner()  # the next call shuts out whoever writes as this sink
-            producer.init_transactions(_SECONDS)
+            producer.init_transactions(self._sink.timeout)
             found = self._positions.read()
             self._check(found)
             self.position = 0 if found is None else found.pane
@@ -211,16 +209,20 @@ def to_kafka(
     transactional_id: str | None = None,
     rows_per_transaction: int = _ROWS,
     options: Mapping[str, str] | None = None,
+    timeout: float = 60.0,
     mode: Mode = "panes",
 ) -> Kafka:
     """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
 
     Without `servers` the environment says where Kafka is, in PENSTOCK_KAFKA_SERVERS. `options` are those of `ps.kafka`:
     {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` tells this sink from all others of the cluster; without
-    one it is made of the app's and the sink's names.
+    one it is made of the app's and the sink's names. A transaction is given up after `timeout` seconds, and so is a
+    request that Kafka has not answered after half of them.
     """
     if not isinstance(topic, str) or not topic:
         raise DefinitionError(f"not a topic: {topic!r}", hint="for example ps.to_kafka('trending')")
     above_zero(rows_per_transaction, "rows_per_transaction")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise DefinitionError(f"timeout must be seconds above zero, and is {timeout!r}")
     given = tuple((name, str(value)) for name, value in (options or {}).items())
-    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, mode=mode)
+    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, float(timeout), mode=mode)

@@ -19,7 +19,6 @@ from penstock.sinks.base import SinkError
 TOPIC: Final = "penstock-positions"
 _SECONDS: Final = 180.0  # longer than a transaction that another sink has left open can stay in the way
 _SILENT: Final = 10.0  # after so long without a word from Kafka it is asked anew, by another connection
-_ANSWER = 30.0  # how long Kafka may take for an answer
 _SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 
 
@@ -33,10 +32,10 @@ class Claim:
 
 
 class Positions:
-    """The positions of one transactional id."""
+    """The positions of one transactional id. Kafka may take `patience` seconds for an answer."""
 
-    def __init__(self, settings: Mapping[str, Any], transactional_id: str) -> None:
-        self._settings, self._id = dict(settings), transactional_id
+    def __init__(self, settings: Mapping[str, Any], transactional_id: str, patience: float) -> None:
+        self._settings, self._id, self._patience = dict(settings), transactional_id, patience
         self._owner = str(uuid.uuid4())
         self.topic = TOPIC
 
@@ -52,13 +51,13 @@ class Positions:
         """Makes the topics that are missing: this one, and others with what the brokers do by default."""
         kafka_admin = _admin_module()
         admin = kafka_admin.AdminClient(self._settings)
-        known = admin.list_topics(timeout=_ANSWER).topics
+        known = admin.list_topics(timeout=self._patience).topics
         new = [kafka_admin.NewTopic(topic, num_partitions=-1, replication_factor=-1) for topic in topics]
         new.append(kafka_admin.NewTopic(TOPIC, num_partitions=1, replication_factor=-1, config=_SETTINGS))
         missing = [topic for topic in new if topic.topic not in known]
         if not missing:
             return
-        for made in admin.create_topics(missing, operation_timeout=_ANSWER).values():
+        for made in admin.create_topics(missing, operation_timeout=self._patience).values():
             try:
                 made.result()
             except load().KafkaException as error:
@@ -68,13 +67,14 @@ class Positions:
     def read(self) -> Claim | None:
         """The newest record under this id. All that was written when this is called is waited for."""
         end, reached = self._end(), 0
-        until = time.monotonic() + _SECONDS
+        seconds = max(_SECONDS, 6 * self._patience)
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             found, reached = self._read_through(end)
             if reached >= end:
                 return found
         raise SinkError(
-            f"the topic «{TOPIC}» could not be read to its end within {_SECONDS:g} s",
+            f"the topic «{TOPIC}» could not be read to its end within {seconds:g} s",
             detail=f"it was read to {reached}, and ends at {end}",
             hint="see whether a transaction of another producer stands open: kafka-transactions.sh find-hanging",
         )
@@ -119,7 +119,7 @@ class Positions:
         asked = admin.list_offsets(
             {place: kafka_admin.OffsetSpec.latest()},
             isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=_ANSWER,
+            request_timeout=self._patience,
         )
         end: int = asked[place].result().offset
         return end

@@ -9,6 +9,7 @@ before, and removed when it is taken back. In `panes` and `append` each pane is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -16,12 +17,15 @@ from typing import ClassVar, Final
 from penstock.errors import DefinitionError, unknown
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Calendar, Counted, Fixed, Sliding
+from penstock.postgres import EXAMPLE, check
+from penstock.redaction import redact_url
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero
-from penstock.sinks.postgres_address import check, shown, url_of
 from penstock.sinks.postgres_claim import Claim
 from penstock.sinks.postgres_session import OLDEST, Refused, Session
 from penstock.sinks.postgres_table import STAGE, Layout, layout, literal, names_of
 
+#: Holds the URL for sinks that do not name one.
+VARIABLE: Final = "PENSTOCK_POSTGRES_URL"
 _ROWS: Final = 50_000
 
 
@@ -65,13 +69,13 @@ class Postgres(Sink):
             )
 
     def __repr__(self) -> str:
-        return self.written("to_postgres", "table", "upsert", url=shown, key=list)
+        return self.written("to_postgres", "table", "upsert", url=redact_url, key=list)
 
 
 class _Writing(OpenSink):
     def __init__(self, sink: Postgres, target: Target) -> None:
         self._sink, self._target = sink, target
-        self._url = url_of(sink.url)
+        self._url = _url(sink.url)
         self._session: Session | None = None
         session = Session(self._url, "penstock-sink")
         try:
@@ -212,3 +216,12 @@ def to_postgres(
     if isinstance(key, str) or (key is not None and not key):
         raise DefinitionError(f"not the columns of a key: {key!r}", hint="a list: key=['item', 'window_start']")
     return Postgres(table, url, None if key is None else tuple(key), bool(create), rows_per_transaction, mode=mode)
+
+
+def _url(url: str | None) -> str:
+    """The URL of a sink, or the one in the environment."""
+    known = url or os.environ.get(VARIABLE)
+    if not known:
+        raise DefinitionError("no address of a PostgreSQL database", hint=f"give url=…, or set {VARIABLE}; {EXAMPLE}")
+    check(known)
+    return known

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
+from penstock.postgres import LOCK_TIMEOUT
 from penstock.sinks.base import SinkError, Target, newest_pane
 from penstock.sinks.directory import birth_of
 from penstock.sinks.postgres_session import Refused, Session
@@ -65,7 +66,7 @@ class Claim:
         if found is not None:
             self._end(session, found.token)
         session.run("BEGIN")
-        session.run("SET LOCAL lock_timeout = '20s'")
+        session.run(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
         try:
             found = self._read(session, " FOR UPDATE")
         except Refused as error:

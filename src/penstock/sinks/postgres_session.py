@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import polars as pl
 
+from penstock.postgres import redact, with_settings
+from penstock.redaction import redact_url
 from penstock.sinks.base import SinkError
-from penstock.sinks.postgres_address import hidden, shown, with_settings
 
 #: The oldest server with unique keys in which nulls are equal.
 OLDEST: Final = 150_000
@@ -28,7 +29,7 @@ class Session:
             self._connection: Any = dbapi.connect(with_settings(url, {"application_name": name}), autocommit=True)
         except Exception as error:
             raise SinkError(
-                f"cannot connect to {shown(url)}",
+                f"cannot connect to {redact_url(url)}",
                 detail=_told(error, url),
                 hint="see that PostgreSQL runs there; a password is taken from PGPASSWORD, ~/.pgpass or the address",
             ) from None  # the cause may show the address
@@ -76,4 +77,4 @@ def _told(error: Exception, url: str) -> str:
     text = str(error).split("Query was:")[0]
     said = _SAID.search(text)
     text = said[1] if said else text
-    return hidden(" ".join(line.strip() for line in text.splitlines() if line.strip()), url)
+    return redact(" ".join(line.strip() for line in text.splitlines() if line.strip()), url)

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from penstock.kernel.expressions import dtype
@@ -26,6 +28,7 @@ from penstock.model.rows import Rows
 from penstock.model.time import BEGINNING, END, SECOND, Instant, micros_of, to_datetime
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted
+from penstock.store.block import KEY, VALUE
 
 Row: TypeAlias = dict[str, Any]
 
@@ -56,21 +59,16 @@ class Decoder:
 
     def panes(self, frame: pl.DataFrame) -> list[Row]:
         """Panes of the outbox."""
-        return [
-            {
-                **self._named(json.loads(pane["key"], parse_float=Decimal), self._keys),
-                "window_start": self._bound(pane["start"]),
-                "window_end": self._bound(pane["end"]),
-                **self._named(json.loads(pane["values"], parse_float=Decimal), self._values),
-                "kind": pane["kind"],
-                "timing": pane["timing"],
-                "index": pane["index"],
-                "final": pane["final"],
-                "pane": pane["id"],
-                "commit": pane["commit"],
-            }
-            for pane in frame.iter_rows(named=True)
-        ]
+        columns = {
+            **pane_values(frame, KEY, self._keys),
+            "window_start": [self._bound(bound) for bound in frame["start"].to_list()],
+            "window_end": [self._bound(bound) for bound in frame["end"].to_list()],
+            **pane_values(frame, VALUE, self._values),
+            **{name: frame[name].to_list() for name in ("kind", "timing", "index", "final")},
+            "pane": frame["id"].to_list(),
+            "commit": frame["commit"].to_list(),
+        }
+        return _rows(columns)
 
     def table(self, frame: pl.DataFrame) -> list[Row]:
         """Rows of the view's table, as SQL shows them."""
@@ -87,12 +85,7 @@ class Decoder:
         return {name: decoded(given[name], kind) for name, kind in types.items()}
 
     def _bound(self, bound: Any) -> datetime | int | None:
-        """A window's bound: an element's number, an instant, or none for all time."""
-        if bound is None or (not self._counted and bound in (BEGINNING, END)):
-            return None
-        if self._counted:
-            return int(bound)
-        return _moment(bound if isinstance(bound, int) else micros_of(bound))
+        return window_bound(bound, self._counted)
 
 
 class RowDecoder:
@@ -108,12 +101,14 @@ class RowDecoder:
 
     def panes(self, frame: pl.DataFrame) -> list[Row]:
         """Rows of the outbox."""
-        found = []
-        for pane in frame.iter_rows(named=True):
-            given = json.loads(pane["values"], parse_float=Decimal)
-            row = {name: decoded(given[name], kind) for name, kind in self._values.items()}
-            found.append({**row, **({"kind": pane["kind"]} if self._rows.signed else {}), "pane": pane["id"]})
-        return found
+        columns = pane_values(frame, VALUE, self._values)
+        if self._rows.signed:
+            columns["kind"] = frame["kind"].to_list()
+        return _rows({**columns, "pane": frame["id"].to_list()})
+
+
+def _rows(columns: dict[str, list[Any]]) -> list[Row]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def decoder(definition: View | Rows) -> Decoder | RowDecoder:
@@ -126,14 +121,72 @@ def shaped(panes: pl.DataFrame, mode: str) -> pl.DataFrame:
     insert = pl.col("kind") == "insert"
     if mode == "append":
         return panes.filter(insert & pl.col("final"))
-    if mode == "upsert":
-        return panes.unique(["key", "start", "end"], keep="last", maintain_order=True)
-    if mode == "update":
-        return panes.filter(insert).unique(["key", "start", "end"], keep="last", maintain_order=True)
+    if mode in ("update", "upsert"):
+        keys = [name for name in panes.columns if name.startswith(KEY) or name == "key"]
+        shown = panes.filter(insert) if mode == "update" else panes
+        return shown.unique([*keys, "start", "end"], keep="last", maintain_order=True)
     return panes
 
 
-# One value
+# Values
+
+
+def window_bound(bound: int | str | None, counted: bool) -> datetime | int | None:
+    """A window's bound: an element's number, an instant, or none for all time."""
+    if bound is None or (not counted and bound in (BEGINNING, END)):
+        return None
+    if counted:
+        return int(bound)
+    return _moment(bound if isinstance(bound, int) else micros_of(bound))
+
+
+def pane_values(panes: pl.DataFrame, prefix: str, types: Mapping[str, pl.DataType]) -> dict[str, list[Any]]:
+    """The keys or the values of panes, column by column. In blocks of a store of before they are JSON."""
+    objects = {KEY: "key", VALUE: "values"}[prefix]
+    if objects not in panes.columns:
+        return {name: values_of(panes[prefix + name], kind) for name, kind in types.items()}
+    rows = [json.loads(text, parse_float=Decimal) for text in panes[objects]]
+    return {name: [decoded(row[name], kind) for row in rows] for name, kind in types.items()}
+
+
+def values_of(series: pl.Series, kind: pl.DataType) -> list[Any]:
+    """A column as Python has it.
+
+    >>> values_of(pl.Series([0.1, None], dtype=pl.Float32()), pl.Float32())
+    [0.1, None]
+    """
+    if series.dtype != kind:
+        series = series.cast(kind)
+    if kind == pl.Float32:
+        series = series.cast(pl.String).cast(pl.Float64)  # the digits that it has
+    if kind.is_temporal() or kind.is_nested():
+        native = _native(kind)
+        return [None if value is None else native(value) for value in series.cast(physical(kind)).to_list()]
+    return series.to_list()
+
+
+def physical(kind: pl.DataType) -> pl.DataType:
+    """The type with numbers for times: years that Python does not know have no other form."""
+    if isinstance(kind, pl.List):
+        return pl.List(physical(kind.inner))  # type: ignore[arg-type]
+    if isinstance(kind, pl.Struct):
+        return pl.Struct({part.name: physical(part.dtype) for part in kind.fields})  # type: ignore[arg-type]
+    return pl.Int64() if isinstance(kind, pl.Datetime) else pl.Int32() if kind == pl.Date else kind
+
+
+def _native(kind: pl.DataType) -> Callable[[Any], Any]:
+    """What makes a value of Python from one of the physical type that is not null."""
+    if isinstance(kind, pl.List):
+        part = _native(kind.inner)  # type: ignore[arg-type]
+        return lambda values: [None if value is None else part(value) for value in values]
+    if isinstance(kind, pl.Struct):
+        parts = {field.name: _native(field.dtype) for field in kind.fields}  # type: ignore[arg-type]
+        return lambda values: {name: None if values[name] is None else of(values[name]) for name, of in parts.items()}
+    if isinstance(kind, pl.Datetime):
+        return _moment
+    if kind == pl.Float32:
+        return lambda value: float(str(np.float32(value)))
+    return _day if kind == pl.Date else lambda value: value
 
 
 def decoded(value: Any, kind: pl.DataType) -> Any:

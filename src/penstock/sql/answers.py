@@ -18,7 +18,7 @@ from penstock.sql.errors import Piece
 from penstock.sql.history import refuse_history
 from penstock.sql.showing import show
 from penstock.sql.tables import show_table
-from penstock.testing import show as shown
+from penstock.text_table import text_table
 
 #: What a pane has besides the columns of its view.
 _PANE = (
@@ -35,7 +35,7 @@ class Answer:
     rows: tuple[tuple[object, ...], ...]
 
     def __str__(self) -> str:
-        return shown([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+        return text_table([dict(zip(self.columns, row, strict=True)) for row in self.rows])
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 from sqlglot import exp
 
 from penstock.errors import DefinitionError, unknown
-from penstock.logs import Chance, Generator, generator
 from penstock.model.expressions import parse
+from penstock.sources import Chance, Generator, generator
 from penstock.sql.constants import plain
 from penstock.sql.errors import Piece, Source
 from penstock.sql.options import Options
@@ -87,7 +87,7 @@ def generated(source: Source, origin: Origin, options: Options) -> Generator:
 
 
 def _built_in(name: str) -> Callable[..., dict[str, object]]:
-    from penstock.demos.trending import posts
+    from penstock.dev.demos.trending import posts
 
     known = {"posts": posts}
     if name not in known:

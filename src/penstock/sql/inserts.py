@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
+from penstock.model.column_values import fit_column
 from penstock.model.stream import Stream
+from penstock.model.time import SCRIPT_DAY
 from penstock.model.types import fields_of, is_float, type_name
 from penstock.sql.constants import value
 from penstock.sql.statements import Insert
-from penstock.testing import TestStream
 
 
 def inserted(stream: Stream, statement: Insert) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The rows that a statement adds to a stream, each with its partition, in the model's values."""
-    source, schema, script = statement.source, stream.schema, TestStream(stream)
+    source, schema = statement.source, stream.schema
     for column in statement.columns:
         with source.at(column):
             schema.find(column.text)
@@ -30,8 +31,7 @@ def inserted(stream: Stream, statement: Insert) -> Iterator[tuple[int, Mapping[s
             for name, piece in zip(names, row, strict=True):
                 with source.at(piece):
                     made = fitting(value(source, piece), schema.type_of(name))
-                    ((_, fits),) = script.add({name: made}).steps[-1].rows
-                    given[name] = fits[name]
+                    given[name] = fit_column(name, made, schema.type_of(name), SCRIPT_DAY)
             yield group.partition, {name: given.get(name) for name in schema.names}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -14,38 +14,32 @@ _OPENS = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)
 _CLOSES = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END)
 
 
-@dataclass(frozen=True)
-class QueryLimits:
-    """The words and signs of a question, its brackets within brackets, and how deep its tree may be."""
-
-    tokens: int = 20_000
-    brackets: int = 40
-    depth: int = 120
+#: The words and signs of a question, its brackets within brackets, and how deep its tree may be.
+_TOKENS: Final = 20_000
+_BRACKETS: Final = 40
+_DEPTH: Final = 120
 
 
-DEFAULT_LIMITS = QueryLimits()
-
-
-def check_tokens(tokens: Sequence[Token], source: Source, whole: Piece, limits: QueryLimits = DEFAULT_LIMITS) -> None:
+def check_tokens(tokens: Sequence[Token], source: Source, whole: Piece) -> None:
     """Refuses a question that is too long, or has too many brackets within brackets."""
-    if len(tokens) > limits.tokens:
-        message = f"the question has {len(tokens)} words and signs, and may have {limits.tokens}"
+    if len(tokens) > _TOKENS:
+        message = f"the question has {len(tokens)} words and signs, and may have {_TOKENS}"
         raise source.error(message, whole, hint="ask it in parts")
     depth = 0
     for token in tokens:
         depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
-        if depth > limits.brackets:
-            message = f"the question has more than {limits.brackets} brackets within brackets"
+        if depth > _BRACKETS:
+            message = f"the question has more than {_BRACKETS} brackets within brackets"
             raise source.error(message, whole, hint="name the inner parts with WITH")
 
 
-def check_depth(tree: exp.Expr, source: Source, whole: Piece, limits: QueryLimits = DEFAULT_LIMITS) -> None:
+def check_depth(tree: exp.Expr, source: Source, whole: Piece) -> None:
     """Refuses a tree that is too deep; a chain of AND or OR counts once."""
     stack = [(tree, 1)]
     while stack:
         node, depth = stack.pop()
-        if depth > limits.depth:
-            message = f"the question is nested more than {limits.depth} deep"
+        if depth > _DEPTH:
+            message = f"the question is nested more than {_DEPTH} deep"
             raise source.error(message, whole, hint="name the inner parts with WITH")
         for child in node.iter_expressions():
             chained = isinstance(node, (exp.And, exp.Or)) and type(child) is type(node)

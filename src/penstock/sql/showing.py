@@ -29,7 +29,7 @@ from penstock.sql.derived import spliced
 from penstock.sql.errors import Piece
 from penstock.sql.flow import event_time
 from penstock.sql.show_joins import show_join
-from penstock.sql.show_logs import metadata, show_log
+from penstock.sql.show_sources import metadata, show_log
 from penstock.sql.words import only_python, quoted, show_aggregate, show_trigger, show_watermark, show_window, span
 
 

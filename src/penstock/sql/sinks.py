@@ -6,9 +6,9 @@ from typing import Any
 
 import penstock.sinks as sinks
 from penstock.errors import DefinitionError, unknown
+from penstock.postgres import secrets_of
+from penstock.redaction import redact_url
 from penstock.sinks import Jdbc, Postgres, Sink
-from penstock.sinks.jdbc_connection import shown
-from penstock.sinks.postgres_address import has_secrets
 from penstock.sql.options import Options
 from penstock.sql.statements import CreateSink
 
@@ -20,7 +20,7 @@ _OTHERS = {
 _OPTIONS = {
     "FILES": ("rows_per_file", "mode"),
     "CONSOLE": ("limit", "mode"),
-    "KAFKA": ("servers", "transactional_id", "rows_per_transaction", "mode"),
+    "KAFKA": ("servers", "transactional_id", "rows_per_transaction", "timeout", "mode"),
     "POSTGRES": ("url", "key", "create_table", "rows_per_transaction", "mode"),
     "JDBC": ("table", "driver", "jar", "user", "secret", "create_table", "rows_per_transaction", "mode"),
     "HTTP": ("rows_per_request", "secret", "timeout", "format", "on_refusal", "refused", "mode"),
@@ -62,8 +62,8 @@ def sink_of(statement: CreateSink) -> Sink:
 
 def _check_secrets(statement: CreateSink, sink: Sink) -> None:
     """Refuses a password in a statement: the store of a running app keeps what shells say."""
-    secret = isinstance(sink, Postgres) and sink.url is not None and has_secrets(sink.url)
-    if secret or (isinstance(sink, Jdbc) and shown(sink.url) != sink.url):
+    secret = isinstance(sink, Postgres) and sink.url is not None and bool(secrets_of(sink.url))
+    if secret or (isinstance(sink, Jdbc) and redact_url(sink.url) != sink.url):
         raise DefinitionError(  # without its place: that would show the line
             f"the statement of the sink «{statement.name.text}» has a password in it, and would be kept",
             hint="leave it out of the address: POSTGRES takes it from PGPASSWORD or ~/.pgpass where the app runs, "

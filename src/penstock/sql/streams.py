@@ -11,8 +11,8 @@ from penstock.model.stream import Stream, stream
 from penstock.model.time import show_duration
 from penstock.model.types import SCALARS, Schema, type_name
 from penstock.sql.errors import Source
-from penstock.sql.logs import log
 from penstock.sql.options import Options
+from penstock.sql.sources import log
 from penstock.sql.statements import CreateStream, CreateStreamAs, CreateTable, WatermarkClause
 
 _RULES = ("event_time", "id", "id_horizon", "max_ahead", "sign", "keep")

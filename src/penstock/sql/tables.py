@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.logs import Files, files
-from penstock.logs.database import Database, database
 from penstock.model.table import AT_START, Table, table
+from penstock.sources import Files, files
+from penstock.sources.database import Database, database
 from penstock.sql.errors import Source
 from penstock.sql.options import Options
-from penstock.sql.show_logs import show_log
+from penstock.sql.show_sources import show_log
 from penstock.sql.statements import CreateTable, Origin
 from penstock.sql.streams import schema_of
 from penstock.sql.words import only_python, quoted

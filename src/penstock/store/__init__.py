@@ -3,10 +3,10 @@
 from penstock.store.base import Commit, Keep, Progress, Store, StoreError, Summary
 from penstock.store.lock import Standby, TakenOver
 from penstock.store.opening import open_store
-from penstock.store.postgres import PostgresStore
+from penstock.store.postgres.store import PostgresStore
 from penstock.store.reader import Reader
 from penstock.store.sql_store import SqlStore
-from penstock.store.sqlite import SqliteStore
+from penstock.store.sqlite.store import SqliteStore
 
 __all__ = [
     "Commit",

@@ -14,20 +14,15 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from penstock.postgres import check, is_url, secrets_of, without_secrets
 from penstock.store.base import StoreError
 
 #: Names the store of an app that does not say where it is.
 VARIABLE: Final = "PENSTOCK_STORE"
-_SCHEMES: Final = ("postgresql", "postgres")
 #: So many bytes the name of a schema may have: roles and locks are named after it.
 _LONGEST: Final = 50
 #: The URLs that this process was given, with their passwords, by the same without.
 _GIVEN: dict[str, str] = {}
-
-
-def is_url(text: str) -> bool:
-    """Whether a text tells of a store in PostgreSQL."""
-    return text.partition("://")[0] in _SCHEMES and "://" in text
 
 
 @dataclass(frozen=True)
@@ -40,11 +35,11 @@ class Address:
     @classmethod
     def read(cls, text: str, app: str | None = None) -> Address:
         """The address that a URL says; its schema is named after the app unless it says `schema=…`."""
-        parts = urlsplit(text)
         if not is_url(text):
-            raise StoreError(
-                f"«{parts.scheme or text[:40]}» is no kind of store", hint="say postgresql://user@host/database"
-            )
+            kind = text.partition("://")[0][:40]
+            raise StoreError(f"'{kind}' is not a kind of store", hint="write postgresql://user@host/database")
+        check(text)
+        parts = urlsplit(text)
         options = parse_qsl(parts.query, keep_blank_values=True)
         named = [value for name, value in options if name == "schema"]
         rest = urlencode([(name, value) for name, value in options if name != "schema"], quote_via=quote)
@@ -53,11 +48,11 @@ class Address:
             raise StoreError("the URL of the store names no schema", hint="add ?schema=NAME")
         if not schema or schema.startswith(("pg_", "__")) or len(schema.encode()) > _LONGEST or "\0" in schema:
             raise StoreError(
-                f"«{schema}» cannot be the schema of a store",
-                hint=f"say another one, ?schema=NAME: up to {_LONGEST} letters, neither «pg_» nor «__» in front",
+                f"'{schema}' cannot be the schema of a store",
+                hint=f"write another one, ?schema=NAME: up to {_LONGEST} letters, not starting with 'pg_' or '__'",
             )
         address = cls(urlunsplit(parts._replace(scheme="postgresql", query=rest)), schema)
-        if parts.password is not None:
+        if secrets_of(address.url):
             _GIVEN[address.shown] = address.url
         return address
 
@@ -73,14 +68,8 @@ class Address:
     @property
     def shown(self) -> str:
         """The URL without a password."""
-        parts = urlsplit(self.url)
-        place = parts.netloc
-        if parts.password is not None:
-            user, _, host = place.rpartition("@")
-            place = f"{user.partition(':')[0]}@{host}"
-        options = [(n, v) for n, v in parse_qsl(parts.query, keep_blank_values=True) if n != "password"]
-        query = urlencode([*options, ("schema", self.schema)], quote_via=quote)
-        return urlunsplit(parts._replace(netloc=place, query=query))
+        url = without_secrets(self.url)
+        return f"{url}{'&' if urlsplit(url).query else '?'}schema={quote(self.schema, safe='')}"
 
     @property
     def people(self) -> str:

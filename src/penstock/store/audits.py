@@ -32,7 +32,6 @@ class AuditRecord:
 
 def note_audit(connection: Connection, record: AuditRecord) -> None:
     """Remembers an audit, and forgets very old ones."""
-    connection.run(AUDITS)
     connection.run(
         'INSERT INTO __audits (at, view, "commit", rows, events, differences, problems, unable, seconds) '
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

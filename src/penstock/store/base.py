@@ -17,8 +17,11 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
+from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
-from penstock.store.file import File, Listing, Mark, PastVersions, Tombstone
+from penstock.store.figures import Figures
+from penstock.store.file import File, Listing, PastVersions, Tombstone
+from penstock.store.marks import Mark
 
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 #: The kinds of refused rows.
@@ -35,24 +38,20 @@ REFUSED: Final[dict[str, pl.DataType]] = {
     "reason": pl.String(), "row": pl.String(), "missed": pl.Int64(), "windows": pl.Int64(),
 }  # fmt: skip
 
-#: The columns of panes to deliver. `id` counts all panes of the store from 1; `key` and `values` are JSON objects;
-#: `start` and `end` are instants, or numbers of elements in count windows.
-PANES: Final[dict[str, pl.DataType]] = {
-    "id": pl.Int64(), "commit": pl.Int64(), "ordinal": pl.Int64(), "view": pl.String(), "key": pl.String(),
-    "start": pl.Int64(), "end": pl.Int64(), "values": pl.String(), "kind": pl.String(), "timing": pl.String(),
-    "index": pl.Int64(), "final": pl.Boolean(),
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Keep:
-    """How much of what only grows is kept: the newest commits, and the newest refused rows."""
+    """How much of what only grows is kept: the newest commits, and the newest refused rows.
+
+    Old commits are forgotten once in `every` commits.
+    """
 
     commits: int = 100_000
     refused: int = 1_000_000
+    every: int = 100
 
     def __post_init__(self) -> None:
-        if self.commits < 1 or self.refused < 0:
+        if self.commits < 1 or self.refused < 0 or self.every < 1:
             raise DefinitionError(f"cannot keep {self.commits} commits and {self.refused} refused rows")
 
 
@@ -86,9 +85,10 @@ class Summary:
     now: Instant
     panes: int
     timings: str
+    stream: str | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Commit:
     """All that one commit writes.
 
@@ -96,10 +96,12 @@ class Commit:
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
-    `files` are those that its tasks have written for the master, for the commit of this `number`. `retried` are places
-    of dead letters that it feeds in again, by stream. `memory` is what streams that are made from others remember from
+    `files` are those that its tasks have written for the master. `retried` are places of dead letters that it feeds in
+    again, by stream. `memory` is what streams that are made from others remember from
     here on (`store.memory`). `versions` are those of the tables that its rows were joined with, `past` those of a run
     from the past that it swaps in.
+    `mark` and `figures` are those of an epoch; a derived stream's has read commits `read_through` one. `passed` tells
+    derived streams up to where time has passed. `timings` are seconds, `details` what people may want to know.
     """
 
     kind: Kind
@@ -117,15 +119,18 @@ class Commit:
     counters: Mapping[str, int] = field(default_factory=dict)
     expire: Mapping[str, Instant] = field(default_factory=dict)
     deliver: Collection[str] | None = None
-    timings: str = "{}"
+    timings: Mapping[str, float] = field(default_factory=dict)
     stacked: Sequence[tuple[Stack, Change]] = ()
     files: Sequence[File] = ()
-    number: int | None = None
     mark: Mark | None = None
     retried: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     memory: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     past: PastVersions | None = None
+    figures: Figures | None = None
+    read_through: int | None = None
+    passed: Mapping[str, Instant] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Store(ABC):
@@ -201,12 +206,12 @@ class Store(ABC):
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
-    def delivered(self, sink: str, position: int) -> None:
-        """A sink has all panes up to this id."""
+    def delivered(self, positions: Mapping[str, int]) -> None:
+        """These sinks have all panes up to these ids."""
 
     @abstractmethod
     def trim_outbox(self, through: int) -> int:
-        """Removes the panes up to this id; how many they were."""
+        """Removes the blocks of panes that end at this id or before; how many panes they had."""
 
     @abstractmethod
     def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
@@ -260,6 +265,10 @@ class Store(ABC):
         """The newest commit."""
 
     @abstractmethod
+    def last_mark(self, reader: str, sources: Collection[str]) -> Instant:
+        """Up to where time had passed for a derived stream when the last commit told it."""
+
+    @abstractmethod
     def trackers(self) -> dict[str, dict[str, Any]]:
         """What each stream's watermark tracker has saved."""
 
@@ -276,8 +285,20 @@ class Store(ABC):
         """The counters, by name."""
 
     @abstractmethod
-    def panes(self, after: int, limit: int) -> pl.DataFrame:
-        """The panes with an id above `after`, in order, at most `limit` (columns: PANES)."""
+    def heads(self, view: str, after: int, limit: int) -> list[Head]:
+        """Which blocks of a view have panes after an id, in order, at most so many."""
+
+    @abstractmethod
+    def blocks(self, view: str, after: int, limit: int) -> list[Block]:
+        """The blocks of a view that have panes after an id, in order, at most so many."""
+
+    @abstractmethod
+    def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
+        """The blocks of these views that end after an id, in order, at most so many."""
+
+    @abstractmethod
+    def newest_blocks(self, after: int) -> dict[str, int]:
+        """By view the id of its newest pane, of views with blocks that end after an id."""
 
     @abstractmethod
     def position(self, sink: str) -> int:

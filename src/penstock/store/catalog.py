@@ -10,8 +10,11 @@ import json
 from typing import Final
 
 from penstock.kernel.plan import Plan
+from penstock.store import files, memory
 from penstock.store.connection import Connection
 from penstock.store.entry import Part
+from penstock.store.figures import forget_figures
+from penstock.store.marks import forget_marks
 from penstock.store.people import columns
 from penstock.store.tables import ids_table, set_meta
 
@@ -54,10 +57,14 @@ def forget(connection: Connection, kind: Part, name: str) -> None:
 
 
 def forget_stream(connection: Connection, stream: str) -> None:
-    """Forgets how far a stream was: its ids, its time and what was counted."""
+    """Forgets how far a stream was: its ids, its time, what was counted and remembered, and its history."""
     forget(connection, "stream", stream)
     connection.run(f"DROP TABLE IF EXISTS {ids_table(stream)}")
     connection.run("DELETE FROM __trackers WHERE stream = ?1", [stream])
     # A stream's name has no dot; what follows it in a counter's has none either.
     connection.run("DELETE FROM __counters WHERE substr(name, 1, length(?1) + 1) = ?1 || '.'", [stream])
     set_meta(connection, f"forgotten:{stream}", 1)
+    memory.forget(connection, stream)
+    files.forget_files(connection, stream)
+    forget_marks(connection, stream)
+    forget_figures(connection, stream)

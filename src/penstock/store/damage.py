@@ -17,7 +17,9 @@ from penstock.store.dialect import quoted
 #: A store up to this size is looked at whole; of a larger one, the tables that say how far the app is.
 WHOLE: Final = 128 << 20
 #: Tables of the store's own that may be as large as the views.
-_LARGE: Final = ("__view_", "__ids_", "__panes", "__refused", "__files", "__marks", "__memory", "__retried")
+_LARGE: Final = (
+    "__view_", "__ids_", "__outbox", "__refused", "__files", "__epochs", "__marks", "__ticks", "__memory", "__retried",
+)  # fmt: skip
 
 
 class Damaged(StoreError):

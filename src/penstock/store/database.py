@@ -11,7 +11,8 @@ from penstock.store.address import Address
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import POSTGRES, SQLITE, Dialect
-from penstock.store.sqlite_connection import SqliteConnection, check_format
+from penstock.store.migrations import check_migrated
+from penstock.store.sqlite.connection import SqliteConnection, format_of
 
 FILE: Final = "store.db"
 #: Holds the URL of a store that does not lie in the app's directory, without its password.
@@ -68,15 +69,15 @@ class PostgresSchema(Database):
         return POSTGRES
 
     def connect(self) -> Connection:
-        from penstock.store.postgres_connection import reading
+        from penstock.store.postgres.connection import reading
 
         return reading(self.address)
 
 
 def checked(connection: SqliteConnection) -> SqliteConnection:
-    """A connection to a file that is a store; else it is closed."""
+    """A connection to a file that is a store of this version; else it is closed."""
     try:
-        check_format(connection)
+        check_migrated(str(connection.path), format_of(connection))
     except BaseException:
         connection.close()
         raise
@@ -98,7 +99,7 @@ def check_remembered(directory: Path, address: Address) -> None:
             f"«{directory}» has a store of its own, in SQLite", hint="choose another directory, or leave out the URL"
         )
     note = directory / NOTE
-    if note.exists() and note.read_text().strip() != address.shown:
+    if note.exists() and Address.read(note.read_text().strip()).shown != address.shown:
         raise StoreError(
             f"the store of «{directory}» is elsewhere: {note.read_text().strip()}",
             detail=f"now it was to be {address.shown}",

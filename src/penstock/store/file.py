@@ -16,6 +16,8 @@ FileKind: TypeAlias = Literal["events", "dead"]
 class File:
     """A file of the master: rows that commits `first` to `last` brought, events from `oldest` to `newest`.
 
+    An epoch writes files before its commit has a number. `first` and `last` are 0 until the commit lists them; after
+    that, rows need not say which commit brought them. Only files of several commits have a column for it.
     `path` is relative to the master's location. The tombstones up to the id `erased` have been applied to it. `level`
     is how often compaction has written its rows again.
     """
@@ -35,18 +37,10 @@ class File:
     epoch: int | None = None
     level: int = 0
 
-
-@dataclass(frozen=True)
-class Mark:
-    """What an epoch of a stream decided by time: the watermarks in force when it began, and after it.
-
-    They are keyed by the sources of the views that read the stream, sorted and joined by commas. Where a view's own
-    differs, as when it is new, it stands under `view:NAME` too.
-    """
-
-    stream: str
-    before: Mapping[str, Instant]
-    after: Mapping[str, Instant]
+    @property
+    def commit(self) -> int | None:
+        """The commit that brought all of its rows; None where rows say so themselves."""
+        return self.first if self.first == self.last else None
 
 
 @dataclass(frozen=True)
@@ -92,12 +86,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class HistorySize:
-    """What the history of a stream takes: files and bytes that are listed, and those that were replaced and still lie
-    there; and the bytes that epochs and compaction have written so far."""
+    """What the history of a stream takes: listed files and bytes, bytes of replaced files that are not removed yet, and
+    the bytes that epochs and compaction have written so far."""
 
     files: int
     bytes: int
-    replaced_files: int
     replaced_bytes: int
     written: int
     rewritten: int

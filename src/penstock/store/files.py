@@ -6,10 +6,9 @@ files themselves never do.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 import polars as pl
@@ -17,28 +16,26 @@ import polars as pl
 from penstock.model.time import Instant
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
-from penstock.store.dialect import marks, quoted
-from penstock.store.file import File, HistorySize, Kept, Listing, Mark, Tombstone
+from penstock.store.dialect import marks, quoted, select
+from penstock.store.file import File, HistorySize, Kept, Listing, Tombstone
 
 MASTER_TABLES: Final = (
-    """CREATE TABLE IF NOT EXISTS __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
+    """CREATE TABLE __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
        first INTEGER NOT NULL, last INTEGER NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
        checksum TEXT NOT NULL, oldest INTEGER, newest INTEGER, erased INTEGER NOT NULL, query TEXT, epoch INTEGER,
        removed INTEGER, removed_at INTEGER, level INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS __files_of ON __files (stream, kind, first)",
-    """CREATE TABLE IF NOT EXISTS __marks ("commit" INTEGER PRIMARY KEY, stream TEXT NOT NULL, query TEXT NOT NULL,
-       epoch INTEGER NOT NULL, now INTEGER NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS __kept (stream TEXT PRIMARY KEY, keep TEXT NOT NULL, since INTEGER,
+    "CREATE INDEX __files_of ON __files (stream, kind, first)",
+    """CREATE TABLE __kept (stream TEXT PRIMARY KEY, keep TEXT NOT NULL, since INTEGER,
        schema TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS __tombstones (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL,
+    """CREATE TABLE __tombstones (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL,
        "commit" INTEGER NOT NULL, condition TEXT NOT NULL, reason TEXT, at INTEGER NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS __retried (stream TEXT NOT NULL, "commit" INTEGER NOT NULL,
+    """CREATE TABLE __retried (stream TEXT NOT NULL, "commit" INTEGER NOT NULL,
        partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, by INTEGER NOT NULL,
        PRIMARY KEY (stream, "commit", partition, "offset")) WITHOUT ROWID""",
-    "CREATE TABLE IF NOT EXISTS __master (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+    "CREATE TABLE __master (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
 )
 #: The bytes of a stream's history that epochs have written, and compaction again.
-_WRITTEN: Final = """CREATE TABLE __written (stream TEXT PRIMARY KEY, bytes INTEGER NOT NULL, again INTEGER NOT NULL)
+WRITTEN: Final = """CREATE TABLE __written (stream TEXT PRIMARY KEY, bytes INTEGER NOT NULL, again INTEGER NOT NULL)
     WITHOUT ROWID"""
 
 
@@ -49,13 +46,9 @@ _LAST: Final = "(SELECT coalesce(max(number), 0) FROM __commits)"
 # written by a commit
 
 
-def write_files(connection: Connection, files: Sequence[File], number: int, expected: int | None) -> None:
-    """Lists the files that a commit brings; they hold the number of the commit that they were written for."""
-    if files and expected != number:
-        raise StoreError(
-            f"files of commit {expected} came with commit {number}", hint="epochs and ticks must not run side by side"
-        )
-    _insert(connection, files)
+def write_files(connection: Connection, files: Sequence[File], number: int) -> None:
+    """Lists the files that a commit brings: each holds rows of this one."""
+    _insert(connection, (replace(file, first=number, last=number) for file in files))
     _note_written(connection, files, "bytes")
 
 
@@ -75,21 +68,6 @@ def _note_written(connection: Connection, files: Iterable[File], how: str) -> No
         )
 
 
-def write_mark(connection: Connection, mark: Mark, number: int, query: str, epoch: int, now: Instant) -> None:
-    """Remembers what an epoch decided by time."""
-    texts = [json.dumps(dict(mark.before)), json.dumps(dict(mark.after))]
-    connection.run(f"INSERT INTO __marks VALUES ({marks(7)})", [number, mark.stream, query, epoch, now, *texts])
-
-
-def trim_marks(connection: Connection, through: int) -> None:
-    """Forgets old decisions, but not those about events that the master holds."""
-    connection.run(
-        'DELETE FROM __marks WHERE "commit" <= ?1 AND "commit" <= '
-        "coalesce((SELECT since FROM __kept WHERE __kept.stream = __marks.stream), ?1)",
-        [through],
-    )
-
-
 def write_retried(connection: Connection, stream: str, places: pl.DataFrame, number: int) -> None:
     """Remembers dead letters (`commit`, `partition`, `offset`) that a commit has fed in again."""
     rows = places.select(
@@ -105,18 +83,10 @@ def write_retried(connection: Connection, stream: str, places: pl.DataFrame, num
 # what is kept, and where
 
 
-def prepare_master(connection: Connection) -> None:
+def create(connection: Connection) -> None:
     """The tables, and a name for the files that this store writes: no other store has it."""
-    connection.script(MASTER_TABLES)
-    if "level" not in connection.columns_of("__files"):  # a store of before
-        connection.run("ALTER TABLE __files ADD COLUMN level INTEGER NOT NULL DEFAULT 0")
-        connection.run("UPDATE __files SET level = 1 WHERE last > first")
-    if "__written" not in connection.tables():
-        connection.run(_WRITTEN)
-        connection.run(
-            "INSERT INTO __written SELECT stream, sum(bytes), 0 FROM __files WHERE removed IS NULL GROUP BY stream"
-        )
-    connection.run("INSERT INTO __master VALUES ('home', ?1) ON CONFLICT DO NOTHING", [secrets.token_hex(6)])
+    connection.script((*MASTER_TABLES, WRITTEN))
+    connection.run("INSERT INTO __master VALUES ('home', ?1)", [secrets.token_hex(6)])
 
 
 def renew_home(connection: Connection) -> None:
@@ -158,7 +128,7 @@ def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> No
 def forget_files(connection: Connection, stream: str) -> None:
     """A stream that is dropped has no history: another one of its name is another one."""
     _remove(connection, [file.path for file in listed(connection, stream)], 0)
-    for table in ("__kept", "__marks", "__tombstones", "__retried", "__versions", "__written"):
+    for table in ("__kept", "__tombstones", "__retried", "__versions", "__written"):
         connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
 
 
@@ -232,20 +202,15 @@ def removed(connection: Connection, before: Instant, needed_from: int) -> list[F
 
 
 def _files(connection: Connection, rule: str, values: Sequence[object]) -> list[File]:
-    sql = f"SELECT * FROM __files WHERE {rule} ORDER BY stream, kind, first, last, path"
-    found = connection.rows(sql, values)
-    own = found.select(name for name in _COLUMNS if name in found.columns)  # a store of before lacks some
-    return [File(**row) for row in own.iter_rows(named=True)]
+    sql = f"SELECT {select(_COLUMNS)} FROM __files WHERE {rule} ORDER BY stream, kind, first, last, path"
+    return [File(**row) for row in connection.rows(sql, values).iter_rows(named=True)]
 
 
 def history_sizes(connection: Connection) -> dict[str, HistorySize]:
     """By stream what its history takes."""
-    if "__written" not in connection.tables():
-        return {}  # a store of before
     rows = connection.rows(
         "SELECT w.stream, coalesce(sum(CASE WHEN removed IS NULL THEN 1 ELSE 0 END), 0), "
         "coalesce(sum(CASE WHEN removed IS NULL THEN f.bytes ELSE 0 END), 0), "
-        "coalesce(sum(CASE WHEN removed IS NULL THEN 0 ELSE 1 END), 0), "
         "coalesce(sum(CASE WHEN removed IS NULL THEN 0 ELSE f.bytes END), 0), w.bytes, w.again "
         "FROM __written w LEFT JOIN __files f ON f.stream = w.stream GROUP BY w.stream, w.bytes, w.again ORDER BY 1"
     )
@@ -260,8 +225,6 @@ def tombstones(connection: Connection, stream: str | None = None) -> list[Tombst
 
 def listing(connection: Connection) -> Listing:
     """All of it at one moment; the caller sees to it that this is one transaction."""
-    if "__files" not in connection.tables():
-        return Listing(0, None, None, [], [], {})  # a store of before
     said = dict(connection.rows("SELECT name, value FROM __master").iter_rows())
     rows = connection.rows("SELECT stream, keep, since, schema FROM __kept").iter_rows()
     kept = {stream: Kept(keep, since, schema) for stream, keep, since, schema in rows}

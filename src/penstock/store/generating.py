@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import RLock
 
 import polars as pl
 
@@ -28,14 +27,16 @@ class Generating(ABC):
     """Generations of a store's views."""
 
     keep: Keep
-    _mutex: RLock
     _states: dict[str, SqlState]
 
     @abstractmethod
     def _transaction(self, checked: bool = True) -> AbstractContextManager[Connection]: ...
 
     @abstractmethod
-    def _writing(self) -> Connection: ...
+    def _own_read(self) -> AbstractContextManager[Connection]: ...
+
+    @abstractmethod
+    def _state_of(self, layout: Layout, connection: Connection) -> SqlState: ...
 
     @abstractmethod
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
@@ -54,7 +55,7 @@ class Generating(ABC):
             layout = Layout(hidden, plan, connection.dialect)
             connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
             put(connection, layout, one_row(plan), final=False)
-            self._states[hidden] = SqlState(layout, connection, self._mutex)
+            self._states[hidden] = self._state_of(layout, connection)
 
     def load(self, hidden: str, change: Change) -> None:
         """Takes up rows of a generation in the making. Its panes are shown to nobody."""
@@ -63,19 +64,15 @@ class Generating(ABC):
 
     def end_generation(self, hidden: str) -> None:
         """Removes a generation that is swapped in or given up."""
-        self._states.pop(hidden, None)
         with self._transaction() as connection:
+            self._states.pop(hidden, None)
             connection.script(drop_view(hidden, connection.dialect))
 
     def compare_generation(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
         """How a generation in the making differs from the current one, with so many rows of it."""
-        with self._mutex:
-            connection = self._writing()
-            try:
-                old, new = self.state(view).layout, self.state(hidden).layout
-                return generations.compare(connection, old, new, scope, limit)
-            finally:
-                connection.rollback()
+        with self._own_read() as connection:
+            old, new = self.state(view).layout, self.state(hidden).layout
+            return generations.compare(connection, old, new, scope, limit)
 
     def swap(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
         """Makes a generation the current one, with its corrections, in one transaction; the commit's number."""
@@ -90,9 +87,9 @@ class Generating(ABC):
                 before = None if old is None else old.layout
                 panes = generations.swap_tables(connection, before, new.layout, view, watermark, scope)
                 layout = Layout(view, new.plan, connection.dialect)
-                state = SqlState(layout, connection, self._mutex)
+                state = self._state_of(layout, connection)
                 generations.note_definition(connection, before, layout, origin.statement)
-            record.changes = {view: generations.with_panes(layout.plan, panes)}
+            record = replace(record, changes={view: generations.with_panes(layout.plan, panes)})
             number = write(connection, record, {view: state})
             generations.remember(connection, view, repr(layout.plan.written), origin, number, record.now)
             trim(connection, record, number, self.keep)
@@ -103,12 +100,8 @@ class Generating(ABC):
 
     def unknown_definitions(self, definitions: Mapping[str, str]) -> list[str]:
         """The views whose definition, as text, no remembered generation has."""
-        with self._mutex:
-            connection = self._writing()
-            try:
-                return generations.unknown(connection, definitions)
-            finally:
-                connection.rollback()
+        with self._own_read() as connection:
+            return generations.unknown(connection, definitions)
 
     def note_definition(self, view: str, definition: str, pickled: bytes | None, now: Instant) -> None:
         """Remembers a definition that no run from the past has made."""
@@ -118,12 +111,8 @@ class Generating(ABC):
 
     def foreign_code(self, signer: Signer) -> list[str]:
         """What the store holds of Python code that another app has written: views and streams by name."""
-        with self._mutex:
-            connection = self._writing()
-            try:
-                return signed.foreign(connection, signer)
-            finally:
-                connection.rollback()
+        with self._own_read() as connection:
+            return signed.foreign(connection, signer)
 
     def trust_code(self, signer: Signer) -> None:
         """Takes the Python code in the store for this app's own."""

@@ -115,7 +115,6 @@ def hidden_name(view: str, number: int) -> str:
 
 def clear(connection: Connection) -> None:
     """Removes what a process that died has left of generations in the making."""
-    connection.run(GENERATIONS)
     for table in connection.tables():
         if table.startswith("__view_") and MARK in table:
             connection.script(drop_view(table.removeprefix("__view_"), connection.dialect))
@@ -317,6 +316,7 @@ def note_definition(connection: Connection, old: Layout | None, layout: Layout, 
     view = layout.plan.written
     if old is not None and not same_face(old.plan, layout.plan):
         forget(connection, "view", layout.name)
+        connection.run("DELETE FROM __outbox WHERE view = ?1", [layout.name])  # panes with other columns
     connection.run(
         "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL) ON CONFLICT (name) DO UPDATE SET closed = NULL, "
         "fingerprint = excluded.fingerprint, definition = excluded.definition, firing = excluded.firing, "

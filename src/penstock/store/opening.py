@@ -8,9 +8,9 @@ from pathlib import Path
 from penstock.store.address import VARIABLE, Address
 from penstock.store.base import Keep
 from penstock.store.database import FILE, NOTE, made
-from penstock.store.postgres import PostgresStore
+from penstock.store.postgres.store import PostgresStore
 from penstock.store.sql_store import KEEP, SqlStore
-from penstock.store.sqlite import SqliteStore
+from penstock.store.sqlite.store import SqliteStore
 
 
 def open_store(directory: Path | str, keep: Keep = KEEP, url: str | None = None, app: str | None = None) -> SqlStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -13,16 +13,18 @@ from typing import Any, TypeVar
 import polars as pl
 
 from penstock.model.time import Instant
-from penstock.store.base import PANES, Progress, StoreError, Summary
+from penstock.store import outbox
+from penstock.store.base import Progress, StoreError, Summary
+from penstock.store.block import Block, Head
 from penstock.store.connection import Away, Connection
 from penstock.store.damage import check_undamaged
 from penstock.store.database import FILE, Database, SqliteFile, database_of
-from penstock.store.dialect import select
 from penstock.store.entry import Entry
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
+from penstock.store.marks import last_mark, ticks_of, times_of
 
-__all__ = ["FILE", "Reader", "typed"]
+__all__ = ["FILE", "Reader"]
 
 _Answer = TypeVar("_Answer")
 _QUESTION = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*.*?\*/|\()*(select|with|values|explain)\b", re.IGNORECASE | re.DOTALL)
@@ -115,9 +117,7 @@ class Reader:
         return dict(self._rows("SELECT name, definition FROM __views ORDER BY name").iter_rows())
 
     def catalog(self) -> list[Entry]:
-        """What the app is made of, in the order in which it was made; nothing in stores of before."""
-        if "__catalog" not in self._asked(lambda connection: connection.tables()):
-            return []
+        """What the app is made of, in the order in which it was made."""
         rows = self._rows(
             "SELECT id, kind, name, statement, columns, since, rested FROM __catalog ORDER BY id"
         ).iter_rows()
@@ -141,10 +141,22 @@ class Reader:
 
     def last(self) -> Summary | None:
         """The newest commit."""
-        columns = "number, kind, query, epoch, offsets, now, panes, timings"
+        columns = "number, kind, query, epoch, offsets, now, panes, timings, stream"
         for row in self._rows(f"SELECT {columns} FROM __commits ORDER BY number DESC LIMIT 1").rows():
             return Summary(*row)
         return None
+
+    def times_of(self, reader: str, sources: Collection[str], after: int, through: int) -> pl.DataFrame:
+        """The epochs of these streams as a reader saw them: `commit`, `now`, and the watermark `before` and `after`."""
+        return self._asked(lambda connection: times_of(connection, reader, sources, after, through))
+
+    def ticks_of(self, stream: str, after: int, through: int) -> pl.DataFrame:
+        """The ticks that told a derived stream the time, in the same form."""
+        return self._asked(lambda connection: ticks_of(connection, stream, after, through))
+
+    def last_mark(self, reader: str, sources: Collection[str]) -> Instant:
+        """Up to where time had passed for a derived stream when the last commit told it."""
+        return self._asked(lambda connection: last_mark(connection, reader, sources))
 
     def trackers(self) -> dict[str, dict[str, Any]]:
         """What each stream's watermark tracker has saved."""
@@ -164,10 +176,21 @@ class Reader:
         """The counters, by name."""
         return dict(self._rows("SELECT name, value FROM __counters ORDER BY name").iter_rows())
 
-    def panes(self, after: int, limit: int) -> pl.DataFrame:
-        """The panes with an id above `after`, in order, at most `limit`."""
-        sql = f"SELECT {select(list(PANES))} FROM __panes WHERE id > ?1 ORDER BY id LIMIT ?2"
-        return typed(self._rows(sql, [after, limit]), PANES)
+    def heads(self, view: str, after: int, limit: int) -> list[Head]:
+        """Which blocks of a view have panes after an id, in order, at most so many."""
+        return self._asked(lambda connection: outbox.heads(connection, view, after, limit))
+
+    def blocks(self, view: str, after: int, limit: int) -> list[Block]:
+        """The blocks of a view that have panes after an id, in order, at most so many."""
+        return self._asked(lambda connection: outbox.blocks(connection, view, after, limit))
+
+    def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
+        """The blocks of these views that end after an id, in order, at most so many."""
+        return self._asked(lambda connection: outbox.new_blocks(connection, views, after, limit))
+
+    def newest_blocks(self, after: int) -> dict[str, int]:
+        """By view the id of its newest pane, of views with blocks that end after an id."""
+        return self._asked(lambda connection: outbox.newest_blocks(connection, after))
 
     def listing(self) -> Listing:
         """The files of the master and what is known of them, at one moment."""
@@ -202,13 +225,3 @@ class Reader:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-
-
-def typed(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """What SQLite gave, with the types it should have; it guesses them where all values are null."""
-    if not frame.height:
-        return pl.DataFrame(schema=schema)
-    return frame.select(
-        pl.lit(None, kind).alias(name) if frame[name].null_count() == frame.height else pl.col(name).cast(kind)
-        for name, kind in schema.items()
-    )

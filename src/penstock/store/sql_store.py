@@ -26,9 +26,10 @@ from penstock.store.file import File, Tombstone
 from penstock.store.generating import Generating
 from penstock.store.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
+from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
 from penstock.store.state import SqlState
-from penstock.store.tables import Layout, create_ids, ids_table, set_meta
+from penstock.store.tables import Layout, create_ids, ids_table
 from penstock.store.views import drop, prepare
 from penstock.store.write import closing_bounds, trim, write
 
@@ -44,7 +45,9 @@ class SqlStore(Reader, Generating, Store):
         self.keep = keep
         self._lock = FileLock(self.directory / "lock")
         self._writer: Connection | None = None
+        #: Whoever uses the writer's connection holds it: several threads may call a store.
         self._mutex = RLock()
+        self._open = False  # a transaction is, of the thread that holds the lock
         self._states: dict[str, SqlState] = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
@@ -96,8 +99,11 @@ class SqlStore(Reader, Generating, Store):
     def _transaction(self, checked: bool = True) -> Iterator[Connection]:
         """Everything inside is written, or nothing. Another writer's token ends it."""
         with self._mutex:
+            if self._open:
+                raise StoreError("a transaction of the store must not begin inside another one")
             connection = self._writing()
             connection.check_place()
+            self._open = True
             try:
                 if checked:
                     self._begin(connection)
@@ -111,6 +117,19 @@ class SqlStore(Reader, Generating, Store):
                 if checked and isinstance(error, Busy):  # another one has written since we looked: who has taken over?
                     self._judge(connection, error)
                 raise
+            finally:
+                self._open = False
+
+    @contextmanager
+    def _own_read(self) -> Iterator[Connection]:
+        """Reads on the writer's connection. Inside a transaction it sees what that has written, and leaves it open."""
+        with self._mutex:
+            connection = self._writing()
+            try:
+                yield connection
+            finally:
+                if not self._open:
+                    connection.rollback()
 
     def _begin(self, connection: Connection) -> None:
         """A transaction begins: is this process the writer?"""
@@ -133,7 +152,8 @@ class SqlStore(Reader, Generating, Store):
 
     def check_place(self) -> None:
         """Refuses to go on with a file that was moved, deleted or replaced since it was opened."""
-        self._writing().check_place()
+        with self._mutex:
+            self._writing().check_place()
 
     def _check_token(self, current: int) -> None:
         if current != self.token or self._lock.is_lost:
@@ -150,7 +170,7 @@ class SqlStore(Reader, Generating, Store):
         with self._transaction() as connection:
             prepare(connection, views, statements or {})
             for name, plan in views.items():
-                self._states[name] = SqlState(Layout(name, plan, connection.dialect), connection, self._mutex)
+                self._states[name] = self._state_of(Layout(name, plan, connection.dialect), connection)
             for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
                 if name in views:
                     self._states[name].closed = closed
@@ -187,14 +207,12 @@ class SqlStore(Reader, Generating, Store):
             catalog.forget(connection, "sink", sink)
             connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
             if flow is not None:
-                connection.run("DELETE FROM __panes WHERE view = ?1", [flow])
+                connection.run("DELETE FROM __outbox WHERE view = ?1", [flow])
 
     def forget_stream(self, stream: str) -> None:
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
-            memory.forget(connection, stream)
-            files.forget_files(connection, stream)
 
     def forgotten(self, stream: str) -> None:
         """All that a forgotten stream had is gone."""
@@ -206,6 +224,9 @@ class SqlStore(Reader, Generating, Store):
         with self._transaction() as connection:
             connection.script(self.state(view).layout.create_index(columns))
 
+    def _state_of(self, layout: Layout, connection: Connection) -> SqlState:
+        return SqlState(layout, connection, self._own_read)
+
     def state(self, view: str) -> SqlState:
         """A view's open windows, for the kernel."""
         if view not in self._states:
@@ -216,9 +237,9 @@ class SqlStore(Reader, Generating, Store):
 
     def commit(self, record: Commit) -> int:
         """Writes a commit, whole or not at all; its number."""
+        stacked = (name for stack, _ in record.stacked for name in stack.names)
+        states = {name: self.state(name) for name in {*record.changes, *stacked, *record.expire}}
         with self._transaction() as connection:
-            stacked = (name for stack, _ in record.stacked for name in stack.names)
-            states = {name: self.state(name) for name in {*record.changes, *stacked, *record.expire}}
             number = write(connection, record, states)
             trim(connection, record, number, self.keep)
         for name, bound in closing_bounds(record, states).items():
@@ -228,14 +249,10 @@ class SqlStore(Reader, Generating, Store):
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
         asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
-        with self._mutex:
-            connection = self._writing()
-            try:
-                for statement in create_ids(stream):  # a stream without a view has none yet
-                    connection.run(statement)
-                found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
-            finally:
-                connection.rollback()
+        with self._own_read() as connection:
+            for statement in create_ids(stream):  # a stream without a view has none yet
+                connection.run(statement)
+            found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
         if not found.height:
             return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
         found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
@@ -243,26 +260,20 @@ class SqlStore(Reader, Generating, Store):
 
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
-        with self._mutex:
-            connection = self._writing()
-            try:
-                return memory.recall(connection, stream, asked, part)
-            finally:
-                connection.rollback()
+        with self._own_read() as connection:
+            return memory.recall(connection, stream, asked, part)
 
-    def delivered(self, sink: str, position: int) -> None:
-        """A sink has all panes up to this id."""
+    def delivered(self, positions: Mapping[str, int]) -> None:
+        """These sinks have all panes up to these ids."""
         with self._transaction() as connection:
-            sql = "INSERT INTO __sinks VALUES (?1, ?2) ON CONFLICT (sink) DO UPDATE SET position = excluded.position"
-            connection.run(sql, [sink, position])
+            conflict = "ON CONFLICT (sink) DO UPDATE SET position = excluded.position"
+            rows = pl.DataFrame(list(positions.items()), {"sink": pl.String, "position": pl.Int64}, orient="row")
+            connection.put("__sinks", rows, columns=rows.columns, conflict=conflict)
 
     def trim_outbox(self, through: int) -> int:
-        """Removes the panes up to this id; how many they were."""
+        """Removes the blocks of panes that end at this id or before; how many panes they had."""
         with self._transaction() as connection:
-            (count,) = connection.rows("SELECT count(*) FROM __panes WHERE id <= ?1", [through]).row(0)
-            connection.run("DELETE FROM __panes WHERE id <= ?1", [through])
-            set_meta(connection, "trimmed", through)
-        return int(count)
+            return trim_panes(connection, through)
 
     # the master
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from threading import RLock
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import polars as pl
 
@@ -25,13 +25,15 @@ _AT = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
 
 
 class SqlState:
-    """What `kernel.step` asks for. Every call ends the transaction that it read in."""
+    """What `kernel.step` asks for. `read` gives the writer's connection to one thread at a time."""
 
-    def __init__(self, layout: Layout, connection: Connection, mutex: RLock) -> None:
+    def __init__(
+        self, layout: Layout, connection: Connection, read: Callable[[], AbstractContextManager[Connection]]
+    ) -> None:
         self.layout, self.plan = layout, layout.plan
         #: All windows that end up to here are final.
         self.closed = -FOREVER
-        self._connection, self._mutex = connection, mutex
+        self._connection, self._read = connection, read
         columns = select(list(layout.stored.values()))
         self._open = f"SELECT {columns} FROM {layout.table} WHERE final = 0"
         by_key, by_due = layout.dialect.by_index(layout.key_index), layout.dialect.by_index(layout.due_index)
@@ -104,11 +106,8 @@ class SqlState:
         return loaded_frame(found, self.plan.state_schema) if found.height else nothing(self.plan.state_schema)
 
     def _fetch(self, sql: str, bound: pl.DataFrame | None) -> pl.DataFrame:
-        with self._mutex:
-            try:
-                return self._connection.rows(sql) if bound is None else self._connection.rows_of(sql, bound)
-            finally:
-                self._connection.rollback()
+        with self._read() as connection:
+            return connection.rows(sql) if bound is None else connection.rows_of(sql, bound)
 
     def _places(self, windows: pl.DataFrame) -> pl.DataFrame:
         """Where windows lie in the table, in its order."""

@@ -27,22 +27,25 @@ from penstock.store.encode import sql_type
 from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 3
+FORMAT: Final = 5
 APPLICATION: Final = 0x50454E53  # «PENS»
+
+#: Of an epoch it has the stream and its figures. `timings` are seconds, `details` what a derived stream tells of its
+#: work for people: both are JSON, and nothing is decided by them.
+COMMITS: Final = """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream TEXT, query TEXT,
+    epoch INTEGER, offsets TEXT, now INTEGER NOT NULL, panes INTEGER NOT NULL, rows INTEGER, late_events INTEGER,
+    late_pairs INTEGER, inputs INTEGER, late_inputs INTEGER, behind INTEGER, unit TEXT, "limit" INTEGER, taken INTEGER,
+    timings TEXT NOT NULL, details TEXT NOT NULL)"""
 
 OWN_TABLES: Final = (
     "CREATE TABLE __meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE __views (name TEXT PRIMARY KEY COLLATE NOCASE, fingerprint TEXT NOT NULL, definition TEXT NOT NULL,
        firing TEXT NOT NULL, columns TEXT NOT NULL, watermark INTEGER, closed INTEGER) WITHOUT ROWID""",
-    """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, query TEXT, epoch INTEGER, offsets TEXT,
-       now INTEGER NOT NULL, panes INTEGER NOT NULL, timings TEXT NOT NULL)""",
+    COMMITS,
     """CREATE TABLE __progress (query TEXT PRIMARY KEY, "commit" INTEGER NOT NULL, epoch INTEGER NOT NULL,
        offsets TEXT NOT NULL) WITHOUT ROWID""",
     "CREATE TABLE __trackers (stream TEXT PRIMARY KEY, snapshot TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE __counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE __panes (id INTEGER PRIMARY KEY, "commit" INTEGER NOT NULL, ordinal INTEGER NOT NULL,
-       view TEXT NOT NULL, key TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, "values" TEXT NOT NULL,
-       kind TEXT NOT NULL, timing TEXT NOT NULL, "index" INTEGER NOT NULL, final INTEGER NOT NULL)""",
     "CREATE TABLE __sinks (sink TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE __refused ("commit" INTEGER NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, view TEXT,
        partition INTEGER, "offset" INTEGER, at INTEGER, reason TEXT, row TEXT, missed INTEGER, windows INTEGER)""",

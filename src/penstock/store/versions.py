@@ -6,19 +6,25 @@ an epoch were joined with, and those of the last run from the past of each view.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.store.connection import Connection
 from penstock.store.file import PastVersions
 
+PAST_VERSIONS: Final = """CREATE TABLE __past_versions (view TEXT NOT NULL, "table" TEXT NOT NULL,
+    "commit" INTEGER NOT NULL, through INTEGER NOT NULL, whole INTEGER NOT NULL, version INTEGER NOT NULL,
+    PRIMARY KEY (view, "table")) WITHOUT ROWID"""
 VERSIONS: Final = (
-    """CREATE TABLE IF NOT EXISTS __versions (stream TEXT NOT NULL, "table" TEXT NOT NULL, "commit" INTEGER NOT NULL,
+    """CREATE TABLE __versions (stream TEXT NOT NULL, "table" TEXT NOT NULL, "commit" INTEGER NOT NULL,
        version INTEGER, PRIMARY KEY (stream, "table", "commit")) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS __past_versions (view TEXT PRIMARY KEY, "commit" INTEGER NOT NULL,
-       through INTEGER NOT NULL, whole INTEGER NOT NULL, versions TEXT NOT NULL) WITHOUT ROWID""",
+    PAST_VERSIONS,
 )
+#: The tables that streams join now, oldest change first: name, version, and why it is stale, where it is.
+TABLES_NOW: Final = """SELECT v."table", v.version, s.reason FROM __versions v
+    LEFT JOIN __stale s ON s.stream = v.stream AND s."table" = v."table"
+    WHERE v.version IS NOT NULL AND v."commit" = (SELECT max(n."commit") FROM __versions n
+    WHERE n.stream = v.stream AND n."table" = v."table") ORDER BY v."commit\""""
 
 
 def write_versions(connection: Connection, stream: str, versions: Mapping[str, int], number: int) -> None:
@@ -37,12 +43,10 @@ def write_versions(connection: Connection, stream: str, versions: Mapping[str, i
 
 def write_past_versions(connection: Connection, past: PastVersions, number: int) -> None:
     """A commit has swapped in what a run from the past made."""
-    connection.run(
-        "INSERT INTO __past_versions VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (view) DO UPDATE SET "
-        '"commit" = excluded."commit", through = excluded.through, whole = excluded.whole, '
-        "versions = excluded.versions",
-        [past.view, number, past.through, int(past.whole), json.dumps(dict(past.versions))],
-    )
+    connection.run("DELETE FROM __past_versions WHERE view = ?1", [past.view])
+    for table, version in past.versions.items():
+        sql = "INSERT INTO __past_versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+        connection.run(sql, [past.view, table, number, past.through, int(past.whole), version])
 
 
 def trim_versions(connection: Connection, through: int) -> None:
@@ -53,28 +57,3 @@ def trim_versions(connection: Connection, through: int) -> None:
         "coalesce((SELECT since FROM __kept WHERE __kept.stream = __versions.stream), ?1))",
         [through],
     )
-
-
-def prepare_versions(connection: Connection) -> None:
-    """The tables. In a store of before, they begin with what its commits still say."""
-    if "__versions" in connection.tables():
-        return
-    connection.script(VERSIONS)
-    if "__commits" not in connection.tables():
-        return
-    found = connection.rows(
-        'SELECT c.number, c.timings, g.view FROM __commits c LEFT JOIN __generations g ON g."commit" = c.number AND '
-        "c.kind = 'swap' WHERE c.timings LIKE ?1 ORDER BY c.number",
-        ['%"tables"%'],
-    )
-    _take_over(connection, found.iter_rows())
-
-
-def _take_over(connection: Connection, rows: Iterable[tuple[int, str, str | None]]) -> None:
-    for number, timings, view in rows:
-        note = json.loads(timings)
-        if "tables" in note and "stream" in note:
-            write_versions(connection, note["stream"], note["tables"], number)
-        elif "past" in note and view is not None:
-            past = note["past"]
-            write_past_versions(connection, PastVersions(view, past["tables"], past["through"], past["whole"]), number)

@@ -65,7 +65,7 @@ def drop(connection: Connection, name: str) -> None:
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
     forget(connection, "view", name)
     connection.run("DELETE FROM __generations WHERE view = ?1", [name])
-    connection.run("DELETE FROM __panes WHERE view = ?1", [name])  # another view of this name has other panes
+    connection.run("DELETE FROM __outbox WHERE view = ?1", [name])  # another view of this name has other panes
     connection.run("DELETE FROM __meta WHERE name IN ('lateness:' || ?1, 'closed:' || ?1, 'woken:' || ?1)", [name])
 
 

@@ -7,26 +7,23 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.reduce import closing_bound
-from penstock.model.time import BEGINNING, Instant
-from penstock.model.time import END as END_OF_TIME
-from penstock.store.base import PANES, REFUSALS, REFUSED, Commit, Keep, StoreError
+from penstock.model.time import Instant
+from penstock.store.base import REFUSALS, REFUSED, Commit, Keep, StoreError
+from penstock.store.block import flow_panes, view_panes
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks
-from penstock.store.files import trim_marks, write_files, write_mark, write_retried
+from penstock.store.figures import Figures, write_figures
+from penstock.store.files import write_files, write_retried
 from penstock.store.keys import encoded
+from penstock.store.marks import trim_marks, write_mark, write_ticks
 from penstock.store.memory import remember
-from penstock.store.present import json_of
+from penstock.store.outbox import write_panes
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, set_meta
 from penstock.store.versions import trim_versions, write_past_versions, write_versions
 
 _TIMES = {"view": pl.String(), "watermark": pl.Int64(), "closed": pl.Int64()}
-
-
-#: Old commits are forgotten once in so many.
-TRIM_EVERY = 100
 
 
 def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]) -> int:
@@ -44,28 +41,42 @@ def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]
     _remember_ids(connection, record)
     remember(connection, record.memory)
     _advance(connection, record, states, number)
-    write_files(connection, record.files, number, record.number)
+    write_files(connection, record.files, number)
     if record.mark is not None and record.query is not None and record.epoch is not None:
-        write_mark(connection, record.mark, number, record.query, record.epoch, record.now)
+        write_mark(connection, record.mark, number, record.query, record.epoch, record.now, record.read_through)
         write_versions(connection, record.mark.stream, record.versions, number)
+        if record.figures is not None:
+            write_figures(connection, record.mark.stream, record.figures, record.versions)
+    write_ticks(connection, record.passed, number, record.now)
     if record.past is not None:
         write_past_versions(connection, record.past, number)
     for stream, places in record.retried.items():
         write_retried(connection, stream, places, number)
-    connection.run(
-        f"INSERT INTO __commits VALUES ({marks(8)})",
-        [number, record.kind, record.query, record.epoch, record.offsets, record.now, panes, record.timings],
-    )
+    _summarize(connection, record, number, panes)
     return number
+
+
+def _summarize(connection: Connection, record: Commit, number: int, panes: int) -> None:
+    """Lists the commit."""
+    figures = record.figures or Figures()
+    lateness, intake = figures.lateness, figures.intake
+    own = [figures.rows, lateness.events, lateness.pairs, lateness.inputs, lateness.late_inputs]
+    values = [
+        number, record.kind, None if record.mark is None else record.mark.stream, record.query, record.epoch,
+        record.offsets, record.now, panes, *([None] * len(own) if record.figures is None else own),
+        intake.behind, intake.unit, intake.limit, intake.taken,
+        json.dumps(dict(record.timings)), json.dumps(dict(record.details)),
+    ]  # fmt: skip
+    connection.run(f"INSERT INTO __commits VALUES ({marks(len(values))})", values)
 
 
 def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> None:
     """Forgets the oldest commits, now and then, and the oldest refused rows when there are new ones."""
     if number == 1:
         set_meta(connection, "born", record.now)
-    if number % TRIM_EVERY == 0:
+    if number % keep.every == 0:
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
-        trim_marks(connection, number - keep.commits)
+        trim_marks(connection, number - keep.commits, [] if record.mark is None else [record.mark.stream])
         trim_versions(connection, number - keep.commits)
     if any(frame.height for frame in record.refused.values()):
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
@@ -93,58 +104,17 @@ def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
 
 
 def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> int:
-    """Puts the panes of the views that someone listens to into the outbox."""
+    """Puts the panes of the views that someone receives into the outbox; how many they are."""
     fired = {name: change.panes for name, change in record.changes.items()}
     for stack, change in record.stacked:
         fired |= stack.parted(change.panes)
-    wanted = [name for name in fired if record.deliver is None or name in record.deliver]
-    frames = [pane_rows(name, states[name].plan, fired[name]) for name in wanted]
-    frames += [flow_rows(name, frame) for name, frame in record.rows.items()]
-    rows = pl.concat([frame for frame in frames if frame.height]) if any(f.height for f in frames) else None
-    if rows is None:
-        return 0
-    (last,) = connection.rows("SELECT value FROM __meta WHERE name = 'panes'").row(0)
-    ordinal = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-    rows = rows.with_columns(
-        (ordinal + last).alias("id"), pl.lit(number, pl.Int64).alias("commit"), ordinal.alias("ordinal")
-    ).select(*PANES)
-    connection.put("__panes", rows.with_columns(pl.col("final").cast(pl.Int64)), columns=rows.columns)
-    connection.run("UPDATE __meta SET value = ?1 WHERE name = 'panes'", [last + rows.height])
-    return rows.height
-
-
-def pane_rows(view: str, plan: Plan, panes: pl.DataFrame) -> pl.DataFrame:
-    """The kernel's panes as the outbox keeps them."""
-    if not panes.height:
-        return pl.DataFrame()
-    keys = json_of(panes.select(plan.keys)) if plan.keys else pl.repeat("{}", panes.height, dtype=pl.String, eager=True)
-    return panes.select(
-        pl.lit(view).alias("view"),
-        keys.alias("key"),
-        pl.col(START).alias("start"),
-        pl.col(END).alias("end"),
-        json_of(panes.select(*plan.values)).alias("values"),
-        pl.when("__insert").then(pl.lit("insert")).otherwise(pl.lit("retract")).alias("kind"),
-        pl.col("__timing").alias("timing"),
-        pl.col("__index").alias("index"),
-        pl.col("__final").alias("final"),
-    )
-
-
-def flow_rows(flow: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a flow without state as the outbox keeps them: panes of no window, each final."""
-    columns = [name for name in rows.columns if name.startswith("c:")]
-    return rows.select(
-        pl.lit(flow).alias("view"),
-        pl.lit("{}").alias("key"),
-        pl.lit(BEGINNING, pl.Int64).alias("start"),
-        pl.lit(END_OF_TIME, pl.Int64).alias("end"),
-        json_of(rows.select(pl.col(name).alias(name[2:]) for name in columns)).alias("values"),
-        pl.when(pl.col("__sign") > 0).then(pl.lit("insert")).otherwise(pl.lit("retract")).alias("kind"),
-        pl.lit("row").alias("timing"),
-        pl.lit(0, pl.Int64).alias("index"),
-        pl.lit(True).alias("final"),
-    )
+    panes = {
+        name: view_panes(states[name].plan, frame)
+        for name, frame in fired.items()
+        if frame.height and (record.deliver is None or name in record.deliver)
+    }
+    panes |= {name: flow_panes(frame) for name, frame in record.rows.items()}
+    return write_panes(connection, panes, number)
 
 
 # rows that did not count, ids, time

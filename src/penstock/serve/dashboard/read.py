@@ -25,6 +25,8 @@ from penstock.serve.dashboard.snapshot import (
 from penstock.serve.lookup import Lookup
 from penstock.serve.shown import as_json
 from penstock.serve.views import Catalog, Described, Known
+from penstock.store.block import Block, json_panes
+from penstock.store.marks import NEWEST
 from penstock.store.tables import quoted
 
 #: So much of each is shown: commits, refused rows, rows of a view, generations and audits.
@@ -34,15 +36,15 @@ _OVER: Final = 6.0
 #: The newest pane of a view is looked for among so many.
 _NEAR: Final = 20_000
 
-_TABLES: Final = "SELECT name FROM {schema} s WHERE type = 'table'"
 _META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
-_COMMITS: Final = f"SELECT number, kind, epoch, now, panes, timings FROM __commits ORDER BY number DESC LIMIT {COMMITS}"
-_MARKS: Final = f'SELECT now, after FROM __marks ORDER BY "commit" DESC LIMIT {COMMITS}'
+_COMMITS: Final = f"""SELECT number, kind, stream, epoch, now, rows, panes, timings, late_events, late_pairs, inputs,
+    late_inputs, behind FROM __commits ORDER BY number DESC LIMIT {COMMITS}"""
+_MARKS: Final = NEWEST.format(limit=COMMITS)
 _REFUSED: Final = f"""SELECT rowid AS id, "commit", kind, stream, view, partition, "offset", at, reason, row
     FROM __refused ORDER BY rowid DESC LIMIT {REFUSED}"""
-_PANES: Final = "SELECT view, count(*) FROM __panes WHERE id > ?1 GROUP BY view"
-_NEWEST: Final = """SELECT p.id, p."commit", p.kind, p.timing, p."index", p.final, p.key, c.now FROM __panes p
-    LEFT JOIN __commits c ON c.number = p."commit" WHERE p.view = ?1 AND p.id > ?2 ORDER BY p.id DESC LIMIT 1"""
+_PANES: Final = "SELECT view, CAST(sum(last - first + 1) AS BIGINT) FROM __outbox WHERE last > ?1 GROUP BY view"
+_NEWEST: Final = """SELECT o.first, o.last, o."commit", o.panes, c.now FROM __outbox o
+    LEFT JOIN __commits c ON c.number = o."commit" WHERE o.view = ?1 AND o.last > ?2 ORDER BY o.last DESC LIMIT 1"""
 _SINKS: Final = "SELECT name, statement FROM __catalog WHERE kind = 'sink'"
 _FILES: Final = """SELECT stream, kind, count(*) AS files, sum(rows) AS rows, sum(bytes) AS bytes, max(last) AS "commit"
     FROM __files WHERE removed IS NULL GROUP BY stream, kind ORDER BY stream, kind"""
@@ -50,7 +52,6 @@ _GENERATIONS: Final = f"""SELECT view, number, kind, point, "commit", now, state
     ORDER BY now DESC, view, number DESC LIMIT {RUNS}"""
 _AUDITS: Final = f"""SELECT at, view, "commit", rows, events, differences, problems, unable, seconds FROM __audits
     ORDER BY id DESC LIMIT {RUNS}"""
-_NOTED: Final = {"rows", "stream", "behind", "unit", "limit", "taken"}
 
 
 @dataclass
@@ -79,15 +80,12 @@ class SnapshotReader:
         self._askers, self._catalog = askers, catalog
         self._rates = _Rates()
         self._fired: dict[str, int] = {}
-        self._tables: set[str] = set()
         self._pane = 0
 
     async def read(self, watched: Collection[str] = ()) -> Snapshot:
         """A snapshot, with the rows of the views that somebody looks at."""
         known = await self._catalog.known(fresh=True)
         looked = [known.views[name] for name in watched if name in known.views]
-        (tables,) = await self._askers.own(Question(_TABLES.format(schema=self._askers.database.dialect.schema)))
-        self._tables = {name for (name,) in tables.rows}
         own = await self._own()
         return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
 
@@ -97,9 +95,12 @@ class SnapshotReader:
             "commits": Question(_COMMITS),
             "refused": Question(_REFUSED),
             "fired": Question(_PANES, [self._pane]),
+            "marks": Question(_MARKS),
+            "catalog": Question(_SINKS),
+            "files": Question(_FILES),
+            "generations": Question(_GENERATIONS),
+            "audits": Question(_AUDITS),
         }
-        more = {"marks": _MARKS, "catalog": _SINKS, "files": _FILES, "generations": _GENERATIONS, "audits": _AUDITS}
-        asked |= {name: Question(text) for name, text in more.items() if f"__{name}" in self._tables}
         return dict(zip(asked, await self._askers.own(*asked.values()), strict=True))
 
     async def _looked(self, views: list[Described], newest: int) -> dict[str, TableNow]:
@@ -107,8 +108,8 @@ class SnapshotReader:
         for view in views:
             rows, pane = await self._askers.own(_rows_of(view), Question(_NEWEST, [view.name, newest - _NEAR]))
             table = as_json(view.columns, [row[: len(view.columns)] for row in rows.rows[:ROWS]])
-            panes = [PaneNow(*row) for row in pane.rows]
-            found[view.name] = TableNow(table, len(rows.rows) > ROWS, panes[0] if panes else None)
+            newest_pane = _last_pane(*pane.rows[0]) if pane.rows else None
+            found[view.name] = TableNow(table, len(rows.rows) > ROWS, newest_pane)
         return found
 
     def _snapshot(self, known: Known, own: Mapping[str, Found], tables: dict[str, TableNow]) -> Snapshot:
@@ -124,7 +125,7 @@ class SnapshotReader:
         self._rates.note(time.monotonic(), {**positions, **events, **fired})
         logs: dict[str, str] = {}
         views = {name: self._view(view, logs) for name, view in known.views.items()}
-        statements = dict(own["catalog"].rows) if "catalog" in own else {}
+        statements = dict(own["catalog"].rows)
         return Snapshot(
             commit=commits[0].number if commits else 0,
             committed=commits[0].at if commits else None,
@@ -133,18 +134,17 @@ class SnapshotReader:
             views=views,
             sinks={name: self._sink(told, statements, views, newest) for name, told in known.sinks.items()},
             commits=commits[::-1],
-            marks=list(_marks(own["marks"].rows))[::-1] if "marks" in own else (),
-            refused=_named(own.get("refused")),
-            generations=_named(own.get("generations")),
-            audits=_named(own.get("audits")),
-            files=_named(own.get("files")),
+            marks=list(_marks(own["marks"].rows))[::-1],
+            refused=_named(own["refused"]),
+            generations=_named(own["generations"]),
+            audits=_named(own["audits"]),
+            files=_named(own["files"]),
             tables=tables,
         )
 
     def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:
         name = told["name"]
-        notes = (json.loads(row[5]) for row in commits.rows if row[1] == "epoch")
-        behind = next((note.get("behind") for note in notes if note.get("stream") == name), None)
+        behind = next((row[-1] for row in commits.rows if row[2] == name), None)
         mark = _instant(told["watermark"])
         rate = self._rates.of(f"stream {name}")
         return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate)
@@ -177,26 +177,28 @@ def _rows_of(view: Described) -> Question:
     return Question(text, (), ROWS + 1)
 
 
-def _commit(row: list[Any]) -> CommitNow:
-    number, kind, epoch, now, panes, timings = row
-    note = json.loads(timings)
-    parts = {n: float(v) for n, v in note.items() if n not in _NOTED and isinstance(v, int | float)}
-    late = note.get("late", {})
-    return CommitNow(
-        number, kind, str(note.get("stream", "")), epoch, now, note.get("rows", 0), panes, late.get("events"), parts,
-        late.get("pairs"), late.get("inputs"), late.get("late_inputs", 0),
+def _last_pane(first: int, last: int, commit: int, data: bytes, now: int | None) -> PaneNow:
+    """The last pane of a block."""
+    pane = json_panes(Block(first, last, commit, data).panes.tail(1)).row(0, named=True)
+    return PaneNow(
+        pane["id"], commit, pane["kind"], pane["timing"], pane["index"], pane["final"], pane["key"], now
     )  # fmt: skip
 
 
+def _commit(row: list[Any]) -> CommitNow:
+    number, kind, stream, epoch, now, rows, panes, timings, late, pairs, inputs, late_inputs, _ = row
+    parts = {name: float(seconds) for name, seconds in json.loads(timings).items()}
+    return CommitNow(
+        number, kind, stream or "", epoch, now, rows or 0, panes, late, parts, pairs, inputs, late_inputs or 0
+    )
+
+
 def _marks(rows: list[list[Any]]) -> Iterable[MarkNow]:
-    for at, after in rows:
-        for sources, mark in json.loads(after).items():
-            if isinstance(mark, int) and BEGINNING < mark < END:
-                yield MarkNow(at, sources, mark)
+    return (MarkNow(at, readers, mark) for at, readers, mark in rows if BEGINNING < mark < END)
 
 
-def _named(found: Found | None) -> list[dict[str, Any]]:
-    return [] if found is None else [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+def _named(found: Found) -> list[dict[str, Any]]:
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
 def _instant(text: str | int | None) -> Instant | None:

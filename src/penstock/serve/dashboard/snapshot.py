@@ -130,7 +130,7 @@ class PaneNow:
     kind: str
     timing: str
     index: int
-    final: int
+    final: bool
     key: str
     at: Instant | None
 

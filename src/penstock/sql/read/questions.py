@@ -11,7 +11,8 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.cursor import Cursor
-from penstock.sql.limits import check_tokens
+from penstock.sql.dialect import Penstock
+from penstock.sql.limits import check_depth, check_tokens
 from penstock.sql.statements import Asked, Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
 
 #: Words that stand for a table which only Spark reads.
@@ -19,11 +20,13 @@ _ASKED = ("HISTORY", "STATE")
 
 
 def question(c: Cursor, placed: dict[str, Any]) -> Statement:
-    """A SELECT over views. SQLGlot reads it whole; `penstock.query` says what of it is answered."""
+    """A SELECT. One over views is read with Spark's precedence, and every function keeps its name: `penstock.query`
+    says what of it is answered. One over the past is read as SQLGlot reads Spark's SQL: Spark answers it.
+    """
     check_tokens(c.tokens, c.source, placed["whole"])
     tokens, asked = _without_history(c)
     c.index = len(c.tokens)
-    parser = Spark().parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = (Spark() if asked else Penstock()).parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         trees = parser.parse(tokens, c.source.text)
     except ParseError:
@@ -37,7 +40,10 @@ def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         raise c.source.error("this is no SELECT over views", tokens[0].start)
-    return History(asked=asked, tree=tree, **placed) if asked else Question(tree=tree, **placed)
+    if asked:
+        return History(asked=asked, tree=tree, **placed)
+    check_depth(tree, c.source, placed["whole"])
+    return Question(tree=tree, **placed)
 
 
 def _without_history(c: Cursor) -> tuple[list[Token], tuple[Asked, ...]]:

@@ -1,0 +1,1 @@
+"""For trying things out: a Kafka broker, a Spark cluster, demos."""

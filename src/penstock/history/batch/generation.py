@@ -1,0 +1,254 @@
+"""A generation of a view, computed from the past beside the running one, brought up to now, and swapped in.
+
+1. Between two commits: the past ends here, at commit C. What later commits hold for the view is put aside, on disk.
+2. Spark reduces the past by the epoch's own code; to it no event is late. The kernel makes state of the deltas, part by
+   part, in hidden tables.
+3. What was put aside is merged in, in order, until little is left.
+4. Between two commits: the rest is merged in, and one transaction swaps.
+
+A process that dies before the swap leaves nothing behind but hidden tables, which the next start removes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import polars as pl
+
+from penstock.history.batch.as_live import Decisions, LiveReading
+from penstock.history.batch.reading import PART_ROWS, Reading
+from penstock.history.events.past import Past
+from penstock.history.events.pins import pinned
+from penstock.kernel.exact import answered, widened
+from penstock.kernel.fire import Time
+from penstock.kernel.memory import Memory
+from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.step import Change, step
+from penstock.model.table import tables
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.view import View
+from penstock.runtime.commit.definitions import dumped
+from penstock.runtime.commit.generations import SPOOL, GenerationStart
+from penstock.runtime.commit.view_runtime import GenerationInput
+from penstock.runtime.run import Run
+from penstock.store.file import PastVersions
+from penstock.store.generations import Difference, Origin, Scope
+from penstock.store.tables import quoted
+
+Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit"]
+#: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
+Pasts: TypeAlias = Callable[[GenerationStart], "Reach"]
+#: With so few commits put aside, the rest is merged in while commits wait.
+FEW: Final = 2
+#: So many rounds may end with more left than that; then commits wait for more.
+ROUNDS: Final = 50
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Each stream's past, in one piece or several, and the windows that it gives whole; None: all."""
+
+    pasts: Mapping[str, Sequence[Past]]
+    spans: tuple[tuple[Instant, Instant], ...] | None = None
+
+
+@dataclass
+class Progress:
+    """How far a generation is; `share` is of the past that is read, from 0 to 1."""
+
+    view: str
+    kind: Kind
+    phase: str = "waiting"  # reading, loading, catching up, swapping, done; of an audit: verifying, comparing
+    share: float = 0.0
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of it: rows of the past, the commit up to which it was read, and the commit that swapped."""
+
+    view: str
+    kind: Kind
+    rows: int
+    point: int
+    commit: int | None
+    difference: Difference | None = None
+
+
+Told: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass
+class _Asides:
+    """What later commits hold, on disk: a commit's part is written by its thread and read by another."""
+
+    folder: Path
+    waiting: deque[tuple[Path | None, GenerationInput]] = field(default_factory=deque)
+    written: int = 0
+
+    def put(self, aside: GenerationInput) -> None:
+        path = None
+        if aside.deltas is not None:
+            path = self.folder / f"aside-{self.written}.arrow"
+            aside.deltas.write_ipc(path)
+            self.written += 1
+        self.waiting.append((path, replace(aside, deltas=None)))
+
+    def take(self) -> GenerationInput:
+        path, aside = self.waiting.popleft()
+        if path is None:
+            return aside
+        deltas = pl.read_ipc(path.read_bytes())
+        path.unlink()
+        return replace(aside, deltas=deltas)
+
+
+class Generation:
+    """One run of it. `statement` is that of a shell which defines the view from here on.
+
+    With `point` it decides as live did: up to that commit no event is late, after it those that were late then.
+    About `part_rows` rows are held at a time.
+    """
+
+    def __init__(
+        self, run: Run, name: str, view: View, pasts: Pasts, kind: Kind,
+        *, told: Told | None = None, statement: str | None = None, point: int | None = None,
+        part_rows: int = PART_ROWS,
+    ) -> None:  # fmt: skip
+        self._run, self._name, self._view, self._pasts, self._kind = run, name, view, pasts, kind
+        self._told, self._statement, self._point = told or (lambda _: None), statement, point
+        self._part_rows = part_rows
+        self.progress = Progress(name, kind)
+        self._joined: dict[str, int] = {}  # the versions of tables that the past is joined with
+
+    def run(self, dry: int | None = None) -> Outcome:
+        """Computes and swaps. `dry` only compares, and shows so many rows that would differ."""
+        folder = Path(tempfile.mkdtemp(prefix=SPOOL, dir=self._run.directory))
+        asides = _Asides(folder)
+        try:
+            begun = self._run.generations.begin(self._name, self._view, asides.put)
+            try:
+                with pinned(self._run.store, f"{self._kind} of {self._name}"):
+                    return self._made(begun, asides, folder, dry)
+            finally:
+                self._run.generations.end(begun)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _made(self, begun: GenerationStart, asides: _Asides, folder: Path, dry: int | None) -> Outcome:
+        reach = self._pasts(begun)
+        reading = self._reading(begun, folder)
+        self._phase("reading", rows=_known(reach.pasts))
+        reading.read(reach.pasts, self._read)
+        scope = _scope(begun.plan, begun.watermark, reach)
+        self._phase("loading")
+        for number, change in enumerate(_states(begun, reading), 1):
+            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope))
+            self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
+        self._phase("catching up")
+        rounds = 0
+        while len(asides.waiting) > FEW and rounds < ROUNDS:
+            for _ in range(len(asides.waiting)):
+                self._merge(begun, asides.take(), reach)
+            rounds += 1
+        with self._run.generations.between_commits(begun) as generation:
+            while asides.waiting:
+                self._merge(begun, asides.take(), reach)
+            scope = _scope(begun.plan, generation.view.time.watermark, reach)
+            if dry is not None:
+                found = self._run.store.compare_generation(self._name, begun.hidden, scope, dry)
+                return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
+            self._phase("swapping")
+            point = begun.commit if self._point is None else self._point
+            code = dumped(self._run.directory, self._name, self._view)
+            origin = Origin(self._kind, point, self._statement, code)
+            commit = self._run.generations.swap(self._name, begun, origin, scope, self._past(begun, scope))
+        self._phase("done", share=1.0)
+        return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
+
+    def _past(self, begun: GenerationStart, scope: Scope) -> PastVersions | None:
+        """What the commit remembers of the tables that the past was joined with, and how far that goes."""
+        if not self._joined:
+            return None
+        return PastVersions(self._name, self._joined, begun.commit, scope.spans is None)
+
+    def _expected(self) -> int | None:
+        """How many windows the view has now, if they are those of the same definition."""
+        old = self._run.views.get(self._name)
+        if old is None or old.plan.written != self._view:
+            return None
+        return int(self._run.store.query(f"SELECT count(*) FROM {quoted(self._name)}").item())
+
+    def _reading(self, begun: GenerationStart, folder: Path) -> Reading:
+        lowered = self._run.groups.lowered_alone(begun.hidden, self._view)
+        snapshots = self._run.tables.snapshots
+        self._joined = {name: snapshots[name].version for name in tables(self._view.input)}
+        if self._point is None:
+            plain = Reading(self._run.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
+            plain.expected = self._expected()
+            return plain
+        reading = LiveReading(self._run.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
+        reading.plan = replace(reading.plan, closed=begun.plan.closed)
+        sources = [source.name for source in self._view.input.sources]
+        reading.decisions = Decisions.of(self._run.store, self._name, sources, self._point, begun.commit)
+        return reading
+
+    def _merge(self, begun: GenerationStart, aside: GenerationInput, reach: Reach) -> None:
+        """One commit that came after the past."""
+        plan, store = self._run.generations.pending(begun).view.plan, self._run.store
+        time = Time(aside.before, aside.after, aside.now, lambda _: aside.after)
+        deltas = [] if aside.deltas is None else [aside.deltas]
+        change = step(plan, deltas, store.state(begun.hidden), time)
+        if reach.spans is not None:
+            change = _within(plan, change, reach.spans)
+        store.load(begun.hidden, change)
+
+    # progress
+
+    def _phase(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
+        self.progress = replace(self.progress, phase=phase, share=share, rows=rows or self.progress.rows)
+        self._told(self.progress)
+
+    def _read(self, done: int, total: int) -> None:
+        if total:
+            self._phase("reading", share=min(done / total, 1.0))
+
+
+def _states(begun: GenerationStart, reading: Reading) -> Iterator[Change]:
+    """The state that the past gives: windows that the watermark has closed since are final."""
+    if isinstance(reading, LiveReading):
+        yield from reading.states(begun.watermark, begun.now)
+        return
+    time, wide = Time(BEGINNING, begun.watermark, begun.now, lambda _: begun.watermark), widened(begun.plan)
+    for deltas in reading.parts():
+        yield answered(wide, begun.plan, step(wide, [deltas], Memory(wide), time))
+
+
+def _scoped(plan: Plan, change: Change, scope: Scope) -> Change:
+    """The same of windows that the generation speaks about."""
+    if scope.oldest is not None:
+        change.closed = change.closed.filter(pl.col(END) >= scope.oldest)
+    return change if scope.spans is None else _within(plan, change, scope.spans)
+
+
+def _within(plan: Plan, change: Change, spans: tuple[tuple[Instant, Instant], ...]) -> Change:
+    """The same of windows that meet one of the spans: others are not whole here."""
+    meets = pl.any_horizontal(pl.lit(False), *((pl.col(START) < end) & (pl.col(END) > start) for start, end in spans))
+    return replace(change, live=change.live.filter(meets), closed=change.closed.filter(meets))
+
+
+def _scope(plan: Plan, watermark: Instant, reach: Reach) -> Scope:
+    retention = plan.view.retention
+    oldest = watermark - retention if retention is not None and watermark > BEGINNING else None
+    return Scope(reach.spans, oldest)
+
+
+def _known(pasts: Mapping[str, Sequence[Past]]) -> int | None:
+    counts = [past.rows for several in pasts.values() for past in several]
+    return None if None in counts else sum(count or 0 for count in counts)

@@ -1,0 +1,283 @@
+"""Reads the past of a view's streams in Spark and reduces it by the epoch's own code, to deltas in parts by key.
+
+To the batch layer no event is late. Few results come together on the driver; where they may be many there is one
+combining exchange by key, and the driver takes one part at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from penstock.errors import DefinitionError, PenstockError
+from penstock.history.batch.tasks import Combine, Combining, PastJob, Piece, Pieces
+from penstock.history.events.columns import COMMIT, OWN
+from penstock.history.events.master import MasterPast
+from penstock.history.events.past import Past
+from penstock.kernel.deduplicate import deduplicate
+from penstock.kernel.exact import as_past, widened
+from penstock.kernel.expressions import is_of_kernel
+from penstock.kernel.plan import PLACE, Plan
+from penstock.kernel.reduce import combine
+from penstock.kernel.share import Sharing
+from penstock.model.aggregates import Avg, Count, Max, Min, Sum
+from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.windows import Counted
+from penstock.runtime.epoch.feeds import Feed, Lowered
+from penstock.runtime.epoch.gather import Epoch
+from penstock.runtime.epoch.job import Job
+from penstock.runtime.epoch.needs import needed
+from penstock.runtime.epoch.reduction import Reduction
+from penstock.runtime.epoch.wire import RECORD, Record, is_deltas, read, records_of, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: The driver takes so many deltas at once; of more there are several parts, by one exchange.
+PART_ROWS: Final = 8_000_000
+_MOST_PARTS: Final = 256
+#: Small files are read by one task until it has about so many rows.
+_TASK: Final = 1_000_000
+#: A file of more rows than this is read by several tasks.
+_LARGE: Final = 1_000_000
+#: Aggregates that do not ask where a row stood.
+_UNORDERED: Final = (Count, Sum, Avg, Min, Max)
+#: Tasks and their jobs are called so in Spark's scheduler, beside the epochs.
+POOL: Final = "penstock-batch"
+
+
+class Reading:
+    """One view's past, on its way to deltas. They are spooled to a folder, part by part."""
+
+    def __init__(
+        self, spark: SparkSession, name: str, lowered: Lowered, now: Instant, folder: Path, part_rows: int = PART_ROWS
+    ) -> None:
+        self._spark, self._name, self._lowered, self._now, self._folder = spark, name, lowered, now, folder
+        self.plan = Plan(lowered.views[name])
+        #: By what a part of the past is read that had other versions of tables.
+        self.lowered_for: Callable[[Past], Lowered] = lambda past: lowered
+        self.rows = 0
+        #: About how many windows there will be, where that is known.
+        self.expected: int | None = None
+        self._parts, self._part_rows = 1, part_rows
+        self._spooled: dict[int, list[Path]] = {}
+        self._counter = itertools.count()
+
+    @cached_property
+    def wide(self) -> Plan:
+        """By what the past is reduced: the view's plan, with exact aggregates beside those that are not."""
+        return widened(self.plan)
+
+    def read(self, pasts: Mapping[str, Sequence[Past]], told: Callable[[int, int], None] | None = None) -> None:
+        """Reduces all of it. `told` hears of tasks that are done, of how many."""
+        known = [past.rows for several in pasts.values() for past in several]
+        rows = sum(count for count in known if count is not None) if None not in known else 10 * self._part_rows
+        if self.expected is not None:
+            rows = min(rows, self.expected * self._tasks(rows))  # each task may see all of them
+        self._parts = min(-(-rows // self._part_rows), _MOST_PARTS) or 1 if self.plan.keys else 1
+        with _watched(self._spark, told):
+            for stream, several in pasts.items():
+                for past in several:
+                    self._read(stream, past)
+
+    def _read(self, stream: str, past: Past) -> None:
+        lowered = self.lowered_for(past)
+        plan = self.wide if lowered is self._lowered else widened(Plan(lowered.views[self._name]))
+        feeds = lowered.of(stream)
+        if isinstance(self.plan.view.windows, Counted) and any(feed.prefix for feed in feeds if self._reads(feed)):
+            raise DefinitionError(
+                "the elements of count windows after DataFrame code have no order that could be found again",
+                hint="use a window in time",
+            )
+        source = feeds[0].source
+        columns = needed(source, lowered)
+        if past.accepted:
+            feeds = [_accepted(feed) for feed in feeds]
+        pieces = self._pieces(feeds, past, columns)
+        jobs = {feed.name: self._job(feed, columns, plan, past) for feed in feeds}
+
+        def take(frame: DataFrame, job: Job) -> Epoch:
+            return self._take(frame, job, pieces)
+
+        if pieces is None:
+            rows = past.frame(self._spark, columns)
+        else:
+            assert isinstance(past, MasterPast)
+            count = len(pieces.pieces)
+            wished = self._tasks(sum(file.rows for file in past.files))
+            rows = self._spark.range(0, count, 1, max(min(count, wished), 1))
+        Reduction(feeds, jobs, columns, _duplicates, take).run(rows)
+
+    def _tasks(self, rows: int) -> int:
+        """How many tasks read so many rows of the master."""
+        return max(self._spark.sparkContext.defaultParallelism, rows // _TASK)
+
+    def _reads(self, feed: Feed) -> bool:
+        return feed.name in self.plan.sources
+
+    def _job(self, feed: Feed, columns: tuple[str, ...], plan: Plan, past: Past) -> Job:
+        mine = self._reads(feed)
+        return Job(
+            feed.source, feed.stream, feed.schema.names if feed.prefix else columns,
+            (self._name,) if mine else (), Sharing(feed.name, (plan,) if mine else (), ()),
+            (BEGINNING,) if mine else (), 0, self._now, BEGINNING, place=feed.place,
+            positions=past.positions if feed.place is None else None,
+        )  # fmt: skip
+
+    def _pieces(self, feeds: list[Feed], past: Past, columns: tuple[str, ...]) -> Pieces | None:
+        """The files of the past, where the tasks can read them themselves."""
+        if not isinstance(past, MasterPast) or past.tombstones or not past.place.is_local:
+            return None
+        if len(feeds) > 1 or feeds[0].columns or not all(is_of_kernel(feeds[0].schema.type_of(c)) for c in columns):
+            return None
+        timed = past.start is not None or past.end is not None
+        whole = all(past.after < file.first and file.last <= past.through for file in past.files)
+        own = [] if whole and not self._by_commit else [COMMIT]
+        own += ["__at"] if timed else []
+        own += list(PLACE) if self._is_ordered() else []
+        pieces = [
+            Piece(path, groups, file.commit)
+            for file in past.files
+            for path in [past.place.path(file.path)]
+            for groups in (_groups(path, past.start, past.end) if timed or file.rows > _LARGE else [()])
+        ]
+        return Pieces(
+            tuple(pieces), (*columns, *(name for name in OWN if name in own)), past.after, past.through,
+            past.start, past.end,
+        )  # fmt: skip
+
+    @property
+    def _by_commit(self) -> bool:
+        """Whether it matters which commit brought a row."""
+        return isinstance(self.plan.view.windows, Counted)
+
+    def _is_ordered(self) -> bool:
+        """Whether it matters where a row stood."""
+        aggregates = (aggregate for _, aggregate in self.plan.view.aggregates)
+        return self.plan.by_row or not all(isinstance(aggregate, _UNORDERED) for aggregate in aggregates)
+
+    # what the tasks sent
+
+    def _take(self, frame: DataFrame, job: Job, pieces: Pieces | None) -> Epoch:
+        if not job.views:
+            return Epoch()
+        records = frame.mapInArrow(self._work(job, pieces), RECORD)
+        if self._parts > 1:
+            records = records.repartition(self._parts, "number").mapInArrow(Combining(self._combined), RECORD)
+        found: Iterator[Any] = records.toLocalIterator() if self._parts > 1 else iter(records.toArrow().to_pylist())
+        spooled: dict[int, list[Path]] = {}
+        counts: list[Record] = []
+        for record in records_of(found):
+            if is_deltas(record):
+                path = self._folder / f"part-{record.number}-{next(self._counter)}.arrow"
+                path.write_bytes(record.data)
+                spooled.setdefault(record.number, []).append(path)
+            else:
+                counts.append(record)
+        rows = read(counts).rows
+        self.rows += rows
+        for part, paths in spooled.items():
+            self._spooled.setdefault(part, []).extend(paths)
+        return Epoch(rows)
+
+    def _work(self, job: Job, pieces: Pieces | None) -> PastJob:
+        """What each task does."""
+        return PastJob(job, self._parts, pieces)
+
+    @property
+    def _combined(self) -> Combine:
+        """Deltas of one part, from several tasks, as one."""
+        return partial(combine, self.wide)
+
+    def parts(self) -> Iterator[pl.DataFrame]:
+        """The deltas, part by part; each key is in one of them."""
+        for part in sorted(self._spooled):
+            yield self._as_past(self._combined([unpack(path.read_bytes()) for path in self._spooled[part]]))
+            for path in self._spooled[part]:
+                path.unlink()
+
+    def _as_past(self, deltas: pl.DataFrame) -> pl.DataFrame:
+        """Deltas that know for which rows a batch aggregate will answer: here for all."""
+        return as_past(self.plan, deltas)
+
+    @property
+    def count(self) -> int:
+        """How many parts there are."""
+        return len(self._spooled)
+
+
+def _accepted(feed: Feed) -> Feed:
+    """A feed of rows that the stream has accepted: columns as they are, each id once."""
+
+    def plain(stream: Stream) -> Stream:
+        return replace(stream, log=None, id=None, max_ahead=None)
+
+    return replace(feed, source=plain(feed.source), stream=plain(feed.stream))
+
+
+def _groups(path: str, start: Instant | None, end: Instant | None) -> list[tuple[int, ...]]:
+    """The row groups of a file that may hold events of a span of time."""
+    with pq.ParquetFile(path) as file:
+        column = file.schema_arrow.names.index("__at")
+        found: list[tuple[int, ...]] = []
+        for number in range(file.num_row_groups):
+            told = file.metadata.row_group(number).column(column).statistics
+            known = told is not None and told.has_min_max
+            if not known or ((start is None or told.max >= start) and (end is None or told.min < end)):
+                found.append((number,))
+        return found
+
+
+def _duplicates(ids: pl.DataFrame) -> pl.DataFrame:
+    """Of a log's rows with ids, those that stand again after the first: they do not count."""
+    return deduplicate(ids, ids.select("__id").clear(), BEGINNING, 0).rejected
+
+
+class _watched:
+    """Spark's jobs of this thread beside the epochs, in a pool of their own; tells how many of their tasks are done."""
+
+    def __init__(self, spark: SparkSession, told: Callable[[int, int], None] | None) -> None:
+        self._spark, self._told = spark, told
+
+    def __enter__(self) -> None:
+        self._group = f"{POOL}-{uuid.uuid4().hex[:12]}"
+        self._spark.sparkContext.setJobGroup(self._group, "the past of a view")
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="penstock-batch-progress", daemon=True)
+        if self._told is not None:
+            self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        if self._told is not None:
+            self._thread.join()
+        for name in ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description"):
+            self._spark.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
+
+    def _watch(self) -> None:
+        tracker = self._spark.sparkContext.statusTracker()
+        assert self._told is not None
+        while not self._done.wait(0.25):
+            done = total = 0
+            for job in tracker.getJobIdsForGroup(self._group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info is not None else ():
+                    found = tracker.getStageInfo(stage)
+                    if found is not None:
+                        done, total = done + found.numCompletedTasks, total + found.numTasks
+            try:
+                self._told(done, total)
+            except PenstockError:  # who listens wants no more of it
+                self._spark.sparkContext.cancelJobGroup(self._group)
+                return

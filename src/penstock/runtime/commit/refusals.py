@@ -1,0 +1,70 @@
+"""Rows that a commit refuses: those that only the merge finds late, how many there are, and who is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+import polars as pl
+
+from penstock.kernel.step import Change
+from penstock.model.stream import Stream
+from penstock.runtime.epoch.gather import Epoch
+from penstock.runtime.epoch.wire import late_reason, refusals
+from penstock.sources.base import FILE
+from penstock.store.base import DEAD_FILES, LATE_EVENTS
+
+_log = logging.getLogger("penstock.runtime")
+
+
+def late_in_merge(stream: Stream, parts: Iterable[Epoch], changes: Mapping[str, Change]) -> dict[str, pl.DataFrame]:
+    """Rows of merging windows that only the merge could tell to be late."""
+    late = []
+    for suspects in (pl.concat(part.suspects) for part in parts if part.suspects):
+        places = suspects.unique(["__partition", "__offset"])
+        for view, change in changes.items():
+            if change.late.height:
+                rows = change.late.join(places, on=["__partition", "__offset"])
+                late.append(refusals(stream.name, view, rows.with_columns(late_reason().alias("__reason"))))
+    return {"late": pl.concat(late)} if late else {}
+
+
+def together(parts: Iterable[Mapping[str, pl.DataFrame]], hidden: Collection[str]) -> dict[str, pl.DataFrame]:
+    """Refused rows of several origins, by kind; without those that only a pending generation refused."""
+    frames: dict[str, list[pl.DataFrame]] = {}
+    for part in parts:
+        for kind, frame in part.items():
+            own = frame.filter(~pl.col("view").is_in(list(hidden)).fill_null(False)) if hidden else frame
+            if own.height:
+                frames.setdefault(kind, []).append(own)
+    return {kind: pl.concat(several) for kind, several in frames.items()}
+
+
+def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
+    """How many rows of which stream were refused, for the counters.
+
+    An event is late for a view: `late` counts pairs of an event and a view, `late_events` counts events.
+    """
+    counts: dict[str, int] = {}
+    for kind, frame in refused.items():
+        for stream, count in frame.group_by("stream").len().iter_rows():
+            counts[f"{stream}.{kind}"] = count
+        for stream, count in frame.filter(pl.col("extent") == FILE).group_by("stream").len().iter_rows():
+            counts[f"{stream}.{DEAD_FILES}"] = count
+    if "late" in refused:
+        events = refused["late"].unique(["stream", "partition", "offset"])
+        for stream, count in events.group_by("stream").len().iter_rows():
+            counts[f"{stream}.{LATE_EVENTS}"] = count
+    return counts
+
+
+def warn_of_dead_files(stream: str, refused: Mapping[str, pl.DataFrame]) -> None:
+    """A file that cannot be read is more than one row: somebody should look at it."""
+    if "dead" not in refused:
+        return
+    files = refused["dead"].filter(pl.col("extent") == FILE)
+    for path, reason in files.select("row", "reason").iter_rows():
+        _log.warning(
+            "the stream '%s' goes on without the file '%s': %s. When it is repaired: penstock dead-letter retry %s",
+            stream, path, reason, stream,
+        )  # fmt: skip

@@ -1,0 +1,418 @@
+"""Streams that are made from other streams by one of Spark's stateful operators: each has a query of its own.
+
+Such a query reads what the other streams have accepted, commit by commit, from the master: neither malformed rows nor
+duplicates are among it, and each commit comes with the time that it had. What the operator gives is a stream like any
+other, with a master of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.errors import DefinitionError
+from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, END, Instant
+from penstock.model.types import Schema
+from penstock.model.watermarks import Tracker, ViewTime
+from penstock.runtime.errors import RunError
+from penstock.runtime.spark.masters import is_local
+from penstock.sources import Follower, Source
+from penstock.sources.base import Folder
+from penstock.store import Store
+from penstock.store.marks import ReaderTime
+from penstock.store.memory import REMEMBERED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.runtime.derived.commit_feed import CommitFeed
+    from penstock.runtime.derived.commits import CommitReader
+    from penstock.runtime.epoch.origin import EpochOrigin
+
+#: An epoch takes about so many events where nobody says how many.
+EVENTS: Final = 500_000
+#: When something is due next: by the watermark, and by the clock.
+Due: TypeAlias = tuple[Instant, Instant]
+NEVER: Final = (END, END)
+#: The rows of an epoch: as Spark has them, or here already.
+Rows: TypeAlias = "DataFrame | pa.Table"
+#: What a task makes of batches, and the columns that come out.
+Through: TypeAlias = tuple[Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], str]
+_SETTLED: Final = "settled"
+_ROCKS: Final = {
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # it reads before each write
+    "spark.sql.streaming.join.stateFormatVersion": "4",  # one store and not four, and what is over found by its time
+}  # fmt: skip
+#: With the few parts that one process has, each may keep so much of its state at hand, unless somebody says how much.
+#: Spark could bound what all of them hold together (`boundedMemoryUsage`). But then RocksDB's indexes must fit into
+#: that cache too, each into one part of it; with ten million keys an epoch took seven times as long.
+ALONE: Final = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "128"}
+
+
+@dataclass(frozen=True, repr=False)
+class Derived(Source):
+    """The source of a stream that is made from others.
+
+    In a run it has the `name` of its stream, and the `folder` of the run's store; `feed` tells Spark's processes which
+    commits are new. `limit` is how many events an epoch takes.
+    """
+
+    name: str = field(default="", kw_only=True)
+    folder: str | None = field(default=None, kw_only=True)
+    limit: int = field(default=EVENTS, kw_only=True)
+    feed: CommitFeed | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Stream, ...]:
+        """The streams that it reads."""
+
+    def placed(self, directory: Path, stream: str, schema: Schema) -> Self:
+        return replace(self, folder=str(directory.absolute()), name=stream)
+
+    def limited(self, limit: int) -> Self:
+        return replace(self, limit=limit)
+
+    def fed_by(self, feed: CommitFeed) -> Self:
+        """The same in a run whose commits this feed tells of."""
+        return replace(self, feed=feed)
+
+    def commits(
+        self,
+        spark: SparkSession,
+        name: str,
+        through: Through | None = None,
+        reader: CommitReader | None = None,
+        source: int = 0,
+    ) -> DataFrame:
+        """The commits of the streams that it reads: their files, and their times. The session is the query's.
+
+        With `through` tasks give what that makes of them: a function as `mapInArrow` takes it, and its columns. Where
+        a query reads them several times, `source` tells which one this is.
+        """
+        from pyspark import cloudpickle
+
+        from penstock.runtime.derived.commits_source import Commits, options
+
+        for setting, value in self.settings.items():
+            spark.conf.set(setting, value)
+        for setting, value in ALONE.items() if is_local(spark.sparkContext.master or "") else ():
+            if spark.conf.get(setting, None) is None:
+                spark.conf.set(setting, value)
+        spark.dataSource.register(Commits)
+        reader = reader or self.reader(name)
+        assert self.feed is not None
+        more = options(*self.feed.open(name, source, reader))
+        if through is not None:
+            code, schema = through
+            packed: bytes = cloudpickle.dumps(code)  # type: ignore[no-untyped-call]
+            more |= {"through": b64encode(packed).decode(), "schema": schema}
+        return spark.readStream.format(Commits.name()).options(**more).load()
+
+    def told(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
+        """What one who reads the commits is told."""
+        if self.folder is None:
+            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
+        return Path(self.folder), name, {stream.name: stream.schema for stream in self.inputs}, self.limit
+
+    def reader(self, name: str) -> CommitReader:
+        """Reads the commits, here on the driver."""
+        from penstock.runtime.derived.commits import CommitReader
+
+        return CommitReader(*self.told(name))
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Where Spark keeps the state of its operator."""
+        return _ROCKS
+
+    def skip(self, rows: DataFrame) -> None:
+        """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
+        rows.write.format("noop").mode("overwrite").save()
+
+    @contextmanager
+    def answer(self, rows: DataFrame, columns: Sequence[str], source: EpochOrigin) -> Iterator[tuple[Rows, Due | None]]:
+        """The rows of an epoch, with these columns at least, and when something is due after it; None: as before it.
+
+        Spark makes the rows each time that they are read, and loads its state anew for it.
+        """
+        yield rows, NEVER
+
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """What must stay as it was in the first epoch, by its name."""
+        return {}
+
+    @property
+    def unit(self) -> str | None:
+        return "events"
+
+    def adjust(self, limit: int) -> bool:
+        """The driver says how much an epoch takes. A query that starts anew would load all of its state again."""
+        return self.feed is not None and self.feed.adjust(self.name, limit)
+
+    def behind(self, offsets: str, latest: Any) -> int | None:
+        return max(0, latest["events"] - json.loads(offsets)["events"]) if isinstance(latest, dict) else None
+
+    def follow(self, checkpoint: Folder) -> Follower:
+        return _Follower()
+
+
+class _Follower(Follower):
+    """How many events an epoch takes."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+
+    def reading(self, offsets: str) -> None:
+        events = int(json.loads(offsets)["events"])
+        self.taken = None if self._before is None else events - self._before
+        self._before = events
+
+
+def derived(stream: Stream) -> Derived | None:
+    """The log of a stream that is made from others; None for one that has a log of its own."""
+    return stream.log if isinstance(stream.log, Derived) else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an epoch of a stream that is made from others comes to.
+
+    Its rows; when something is due after it; what it remembers from here on (`store.memory`), committed with it; what
+    it counts, and what its commit tells people. `inputs` is how many events of other streams it has read.
+    """
+
+    rows: Rows
+    due: Due | None = NEVER
+    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REMEMBERED))
+    counters: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    inputs: int | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream remembers of its epochs so far."""
+
+    store: Store
+    stream: str
+
+    def of(self, part: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The values of these keys of a part, where they have some."""
+        asked = pl.DataFrame({"part": part, "key": list(keys)}, schema={"part": pl.String, "key": pl.Binary})
+        found = self.store.memory(self.stream, asked) if asked.height else asked
+        return dict(zip(found["key"], found["value"], strict=True)) if found.height else {}
+
+    def all(self, part: str | None = None) -> pl.DataFrame:
+        """All that is remembered, of a part or of all: `part`, `key`, `value`."""
+        return self.store.memory(self.stream, part=part)
+
+
+@dataclass(frozen=True)
+class Came:
+    """What the commits of an epoch brought: names of files, and times, as `commits` has them."""
+
+    spark: SparkSession
+    parts: tuple[tuple[str, bytes], ...]
+
+    @property
+    def frame(self) -> DataFrame:
+        """The same for Spark's tasks to read."""
+        from penstock.runtime.derived.commits import arrow_of
+
+        return self.spark.createDataFrame(arrow_of(self.parts))
+
+
+class Stepping(Derived):
+    """The log of a stream whose epochs are jobs of our own, with what they remember in the store.
+
+    Spark cuts its epochs. What they bring is told here, so that no task need be started to read it.
+    """
+
+    @abstractmethod
+    def step(self, came: Came, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
+        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
+
+    def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
+        """What an epoch reads: from where the one before it ended up to its own end."""
+        with closing(self.reader(name)) as reader:
+            return Came(spark, tuple(reader.parts(*between(before, offsets))))
+
+    def skip(self, rows: DataFrame) -> None:
+        """The store has all of it: Spark keeps no state."""
+
+
+def between(before: str | None, offsets: str) -> tuple[dict[str, int], dict[str, int]]:
+    """From where and up to where an epoch reads; where its query reads commits several times, all are alike."""
+    from penstock.runtime.derived.commits_source import BEGIN
+
+    start = dict(BEGIN) if before is None else json.loads(before.splitlines()[0])
+    return start, json.loads(offsets.splitlines()[0])
+
+
+@contextmanager
+def stepped(
+    name: str, log: Source, columns: Sequence[str], rows: DataFrame, source: EpochOrigin, store: Store, now: Instant
+) -> Iterator[Step]:
+    """An epoch's rows, with these columns at least, and what else its commit writes."""
+    if not isinstance(log, Derived):
+        yield Step(rows)
+    elif isinstance(log, Stepping):
+        came = log.came(rows.sparkSession, name, source.before, source.offsets)
+        with log.step(came, Memory(store, name), now) as step:
+            yield replace(step, inputs=_inputs(source))
+    else:
+        with log.answer(rows, columns, source) as answered:
+            yield Step(*answered, memory=_settled(log), inputs=_inputs(source))
+
+
+def read_through(offsets: str) -> int:
+    """Up to which commit of its inputs an epoch of a derived stream has read."""
+    return min(int(json.loads(line)["commit"]) for line in offsets.splitlines())
+
+
+def _inputs(source: EpochOrigin) -> int:
+    """How many events an epoch of a stream that is made from others has read."""
+    start, end = between(source.before, source.offsets)
+    return end["events"] - start["events"]
+
+
+def _settled(log: Derived) -> pl.DataFrame:
+    rows = [(_SETTLED, name.encode(), value.encode()) for name, value in log.settled.items()]
+    return pl.DataFrame(rows, schema=REMEMBERED, orient="row")
+
+
+def check_settled(stream: Stream, store: Store) -> None:
+    """Refuses a stream whose state would no longer be found where it lies."""
+    log = derived(stream)
+    settled = {} if log is None else log.settled
+    known = Memory(store, stream.name).of(_SETTLED, [name.encode() for name in settled])
+    for name, value in settled.items():
+        was = known.get(name.encode(), value.encode()).decode()
+        if was != value:
+            raise DefinitionError(
+                f"the stream «{stream.name}» was begun with {name}={was}, and now has {name}={value}",
+                hint=f"say {name}={was}, or give it another name: it then begins with what the master has",
+            )
+
+
+def check_inputs(streams: Mapping[str, Stream]) -> None:
+    """Refuses a stream made from one that the app does not have, or whose events the master does not keep."""
+    for name, stream in streams.items():
+        log = derived(stream)
+        for source in () if log is None else log.inputs:
+            if streams.get(source.name) != source:
+                raise DefinitionError(
+                    f"the stream «{name}» is made from «{source.name}», which is not this app's",
+                    hint="make it with app.stream(…)",
+                )
+            if source.kept == "none":
+                raise DefinitionError(
+                    f"the stream «{name}» is made from «{source.name}», of which the master keeps nothing",
+                    hint=f"say keep='all' or keep='7 days' for «{source.name}»",
+                )
+
+
+def in_stages(streams: Mapping[str, Stream]) -> list[list[str]]:
+    """The names of streams, each in a later stage than those that it is made from."""
+    stage: dict[str, int] = {}
+
+    def place(stream: Stream) -> int:
+        if stream.name not in stage:
+            log = derived(stream)
+            stage[stream.name] = 0 if log is None else 1 + max((place(one) for one in log.inputs), default=-1)
+        return stage[stream.name]
+
+    for stream in streams.values():
+        place(stream)
+    return [[name for name in streams if stage[name] == number] for number in sorted(set(stage.values()))]
+
+
+def check_unread(streams: Mapping[str, Stream], name: str) -> None:
+    """Refuses to drop a stream that another one is made from."""
+    for other, stream in streams.items():
+        log = derived(stream)
+        if log is not None and name in (source.name for source in log.inputs):
+            raise RunError(f"the stream «{other}» is made from «{name}»", hint=f"drop «{other}» first")
+
+
+class Inputs:
+    """The time of what streams that are made from others read. The commits record it, and their queries go by that."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, ViewTime] = {}
+        self._due: dict[str, Due] = {}
+        self._sources: dict[str, tuple[str, ...]] = {}
+        self._read: dict[str, int] = {}  # up to which commit each has read
+
+    def add(self, stream: Stream, trackers: Mapping[str, Tracker], store: Store) -> None:
+        """Takes up a stream that is made from others."""
+        log = derived(stream)
+        if log is not None:
+            names = tuple(sorted(source.name for source in log.inputs))
+            mine = {name: trackers[name] for name in names if name in trackers}
+            self._sources[stream.name] = names
+            self.times[stream.name] = ViewTime(mine, store.last_mark(stream.name, names))
+            self._due[stream.name] = BEGINNING, BEGINNING  # nobody knows yet
+            self._read[stream.name] = 0  # until its first epoch says so
+
+    def drop(self, name: str) -> None:
+        for known in (self.times, self._due, self._sources, self._read):
+            known.pop(name, None)
+
+    def absorb(self, other: Inputs) -> None:
+        """Takes over those of another one."""
+        self.times |= other.times
+        self._due |= other._due
+        self._sources |= other._sources
+        self._read |= other._read
+
+    def read_through(self, stream: str) -> int | None:
+        """Up to which commit all that are made from a stream have read it; None where none is."""
+        return min((self._read[name] for name, sources in self._sources.items() if stream in sources), default=None)
+
+    def look(self, now: Instant, caught_up: Mapping[str, bool]) -> None:
+        for time in self.times.values():
+            time.look(now, caught_up)
+
+    def marks(self, stream: str) -> dict[str, ReaderTime]:
+        """The watermarks of those that read a stream."""
+        return {
+            name: ReaderTime(self._sources[name], time.watermark)
+            for name, time in self.times.items()
+            if stream in self._sources[name]
+        }
+
+    def passed(self, now: Instant) -> dict[str, Instant]:
+        """Those for which something is due, by the watermark or by the clock, and up to where time has passed."""
+        found = {}
+        for name, time in self.times.items():
+            event, clock = self._due[name]
+            if (event < END and event <= time.watermark) or clock <= now:  # at the end of time nothing is due for ever
+                found[name] = time.watermark
+        return found
+
+    def answered(self, name: str, offsets: str, due: Due | None) -> None:
+        """An epoch of a stream that is made from others is committed: up to where it has read, and what is due."""
+        if name in self._due:
+            self._due[name] = due or self._due[name]
+            self._read[name] = read_through(offsets)
+
+    def told(self, passed: Mapping[str, Instant]) -> None:
+        """A commit tells them: until they answer, nothing is due."""
+        for name in passed:
+            self._due[name] = NEVER

@@ -1,0 +1,252 @@
+"""Tells when an epoch is over: all of it, in all that is made from its stream, is committed. Then a function is called.
+
+It is a stream made from others: it reads the commits of a stream and of all that follow it. What it has told lies in
+the store and is written by the same commit as the rows that the function gives: they come exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import polars as pl
+
+from penstock.errors import DefinitionError
+from penstock.kernel.expressions import dtype
+from penstock.model.epochs import Passed
+from penstock.model.kinds import kind_of
+from penstock.model.naming import function_name
+from penstock.model.stream import Flow, Stream
+from penstock.model.time import END, SECOND, Instant
+from penstock.model.types import Schema
+from penstock.runtime.derived.arrivals import Arriving
+from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.commits import past_of
+from penstock.runtime.derived.commits_source import SCHEMA
+from penstock.runtime.derived.followers import Followers, following
+from penstock.runtime.derived.times import TIME
+from penstock.sources.kafka.columns import partition_number
+from penstock.sources.kafka.source import Kafka
+from penstock.store import Store
+from penstock.store.memory import REMEMBERED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: The column with the number of the epoch.
+EPOCH: Final = "epoch"
+#: What is remembered, under this part and key.
+PART, KEY = "epochs", b"passed"
+#: A function that failed is called again after so many seconds at first, and at most.
+_PAUSES: Final = (1.0, 60.0)
+_log = logging.getLogger("penstock.runtime")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch that is over. `commit` is the one by which all of it was done; `query` asks the store, in its SQL."""
+
+    number: int
+    commit: int
+    query: Callable[..., pl.DataFrame] = field(compare=False, repr=False)
+
+
+OnEpoch: TypeAlias = Callable[[Epoch], Any]
+
+
+@dataclass
+class Told:
+    """What is remembered: how far partitions are, epochs that wait for those that follow, and what was told.
+
+    `waiting` are pairs of an epoch and the commit that completed it in its own stream.
+    """
+
+    passed: Passed = field(default_factory=Passed)
+    waiting: list[tuple[int, int]] = field(default_factory=list)
+    told: int | None = None
+    failures: int = 0
+
+    def saved(self) -> bytes:
+        return json.dumps({**vars(self), "passed": self.passed.saved()}).encode()
+
+    @classmethod
+    def restore(cls, data: bytes) -> Told:
+        saved = json.loads(data)
+        waiting = [(int(number), int(commit)) for number, commit in saved["waiting"]]
+        return cls(Passed.restore(saved["passed"]), waiting, saved["told"], saved["failures"])
+
+
+@dataclass(frozen=True, repr=False)
+class EpochsSource(Stepping):
+    """What a function gives for each epoch of a stream that is over. `following` is made from that stream."""
+
+    of: Stream
+    function: OnEpoch
+    schema: Schema
+    following: tuple[Stream, ...] = field(default=(), compare=False)
+
+    @property
+    def inputs(self) -> tuple[Stream, ...]:
+        return (self.of, *self.following)
+
+    def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
+        return self.commits(spark, self.name)
+
+    @contextmanager
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = list(came.parts)
+        kept = memory.of(PART, [KEY])
+        told = Told.restore(kept[KEY]) if KEY in kept else Told()
+        commits = {time["commit"] for kind, data in read if kind == TIME for time in json.loads(data)}
+        late = self._look(came.spark, read, _own(memory.store, self.of.name, commits), told)
+        given, due, count = self._tell(memory.store, told, now)
+        frame = came.spark.createDataFrame(given, self.schema.ddl())
+        memory_rows = pl.DataFrame([(PART, KEY, told.saved())], schema=REMEMBERED, orient="row")
+        counters = {EPOCH + "s": count} | ({"late_rows": late} if late else {})
+        notes = {"epoch": told.told, "waiting": len(told.waiting)}
+        yield Step(frame, (END, due), memory_rows, counters, notes)
+
+    # what has come
+
+    def _look(
+        self, spark: SparkSession, read: list[tuple[str, bytes]], commits: list[tuple[int, str | None]], told: Told
+    ) -> int:
+        """Which epochs these commits of the stream complete; how many rows came for one that was over."""
+        rule = self.of.epoch
+        if rule is None:  # its own: each commit is one
+            told.waiting += [(number, number) for number, _ in commits]
+            return 0
+        ends = rule.ends or "false"
+        flow = self.of.select(number=f"CAST({rule.number} AS bigint)", ends=f"coalesce({ends}, false)")
+        found = _numbers(spark, read, self.of.name, flow)
+        log, late = self.of.log, 0
+        for commit, offsets in commits:
+            for partition, number, over, rows in found.filter(pl.col("commit") == commit).drop("commit").iter_rows():
+                if told.passed.row(partition, number, over):
+                    late += rows
+            known = _partitions(log, offsets)
+            told.waiting += [(number, commit) for number in told.passed.complete(known)]
+        return late
+
+    # who is told
+
+    def _tell(self, store: Store, told: Told, now: Instant) -> tuple[list[tuple[object, ...]], Instant, int]:
+        """Calls the function for each epoch that is over; its rows, when to try again, and how many there were."""
+        given: list[tuple[object, ...]] = []
+        count, followers = 0, Followers(store, told.waiting[0][1] if told.waiting else 0, self.following)
+        while told.waiting:
+            number, commit = told.waiting[0]
+            done = followers.done(self.of.name, commit)
+            if done is None:
+                break
+            try:
+                given += self._rows(number, self.function(Epoch(number, done, store.query)))
+            except Exception as error:
+                told.failures += 1
+                first, longest = _PAUSES
+                pause = min(longest, first * 2 ** min(told.failures - 1, 30))
+                _log.warning(
+                    "%s failed for the epoch %d of «%s» (%d in a row), next try in %g s: %s: %s",
+                    function_name(self.function), number, self.of.name, told.failures, pause,
+                    type(error).__name__, error,
+                )  # fmt: skip
+                return given, now + int(pause * SECOND), count
+            told.waiting.pop(0)
+            told.told, told.failures, count = number, 0, count + 1
+        return given, END, count
+
+    def _rows(self, number: int, returned: Any) -> list[tuple[object, ...]]:
+        """What the function returned, as rows of the stream; one for the epoch, where it has no other columns."""
+        kinds = [kind_of(kind) for _, kind in self.schema][1:]
+        if not kinds:
+            return [(number,)]
+        rows = returned if isinstance(returned, list) else [] if returned is None else [returned]
+        found: list[tuple[object, ...]] = []
+        for row in rows:
+            values = [row.get(name) for name in self.schema.names[1:]] if isinstance(row, Mapping) else list(row)
+            taken = [kind.given(kind.taken(value)) for kind, value in zip(kinds, values, strict=True)]
+            found.append((number, *taken))
+        return found
+
+    def __repr__(self) -> str:
+        return f"{self.of!r}.on_epoch({function_name(self.function)})"
+
+
+def _own(store: Store, stream: str, commits: Collection[int]) -> list[tuple[int, str | None]]:
+    """Which of these commits are the stream's own, and their offsets."""
+    if not commits:
+        return []
+    sql = (
+        'SELECT e."commit", c.offsets FROM __epochs e LEFT JOIN __commits c ON c.number = e."commit" '
+        'WHERE e.stream = ?1 AND e."commit" >= ?2 AND e."commit" <= ?3 ORDER BY 1'
+    )
+    found = store.query(sql, [stream, min(commits), max(commits)])
+    return [(number, offsets) for number, offsets in found.iter_rows() if number in commits]
+
+
+def _partitions(log: object, offsets: str | None) -> Collection[int]:
+    """The partitions that a log has at these offsets; none where it has none of its own."""
+    if not isinstance(log, Kafka) or offsets is None:
+        return ()
+    places = ((topic, int(text)) for topic, parts in json.loads(offsets).items() for text in parts)
+    return {partition_number(*place) if log.several else place[1] for place in places}
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers of epochs that rows have, by commit and partition."""
+
+    flow: Flow
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from penstock.runtime.derived.arrivals import spark_batches
+
+        for batch in Arriving(self.flow)(batches):
+            rows = pl.DataFrame(pl.from_arrow(batch)).filter(pl.col("number").is_not_null())
+            told = rows.group_by(pl.col("__commit").alias("commit"), pl.col("__partition").alias("partition"), "number")
+            yield from spark_batches(told.agg(pl.col("ends").any(), pl.len().cast(pl.Int64).alias("rows")))
+
+
+def _numbers(spark: SparkSession, read: list[tuple[str, bytes]], stream: str, flow: Flow) -> pl.DataFrame:
+    files = [(kind, data) for kind, data in read if kind != TIME and past_of(data).stream.name == stream]
+    schema = {"commit": "bigint", "partition": "int", "number": "bigint", "ends": "boolean", "rows": "bigint"}
+    if not files:
+        return pl.DataFrame(schema={name: dtype(kind) for name, kind in schema.items()})
+    ddl = ", ".join(f"{name} {kind}" for name, kind in schema.items())
+    frame = spark.createDataFrame(files, SCHEMA).mapInArrow(_Numbers(flow), ddl)
+    rows = [tuple(row) for row in frame.collect()]
+    found = pl.DataFrame(rows, schema={name: dtype(kind) for name, kind in schema.items()}, orient="row")
+    by = ["commit", "partition", "number"]
+    return found.group_by(by).agg(pl.col("ends").any(), pl.col("rows").sum()).sort(by)
+
+
+def waiting(streams: Mapping[str, Stream]) -> dict[str, Stream]:
+    """The streams of an app, in which those that tell of epochs wait for all that follow."""
+    return {
+        name: replace(stream, log=replace(stream.log, following=following(streams, stream.log.of, EpochsSource)))
+        if isinstance(stream.log, EpochsSource)
+        else stream
+        for name, stream in streams.items()
+    }
+
+
+def is_told(store: Store, name: str, number: int) -> bool:
+    """Whether a stream that tells of epochs has told of this one."""
+    kept = Memory(store, name).of(PART, [KEY])
+    told = Told.restore(kept[KEY]).told if KEY in kept else None
+    return told is not None and told >= number
+
+
+def epochs_stream(of: Stream, function: OnEpoch, output: str | None) -> tuple[EpochsSource, Schema]:
+    """The log and the columns of a stream that tells of epochs."""
+    if not isinstance(of, Stream):
+        raise DefinitionError(f"not a stream: {of!r}", hint="give one that app.stream(…) or app.iterate(…) made")
+    if not callable(function):
+        raise DefinitionError(f"not a function: {function!r}", hint="give one that takes an epoch: it has a .number")
+    columns = () if output is None else Schema.parse(output).columns
+    schema = Schema(((EPOCH, "bigint"), *columns))
+    return EpochsSource(of, function, schema), schema

@@ -1,0 +1,75 @@
+"""What a run answers about its derived streams: the state of processors, models, and how far followers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.errors import unknown
+from penstock.learning.stored import Stored, load
+from penstock.model.stream import Stream
+from penstock.model.time import Instant
+from penstock.runtime.derived.base import Derived, derived
+from penstock.runtime.derived.epochs import EpochsSource, is_told
+from penstock.runtime.derived.followers import Followers, following, own, wait_for
+from penstock.runtime.derived.learning.source import LearnerSource
+from penstock.runtime.derived.processors.source import ProcessorSource
+from penstock.runtime.derived.processors.state import state_of
+from penstock.runtime.errors import RunError
+from penstock.runtime.workspace import Workspace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+#: A model as it is stored.
+Model: TypeAlias = Stored
+
+
+class Inspection:
+    """Answers for the derived streams of a run. `check` pauses for so many seconds, and raises why the run failed."""
+
+    def __init__(
+        self, workspace: Workspace, streams: Callable[[], Mapping[str, Stream]], check: Callable[[float], object]
+    ) -> None:
+        self._workspace, self._store, self._streams, self._check = workspace, workspace.store, streams, check
+
+    def processor_state(self, stream: str, now: Instant) -> pl.DataFrame:
+        """What each key of the processor behind a stream has now: its states and timers, as of its last epoch."""
+        source = self._source(stream)
+        if not isinstance(source, ProcessorSource):
+            raise RunError(f"the stream «{stream}» is not what a processor gives", hint="make it with app.process(…)")
+        return state_of(self._workspace.spark, self._workspace.checkpoint(stream), source.process, now)
+
+    def model(self, stream: str, version: int | None = None) -> Model:
+        """The model behind a stream: as it is whenever it is asked, or one of the versions that are kept."""
+        source = self._source(stream)
+        if not isinstance(source, LearnerSource):
+            raise RunError(f"the stream «{stream}» is not what a model predicts", hint="make it with app.learn(…)")
+        return load(self._workspace.directory, stream, version, learning=source.learning)
+
+    def wait_for_epoch(self, stream: str, number: int, seconds: float) -> None:
+        """Waits until a stream that `app.on_epoch` made has told of an epoch."""
+        if not isinstance(self._source(stream), EpochsSource):
+            raise RunError(f"the stream «{stream}» tells of no epochs", hint="make it with app.on_epoch(…)")
+        wait_for(
+            lambda: is_told(self._store, stream, number), seconds,
+            f"the epoch {number} of «{stream}» is not over", self._check,
+        )  # fmt: skip
+
+    def wait_through(self, stream: str, commit: int, seconds: float) -> None:
+        """Waits until all that is made from a stream has read its commits up to one, and is committed too."""
+        self._source(stream)
+        streams = self._streams()
+        behind = following(streams, streams[stream], EpochsSource)
+        last = own(self._store, stream, commit)
+        wait_for(
+            lambda: Followers(self._store, last, behind).done(stream, last) is not None,
+            seconds, f"not all that is made from «{stream}» has read the commit {last}", self._check,
+        )  # fmt: skip
+
+    def _source(self, stream: str) -> Derived | None:
+        streams = self._streams()
+        if stream not in streams:
+            raise unknown("stream", stream, streams)
+        return derived(streams[stream])

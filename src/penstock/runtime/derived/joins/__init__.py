@@ -1,0 +1,1 @@
+"""Joins of streams on Spark's own operator."""

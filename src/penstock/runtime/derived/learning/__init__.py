@@ -1,0 +1,1 @@
+"""Models that learn, in Spark's tasks."""

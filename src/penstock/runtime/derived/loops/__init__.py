@@ -1,0 +1,1 @@
+"""Loops on Spark: rounds within an epoch."""

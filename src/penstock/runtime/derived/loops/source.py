@@ -1,0 +1,240 @@
+"""The log of a stream that a loop gives: an epoch is one job while it is small, and a job for each round where not.
+
+What the keys of a loop have lies in the store, and is written by the epoch's own commit. Where the loop fails on what
+it was given, the epoch is done once more, in halves: events at fault become dead letters, and all others count.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.kernel.expressions import dtype
+from penstock.model.loops import Iteration
+from penstock.model.loops_rounds import LoopError, did_not_end
+from penstock.model.stream import Stream
+from penstock.model.time import Instant
+from penstock.model.types import Schema
+from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.commits import past_of
+from penstock.runtime.derived.commits_source import SCHEMA
+from penstock.runtime.derived.loops.machine import KEPT, Machine, Told, after, machine_of
+from penstock.runtime.derived.loops.memory import answering
+from penstock.runtime.derived.loops.tasks import (
+    APART,
+    FAILED,
+    MEMORY,
+    REST,
+    ROWS,
+    TOLD,
+    Alone,
+    Entering,
+    Showing,
+    Working,
+)
+from penstock.runtime.derived.times import TIME
+from penstock.runtime.epoch.wire import RECORD, pack, unpack
+from penstock.sources.base import LATE, MALFORMED, REASON
+from penstock.store.memory import REMEMBERED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: The part of the memory that holds what keys have.
+PART: Final = "state"
+#: A task reads rows of the loop's stream so many at a time.
+_CHUNK: Final = 50_000
+
+
+class _Apart(Exception):
+    """Tasks cannot reach the driver: it must give them what they need beforehand."""
+
+
+@dataclass(frozen=True, repr=False)
+class LoopSource(Stepping):
+    """What a loop shows, change by change."""
+
+    iteration: Iteration
+
+    @property
+    def inputs(self) -> tuple[Stream, ...]:
+        return self.iteration.input.sources
+
+    def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
+        return self.commits(spark, self.name)
+
+    def decodes(self, schema: Schema) -> bool:
+        return True
+
+    def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
+        for data in rows["data"]:
+            yield unpack(data).select(*schema.names, MALFORMED, REASON, LATE)
+
+    @contextmanager
+    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = [(kind, data) for kind, data in came.parts if kind != TIME]
+        done = Epoch(self.iteration, self.name, came.spark, memory, read).run()
+        told = done.told
+        kept = done.memory.select(pl.lit(PART).alias("part"), "key", "value").cast(REMEMBERED)  # type: ignore[arg-type]
+        counters = {"rounds": told.rounds, "messages": told.messages, "changed": kept.height}
+        counters |= {"dropped": told.dropped} if told.dropped else {}
+        notes = {"rounds": told.rounds, "messages": told.messages, "jobs": done.jobs}
+        yield Step(self._given(done), memory=kept, counters=counters, notes=notes)
+
+    def _given(self, done: Done) -> pa.Table:
+        """The rows of the epoch, and its dead letters, as this log's `frames` reads them."""
+        dead = pl.DataFrame(done.told.refused, schema={MALFORMED: pl.String, REASON: pl.String}, orient="row")
+        types = {name: dtype(kind) for name, kind in self.iteration.schema}
+        nothing = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean()}
+        empty = pl.DataFrame(schema={**types, **nothing})
+        frame = pl.concat([empty, *(some for some in (done.rows, dead) if some.height)], how="diagonal")
+        data = [pack(frame[first : first + _CHUNK]) for first in range(0, max(1, frame.height), _CHUNK)]
+        return pa.table({"data": pa.array(data, pa.binary())})
+
+    def __repr__(self) -> str:
+        return repr(self.iteration)
+
+
+@dataclass
+class Done:
+    """What an epoch of a loop came to."""
+
+    rows: pl.DataFrame
+    memory: pl.DataFrame
+    told: Told
+    jobs: int
+
+
+class Epoch:
+    """One epoch of a loop on Spark."""
+
+    def __init__(
+        self, iteration: Iteration, name: str, spark: SparkSession, memory: Memory, read: list[tuple[str, bytes]]
+    ) -> None:
+        self._iteration, self._name, self._spark, self._memory, self._read = iteration, name, spark, memory, read
+        self._jobs = 0
+        self._machine: Machine = machine_of(iteration)
+
+    def run(self) -> Done:
+        events = sum(file.rows for _, data in self._read for file in past_of(data).files)
+        if not events:
+            return self._done([(TOLD, json.dumps(vars(Told())).encode())])
+        try:
+            return self._tried(events)
+        except LoopError as error:
+            try:
+                return self._alone(carefully=True)
+            except _Apart as apart:
+                raise PenstockError(
+                    f"the loop «{self._name}» fails, and which events are at fault cannot be found out: {apart}",
+                    detail=error.message,
+                    hint="let the executors open connections to the driver",
+                ) from error
+
+    def _tried(self, events: int) -> Done:
+        try:
+            return self._alone() if events <= self._machine.most_events else self._entered()
+        except _Apart:
+            self._machine = machine_of(self._iteration)
+            return self._entered(apart=True)
+
+    # one task
+
+    def _alone(self, carefully: bool = False, rest: bytes | None = None, so_far: Told | None = None) -> Done:
+        """All rounds in one task, as long as there are not too many messages."""
+        bound = 0 if carefully else self._machine.most_messages
+        with answering(self._spark, self._fetch) as driver:
+            alone = Alone(self._iteration, self._name, driver.address, bound, carefully, rest)
+            try:
+                records = self._do(self._read if rest is None else [("", b"")], alone, tasks=1)
+            except _Apart:
+                if driver.failure is not None:
+                    raise driver.failure from None
+                raise
+        told = _told(records, so_far)
+        left = [data for kind, data in records if kind == REST]
+        if left:
+            saved, inbox, number = pickle.loads(left[0])
+            self._machine.load(saved)
+            return self._rounds(inbox, number, told)
+        return self._done(records, told)
+
+    def _fetch(self, keys: pl.Series) -> pl.DataFrame:
+        asked = keys.alias("key").to_frame().select(pl.lit(PART).alias("part"), "key")
+        found = self._memory.store.memory(self._memory.stream, asked)
+        return found.select("key", "value") if found.height else pl.DataFrame(schema=KEPT)
+
+    # many tasks
+
+    def _entered(self, apart: bool = False) -> Done:
+        """The events enter in many tasks; then round by round. Where they cannot ask the driver, each is a job."""
+        records = self._do(self._read, Entering(self._iteration))
+        inbox = self._machine.together([pickle.loads(data) for kind, data in records if kind == REST])
+        return self._rounds(inbox, 0, _told(records, None), apart)
+
+    def _rounds(self, inbox: Any, number: int, told: Told, apart: bool = False) -> Done:
+        """A job for each round, until there is little to do: that is for one task again."""
+        machine = self._machine
+        while size := machine.size(inbox):
+            if number >= self._iteration.max_rounds:
+                raise did_not_end(self._iteration, self._name)
+            if not apart and size < machine.most_messages // 4:
+                return self._alone(rest=pickle.dumps((machine.save(), inbox, number)), so_far=told)
+            asked = machine.unknown(inbox)
+            if len(asked):
+                machine.know(asked, self._fetch(asked))
+            parts = machine.parts(inbox, self._spark.sparkContext.defaultParallelism)
+            records = self._do([("", part) for part in parts], Working(self._iteration, number), column="data")
+            inbox = machine.put([data for kind, data in records if kind == REST])
+            inbox = after(machine, inbox, number, size, told)
+            number = told.rounds
+        records = self._do([("", pickle.dumps(machine.save()))], Showing(self._iteration), tasks=1, column="data")
+        return self._done(records, told)
+
+    # jobs
+
+    def _do(
+        self, rows: list[tuple[str, bytes]], work: Any, tasks: int | None = None, column: str | None = None
+    ) -> list[tuple[str, bytes]]:
+        """Has Spark's tasks do something; what they tell."""
+        frame = self._spark.createDataFrame(rows, SCHEMA)
+        frame = frame.coalesce(tasks) if tasks is not None else frame.repartition(min(len(rows), 64))
+        given = frame if column is None else frame.select(column)
+        found = [(kind, bytes(data)) for kind, _, data in given.mapInArrow(work, RECORD).collect()]
+        self._jobs += 1
+        for kind, data in found:
+            if kind == FAILED:
+                raise LoopError(data.decode())
+            if kind == APART:
+                raise _Apart(data.decode())
+        return found
+
+    def _done(self, records: list[tuple[str, bytes]], told: Told | None = None) -> Done:
+        rows = [unpack(data) for kind, data in records if kind == ROWS]
+        kept = [unpack(data) for kind, data in records if kind == MEMORY]
+        nothing = pl.DataFrame(schema={name: dtype(kind) for name, kind in self._iteration.schema})
+        if len(rows) > 1:
+            raise PenstockError(f"the loop «{self._name}» was told the end of an epoch by {len(rows)} tasks")
+        return Done(
+            rows[0] if rows else nothing, kept[0] if kept else pl.DataFrame(schema=KEPT), told or Told(), self._jobs
+        )
+
+
+def _told(records: list[tuple[str, bytes]], so_far: Told | None) -> Told:
+    found = so_far or Told()
+    for kind, data in records:
+        if kind == TOLD:
+            told = json.loads(data)
+            found.rounds = max(found.rounds, told["rounds"])
+            found.messages += told["messages"]
+            found.dropped += told["dropped"]
+            found.refused += [(row, reason) for row, reason in told["refused"]]
+    return found

@@ -1,0 +1,1 @@
+"""Processors on Spark's `transformWithState`."""

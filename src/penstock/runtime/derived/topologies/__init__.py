@@ -1,0 +1,1 @@
+"""Topologies on Spark: a job for each level."""

@@ -1,0 +1,211 @@
+"""The engine without its queries: what an epoch and a tick do, and how they become commits.
+
+An epoch: Spark's tasks reduce the rows; here their records come together, duplicates are found, every view takes its
+step, and all of it is one commit of the store. A tick is the same without events.
+"""
+
+from __future__ import annotations
+
+import time as clock_time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from penstock.history.events.master import Master
+from penstock.history.events.writer import Keeping
+from penstock.model.stream import Flow, Stream
+from penstock.model.time import BEGINNING, Instant
+from penstock.runtime.commit.refusals import counted, late_in_merge, together, warn_of_dead_files
+from penstock.runtime.commit.registry import Registry
+from penstock.runtime.commit.stepper import Stepper
+from penstock.runtime.derived.base import Rows, read_through
+from penstock.runtime.epoch.gather import kept_files, refused, shown
+from penstock.runtime.epoch.ids import left_out
+from penstock.runtime.epoch.jobs import Jobs
+from penstock.runtime.epoch.origin import EpochOrigin
+from penstock.runtime.epoch.reduction import Reduction
+from penstock.runtime.epoch.undo import undone_on_failure
+from penstock.runtime.tables.tables import Tables
+from penstock.store import Commit, Store
+from penstock.store.base import LATE_EVENTS
+from penstock.store.figures import Figures, Lateness
+from penstock.store.marks import Mark, ReaderTime
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Engine:
+    """Streams and views on a store. The caller sees to it that epochs and ticks come one after the other.
+
+    `caught_up` says whether a stream has read all that its source has. An epoch or a tick that fails changes nothing.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, Stream],
+        store: Store,
+        now: Instant,
+        caught_up: Callable[[str], bool],
+        *,
+        flows: Mapping[str, Flow] | None = None,
+        session: Callable[[], SparkSession] | None = None,
+        master: Master | None = None,
+        tables: Tables | None = None,
+        open_rows: int = 250_000,
+    ) -> None:
+        self.store = store
+        self.registry = Registry(
+            streams, store, now, caught_up, flows=flows, session=session, master=master, tables=tables
+        )
+        self._stepper = Stepper(self.registry, open_rows)
+        self._jobs = Jobs(self.registry)
+        self._leaps = 0
+
+    def epoch(self, name: str, columns: tuple[str, ...], rows: Rows, source: EpochOrigin, now: Instant) -> Commit:
+        """One epoch of a stream, committed."""
+        registry = self.registry
+        with ExitStack() as attempt:
+            attempt.enter_context(undone_on_failure(registry))
+            keeping = None
+            if registry.master is not None:
+                writing = registry.master.keeping(registry.streams[name], source.query, source.epoch)
+                keeping = attempt.enter_context(writing)
+            return self._epoch(name, columns, rows, source, now, keeping)
+
+    def _epoch(
+        self,
+        name: str,
+        columns: tuple[str, ...],
+        rows: Rows,
+        source: EpochOrigin,
+        now: Instant,
+        keeping: Keeping | None,
+    ) -> Commit:
+        started = clock_time.perf_counter()
+        registry = self.registry
+        registry.turn_tables()
+        stream, tracker = registry.streams[name], registry.trackers.get(name)
+        if source.partitions is not None:
+            self.know_partitions(name, *source.partitions, now)
+        feeds = registry.lowered.of(name)
+        jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping) for feed in feeds}
+        new_ids: dict[str, pl.DataFrame] = {}
+
+        def identify(ids: pl.DataFrame) -> pl.DataFrame:
+            return left_out(stream, tracker, self.store, ids, new_ids)
+
+        parts = Reduction(feeds, jobs, columns, identify).run(rows)
+        before, reduced = self._watermarks(name), clock_time.perf_counter()
+        result = self._stepper.step({name: parts[name].observed}, self._jobs.deltas(jobs, parts), now, {})
+        late = late_in_merge(stream, parts.values(), result.changes)
+        rejected = together([refused(parts.values()), late, result.refused], registry.generations)
+        warn_of_dead_files(name, rejected)
+        counters = {f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows}
+        counters |= counted(rejected)
+        if source.step is not None:
+            counters |= {f"{name}.{of}": count for of, count in source.step.counters.items()}
+        versions = registry.lowered.versions(registry.flows_of(name))
+        lateness = _lateness(name, source, rejected.get("late"), counters)
+        figures = Figures(parts[name].rows, lateness, source.intake, registry.tables.why_stale(versions))
+        is_derived = source.step is not None and source.step.inputs is not None
+        forgets = bool(new_ids) and tracker is not None and tracker.watermark > BEGINNING
+        commit = Commit(
+            kind="epoch",
+            now=now,
+            query=source.query,
+            epoch=source.epoch,
+            offsets=source.offsets,
+            changes=result.changes,
+            stacked=result.stacked,
+            rows=shown(jobs, parts),
+            view_times=result.view_times,
+            trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
+            refused=rejected,
+            new_ids=new_ids,
+            forget_ids={name: tracker.watermark - stream.id_horizon} if forgets and tracker is not None else {},
+            counters=counters,
+            expire=result.expire,
+            figures=figures,
+            timings={"reduce": reduced - started, "merge": clock_time.perf_counter() - reduced},
+            details={} if source.step is None else source.step.notes,
+            files=() if keeping is None else kept_files(keeping, source, parts[name], rejected),
+            mark=Mark.of(name, before, self._watermarks(name)),
+            read_through=read_through(source.offsets) if is_derived else None,
+            retried={} if source.retried is None else {name: source.retried},
+            memory={} if source.step is None else {name: source.step.memory},
+            versions=versions,
+        )
+        self._stepper.commit(commit, result)
+        return commit
+
+    def tick(self, now: Instant, fixed: Mapping[str, Instant] | None = None) -> Commit | None:
+        """Time passes: periodic triggers fire, windows of idle streams close. Nothing is written if nothing changed.
+
+        `fixed` are watermarks that are set from outside.
+        """
+        registry = self.registry
+        with undone_on_failure(registry):
+            times = {name: view.time.watermark for name, view in registry.views.items()}
+            result = self._stepper.step({}, {}, now, fixed or {})
+            passed = registry.inputs.passed(now)
+            if not fixed and times == result.view_times and not passed and result.is_empty:
+                return None
+            commit = Commit(
+                kind="tick",
+                now=now,
+                changes=result.changes,
+                stacked=result.stacked,
+                view_times=result.view_times,
+                trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
+                refused=result.refused,
+                counters=counted(result.refused),
+                expire=result.expire,
+                passed=passed,
+            )
+            self._stepper.commit(commit, result)
+        registry.inputs.told(passed)
+        return commit
+
+    def follow_clock(self, leaps: int, now: Instant) -> None:
+        """After a leap of the clock nothing is idle, as after a start. `leaps` is how many there were so far."""
+        if leaps > self._leaps:
+            self._leaps = leaps
+            self.registry.resume(now)
+
+    def absorb(self, other: Engine) -> None:
+        """Goes on with the streams and views of another engine too, which is not used any more."""
+        self.registry.absorb(other.registry)
+        self._stepper.absorb(other._stepper)
+
+    def know_partitions(self, name: str, partitions: Collection[int], quiet: Collection[int], now: Instant) -> None:
+        """A partition that shows nothing yet holds time back until it is idle: so the tracker must know of it."""
+        tracker = self.registry.trackers.get(name)
+        if tracker is not None:
+            tracker.know(partitions, quiet, now)
+
+    def take_tables(self, rows: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
+        """Tables have these rows from here on, as a script says."""
+        if rows:
+            self.registry.tables.put(rows)
+            self.registry.lower_again()
+
+    def _watermarks(self, stream: str) -> dict[str, ReaderTime]:
+        """The watermarks of the views and derived streams that read a stream."""
+        times = self.registry.inputs.marks(stream)
+        for name, view in self.registry.views.items():
+            sources = tuple(source.name for source in view.plan.written.input.sources)
+            if stream in sources:
+                times[name] = ReaderTime(sources, view.time.watermark)
+        return times
+
+
+def _lateness(name: str, source: EpochOrigin, late: pl.DataFrame | None, counters: Mapping[str, int]) -> Lateness:
+    """How much of an epoch was late."""
+    rows = pl.DataFrame(schema={"view": pl.String}) if late is None else late.filter(pl.col("stream") == name)
+    events = counters.get(f"{name}.{LATE_EVENTS}", 0)
+    if source.step is None or source.step.inputs is None:
+        return Lateness(events, rows.height)
+    return Lateness(events, rows.height, source.step.inputs, rows["view"].null_count())

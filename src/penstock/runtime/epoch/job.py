@@ -1,0 +1,151 @@
+"""What Spark's tasks are given to do with their part of an epoch: values that travel to them.
+
+A job knows the watermarks in force, the views of the moment and the epoch's number; nothing of it is left behind when
+the epoch is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.history.events.writer import Keeping
+from penstock.kernel.admit import admit
+from penstock.kernel.deduplicate import identify
+from penstock.kernel.plan import PLACE, Plan
+from penstock.kernel.share import Sharing
+from penstock.model.stream import Stream
+from penstock.model.time import Instant
+from penstock.runtime.epoch.task import Task
+from penstock.runtime.epoch.wire import as_batches, ids
+from penstock.sources import MALFORMED, REASON
+from penstock.sources.base import EXTENT, LATE
+
+
+@dataclass(frozen=True)
+class RowsOut:
+    """A flow without state, whose rows go to sinks: its name, and its columns as the plan's elements have them."""
+
+    name: str
+    plan: Plan
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The reduction of one epoch of one feed, for all its views.
+
+    `source` is the stream that it comes from, `stream` what the kernel takes the feed for. `place` is the partition of
+    rows that DataFrame code made; such rows say nothing about the watermark. `keeping` says where the master keeps the
+    rows that the stream accepts.
+    """
+
+    source: Stream
+    stream: Stream
+    columns: tuple[str, ...]
+    views: tuple[str, ...]
+    sharing: Sharing
+    watermarks: tuple[Instant, ...]
+    epoch: int
+    now: Instant
+    newest: Instant
+    sampled: bool = False
+    place: int | None = None
+    decoded: bool = False
+    outputs: tuple[RowsOut, ...] = ()
+    left_out: pl.DataFrame | None = None  # places of rows that do not count, with kind and reason
+    failed: pl.DataFrame | None = None  # numbers of rows on which Catalyst failed, with column and reason
+    keeping: Keeping | None = None
+    positions: Mapping[str, range] | None = None  # of each file's rows, in a source of files
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.source.name
+
+    def without(self, left_out: pl.DataFrame) -> Job:
+        """The same job, leaving out rows (`__partition`, `__offset`) of which a first pass has told that they must."""
+        return replace(self, left_out=left_out)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = Task(self, task_number())
+        try:
+            for frame in task.frames(batches):
+                if frame.height:
+                    task.take(frame)
+            yield from as_batches(task.records())
+        except BaseException:
+            task.abandon()
+            raise
+
+
+@dataclass(frozen=True)
+class IdJob:
+    """The first pass over a stream with ids: each row's id, time and place."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stream = self.job.stream
+        task = Task(self.job, task_number())
+        frames = []
+        for frame in task.frames(batches):
+            rows = task.timely(task.rows_of(frame))
+            rows = identify(stream, admit(stream, rows, self.job.now).rows).rows
+            frames.append(rows.filter(pl.col("__id").is_not_null()).select("__id", "__at", *PLACE))
+        if frames:
+            yield from as_batches([ids(pl.concat(frames))])
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The rows of a log that only Python can decode, for Spark to go on with: its columns and their places."""
+
+    job: Job
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = Task(self.job, task_number())
+        for frame in task.frames(batches):
+            rows = task.placed(frame)
+            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
+            lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
+            rows = rows.with_columns(lacking).select(*self.columns, *said, *PLACE)
+            table = rows.to_arrow()
+            yield from table.cast(pa.schema([(f.name, _for_spark(f.type)) for f in table.schema])).to_batches()
+
+
+@dataclass(frozen=True)
+class Admitting:
+    """The rows that a stream accepts, for DataFrame code: neither malformed, nor dead, nor known by their id."""
+
+    job: Job
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = Task(self.job, task_number())
+        for batch in batches:
+            if batch.num_rows:
+                index = pa.array(range(batch.num_rows), pa.int64())
+                (frame,) = task.frames([batch.append_column("__index", index)])
+                accepted = task.accepted(frame).rows.sort("__index")
+                taken = batch.select(self.columns).take(pa.array(accepted["__index"].to_list(), pa.int64()))
+                for name in PLACE:
+                    taken = taken.append_column(name, accepted[name].to_arrow())
+                yield taken
+
+
+def _for_spark(kind: pa.DataType) -> pa.DataType:
+    """A type as Spark takes it from Arrow: not the wide lists that Polars gives."""
+    return pa.list_(_for_spark(kind.value_type)) if pa.types.is_large_list(kind) else kind
+
+
+def task_number() -> int:
+    """The number of the task that this runs in."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())

@@ -1,0 +1,75 @@
+"""What the tasks of an epoch do, feed by feed, and the deltas that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from penstock.history.events.writer import Keeping
+from penstock.kernel.offsets import retried_epoch
+from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import combine
+from penstock.kernel.share import Sharing, share
+from penstock.model.time import BEGINNING, Instant
+from penstock.runtime.commit.registry import Registry
+from penstock.runtime.epoch.feeds import Feed
+from penstock.runtime.epoch.gather import Epoch
+from penstock.runtime.epoch.job import Job, RowsOut
+from penstock.runtime.epoch.origin import EpochOrigin
+
+
+class Jobs:
+    """Makes the jobs of an engine's epochs. What an epoch's rows look like decides which views share a pass."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._version = -1  # of the registry, when views began to share
+        self._sharing: dict[str, Sharing] = {}  # by feed
+
+    def of(
+        self, feed: Feed, columns: tuple[str, ...], source: EpochOrigin, now: Instant, keeping: Keeping | None
+    ) -> Job:
+        """What the tasks do with a feed."""
+        registry = self._registry
+        if self._version != registry.version:
+            self._version = registry.version
+            self._sharing.clear()
+        views = {name: view for name, view in registry.fed.items() if feed.name in view.plan.sources}
+        tracker = registry.trackers.get(feed.source.name)
+        outputs = tuple(
+            RowsOut(name, Plan(output.view), output.columns)
+            for name, output in registry.lowered.outputs.items()
+            if feed.name in Plan(output.view).sources
+        )
+        alone = Sharing(feed.name, tuple(view.plan for view in views.values()), ())
+        return Job(
+            feed.source,
+            feed.stream,
+            feed.schema.names if feed.prefix else columns,
+            tuple(views),
+            self._sharing.get(feed.name, alone),
+            tuple(view.time.watermark for view in views.values()),
+            source.epoch if source.retried is None else retried_epoch(source.epoch),
+            now,
+            BEGINNING if tracker is None else tracker.newest,
+            sampled=feed.name not in self._sharing,
+            place=feed.place,
+            outputs=outputs,
+            keeping=keeping if feed.place is None else None,
+            decoded=source.retried is not None and not source.from_files,
+            positions=source.positions if feed.place is None else None,
+        )
+
+    def deltas(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
+        """Each view's deltas, from all the feeds that it reads."""
+        frames: dict[str, list[pl.DataFrame]] = {}
+        for feed, part in parts.items():
+            job, sharing = jobs[feed], part.sharing
+            if part.sample is not None and job.views:
+                self._sharing[feed] = share(feed, job.sharing.plans, part.sample, max(part.rows, 1))
+            if part.batches and sharing is not None:
+                for view, deltas in zip(job.views, sharing.deltas(part.batches, job.watermarks), strict=True):
+                    frames.setdefault(view, []).append(deltas)
+        fed = self._registry.fed
+        return {view: combine(fed[view].plan, several) for view, several in frames.items()}

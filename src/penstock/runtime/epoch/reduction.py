@@ -1,0 +1,287 @@
+"""One epoch of a stream in Spark's tasks: a job for the stream itself, and one for each piece of DataFrame code.
+
+Few rows that are here already, as a stream made from others may have them, are reduced here: a job would take longer to
+be planned than to be done.
+
+If Spark's part fails, Catalyst's columns or the code, the rows on which it does are looked for (`poison`). Those are
+dead letters, and everything else goes the same way again, in the same epoch, with every row at its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.kernel.offsets import made_offset_sql
+from penstock.kernel.plan import PLACE
+from penstock.kernel.share import Sharing
+from penstock.runtime.derived.base import Rows
+from penstock.runtime.epoch.analyst import applied
+from penstock.runtime.epoch.feeds import Feed
+from penstock.runtime.epoch.gather import Epoch, gathered, unpacked_ids
+from penstock.runtime.epoch.job import Admitting, Decoding, IdJob, Job
+from penstock.runtime.epoch.poison import Culprit, culprits, numbered
+from penstock.runtime.epoch.task import NUMBER
+from penstock.runtime.epoch.wire import RECORD, Record, as_json, records_of, refusals
+from penstock.runtime.errors import RunError, essence
+from penstock.runtime.queries.retry import passes
+from penstock.runtime.spark.session import active_session
+from penstock.sources import MALFORMED, REASON, Files, Source
+from penstock.sources.base import EXTENT, LATE, PATH, ROW
+from penstock.sources.files.positions import positions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Rows of so many bytes need no job.
+HERE: Final = 8 << 20
+#: Has Spark's tasks do a job, and puts together what they send.
+Take = Callable[["DataFrame", Job], Epoch]
+#: Given the ids of an epoch (`__id`, `__at`, place), the places of rows that do not count, with kind and reason.
+Identify = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+class Reduction:
+    """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read."""
+
+    def __init__(
+        self,
+        feeds: Sequence[Feed],
+        jobs: Mapping[str, Job],
+        columns: tuple[str, ...],
+        identify: Identify,
+        take: Take | None = None,
+    ) -> None:
+        self._feed, *self._made = feeds
+        self._jobs, self._columns, self._identify, self._take = jobs, columns, identify, take or taken
+        self._kept: list[DataFrame] = []
+
+    def run(self, rows: Rows) -> dict[str, Epoch]:
+        """What the tasks sent, by feed."""
+        if isinstance(rows, pa.Table):
+            if self._is_plain and rows.nbytes <= HERE:
+                return {self._feed.name: self._here(rows)}
+            rows = active_session().createDataFrame(rows)
+        jobs = self._jobs
+        try:
+            try:
+                return self._run(rows)
+            except Exception as error:
+                undamaged = None if passes(error) else self._around_damage(rows)
+                if undamaged is None:
+                    raise
+                self._jobs = jobs
+                return self._run(undamaged)
+        finally:
+            for frame in self._kept:
+                frame.unpersist()
+
+    def _run(self, rows: DataFrame) -> dict[str, Epoch]:
+        if self._made or self._feed.stream.id is not None:
+            rows = self._keep(rows.persist())
+        base, job, frame = self._stream(self._decoded(rows))
+        epochs = {self._feed.name: base}
+        for feed in self._made:
+            epochs[feed.name] = self._after_code(feed, frame, job)
+        return epochs
+
+    def _around_damage(self, rows: DataFrame) -> DataFrame | None:
+        """The rows of the epoch without damaged files, where Spark reads the files and has failed on some."""
+        source, job = self._feed.source, self._jobs[self._feed.name]
+        if not isinstance(source.log, Files) or job.positions is None:
+            return None
+        return source.log.read_around(rows.sparkSession, source.schema, self._columns, list(job.positions))
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the kernel alone does all of it, in one pass."""
+        return not self._made and not self._feed.columns and self._feed.stream.id is None
+
+    def _here(self, rows: pa.Table) -> Epoch:
+        """The same as the only task would do it."""
+        job = self._jobs[self._feed.name]
+        epoch = gathered(records_of(record for batch in job(rows.to_batches()) for record in batch.to_pylist()))
+        epoch.sharing = job.sharing
+        return epoch
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame)
+        return frame
+
+    # the stream itself
+
+    def _decoded(self, rows: DataFrame) -> DataFrame:
+        """Rows that Spark can go on with, where it must and only Python can read the log."""
+        log = self._feed.source.log
+        read = self._feed.source.schema.pick(self._columns)
+        if self._jobs[self._feed.name].decoded or not isinstance(log, Source):
+            return rows
+        if not log.decodes(read) or not (self._feed.columns or self._made):
+            return rows
+        job = self._jobs[self._feed.name]
+        types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
+        own = f"`{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, `{EXTENT}` string"
+        schema = f"{types}, {own}, __partition int, __offset bigint"
+        self._jobs = {**self._jobs, self._feed.name: replace(job, decoded=True)}
+        return rows.mapInArrow(Decoding(job, self._columns), schema)
+
+    def _stream(self, rows: DataFrame) -> tuple[Epoch, Job, DataFrame]:
+        feed, job = self._feed, self._jobs[self._feed.name]
+        frame = with_columns(rows, feed.columns)
+        try:
+            return *self._reduced(frame, job), frame
+        except Exception as error:
+            if not feed.columns or isinstance(error, PenstockError) or passes(error):
+                raise
+            frame, job = self._around(feed, job, rows, error)
+            return *self._reduced(frame, job), frame
+
+    def _reduced(self, frame: DataFrame, job: Job) -> tuple[Epoch, Job]:
+        if job.stream.id is not None:
+            job = job.without(self._identify(unpacked_ids(_records(frame, IdJob(job)), job.stream)))
+        epoch = self._take(frame, job)
+        epoch.sharing = job.sharing
+        return epoch, job
+
+    def _around(self, feed: Feed, job: Job, rows: DataFrame, error: Exception) -> tuple[DataFrame, Job]:
+        """A feed's frame and job that leave out the values that Catalyst fails to compute."""
+        kept = self._keep(numbered(_placed(rows, job)))
+        found = culprits(kept, feed.columns, lambda some, chosen: _columns(some, feed.columns, chosen))
+        if not found:
+            raise _no_matter_of_rows(job.name, error)
+        failed = pl.DataFrame(
+            [(one.number, one.part, one.reason) for one in found],
+            schema={NUMBER: pl.Int64, "__column": pl.String, "__reason": pl.String},
+            orient="row",
+        )
+        alone = Sharing(job.sharing.source, job.sharing.plans, ())
+        return _computed_around(kept, feed.columns, found), replace(job, failed=failed, sharing=alone, sampled=False)
+
+    # what DataFrame code makes of it
+
+    def _after_code(self, feed: Feed, frame: DataFrame, base: Job) -> Epoch:
+        job = self._jobs[feed.name]
+        schema = frame.select(*(f"`{name}`" for name in self._columns)).schema
+        schema = schema.add("__partition", "integer").add("__offset", "long")
+        accepted = frame.mapInArrow(Admitting(base, self._columns), schema)
+        try:
+            return self._reduced(with_columns(_code(feed, accepted), feed.columns), job)[0]
+        except PenstockError:
+            raise
+        except Exception as error:
+            if passes(error):
+                raise
+            return self._after_code_around(feed, job, accepted, error)
+
+    def _after_code_around(self, feed: Feed, job: Job, accepted: DataFrame, error: Exception) -> Epoch:
+        """The same without the rows on which the code fails, and then without the values that Catalyst fails on."""
+        from pyspark.sql import functions as f
+
+        kept = self._keep(numbered(accepted))
+        label = feed.prefix[-1].label
+        found = culprits(kept, {label: label}, lambda some, _: _code(feed, some.drop(NUMBER)))
+        if not found and not feed.columns:
+            raise _no_matter_of_rows(job.name, error)
+        good = kept.filter(~f.col(NUMBER).isin([one.number for one in found]))
+        made = _code(feed, good.drop(NUMBER))
+        try:
+            epoch, _ = self._reduced(with_columns(made, feed.columns), job)
+        except Exception as again:
+            if not feed.columns:
+                raise _no_matter_of_rows(job.name, again) from again
+            frame, job = self._around(feed, job, made, again)
+            epoch, _ = self._reduced(frame, job)
+        if found:
+            epoch.refused.setdefault("dead", []).extend(self._dead(job, kept, found))
+        return epoch
+
+    def _dead(self, job: Job, kept: DataFrame, found: Sequence[Culprit]) -> Iterable[pl.DataFrame]:
+        """The rows on which the code fails, for each view that lacks them."""
+        from pyspark.sql import functions as f
+
+        reasons = pl.DataFrame({NUMBER: [one.number for one in found], "__reason": [one.reason for one in found]})
+        rows = pl.from_arrow(kept.filter(f.col(NUMBER).isin([one.number for one in found])).toArrow())
+        assert isinstance(rows, pl.DataFrame)
+        told = rows.join(reasons, on=NUMBER).with_columns(as_json(rows, self._columns).alias("row"))
+        for view in (*job.views, *(output.name for output in job.outputs)):
+            yield refusals(job.name, view, told)
+
+
+def taken(frame: DataFrame, job: Job) -> Epoch:
+    """What the tasks send, on the driver."""
+    return gathered(_records(frame, job))
+
+
+def _records(frame: DataFrame, job: Any) -> Iterator[Record]:
+    return records_of(frame.mapInArrow(job, RECORD).toArrow().to_pylist())
+
+
+def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
+    return RunError(
+        f"an epoch of the stream «{stream}» failed, and not because of single rows",
+        detail=essence(error),
+        hint="if it was the cluster, start the app again: the epoch is read anew",
+    )
+
+
+def _code(feed: Feed, accepted: DataFrame) -> DataFrame:
+    """What the feed's DataFrame code makes of rows; it sees neither their places nor their numbers."""
+    output = applied(accepted.drop(*PLACE), feed.prefix, feed.source.event_time)
+    return output.select(*(f"`{name}`" for name in feed.schema.names))
+
+
+# Catalyst's columns
+
+
+def with_columns(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Rows with the columns that Catalyst computes; malformed rows have none to compute from."""
+    return _columns(rows, columns, list(columns), "*") if columns else rows
+
+
+def _columns(rows: DataFrame, columns: Mapping[str, str], names: Sequence[str], *others: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    guard = f"CASE WHEN `{MALFORMED}` IS NULL THEN {{}} END" if MALFORMED in rows.columns else "{}"
+    return rows.select(*others, *(f.expr(guard.format(f"({columns[name]})")).alias(name) for name in names))
+
+
+def _computed_around(rows: DataFrame, columns: Mapping[str, str], found: Sequence[Culprit]) -> DataFrame:
+    """Numbered rows with Catalyst's columns, but for the values on which it fails: those rows go a way of their own.
+
+    A condition in the expression would not do: Spark evaluates a Python function on all rows of a frame.
+    """
+    from pyspark.sql import functions as f
+
+    failing: dict[int, set[str]] = {}
+    for one in found:
+        failing.setdefault(one.number, set()).add(one.part)
+    frame = with_columns(rows.filter(~f.col(NUMBER).isin(list(failing))), columns)
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    for parts in {frozenset(parts) for parts in failing.values()}:
+        mine = rows.filter(f.col(NUMBER).isin([number for number, those in failing.items() if those == parts]))
+        mine = with_columns(mine, {name: sql for name, sql in columns.items() if name not in parts})
+        nulls = {name: f.lit(None).cast(types[name]) for name in parts}
+        frame = frame.unionByName(mine.withColumns(nulls))
+    return frame
+
+
+def _placed(rows: DataFrame, job: Job) -> DataFrame:
+    """Rows at the places that the tasks would give them, where the log has none: they stay when rows are set apart."""
+    from pyspark.sql import functions as f
+
+    if "__offset" in rows.columns:
+        return rows
+    partition = f.lit(job.place or 0).cast("int")
+    if PATH in rows.columns and job.positions is not None:
+        paths = [row[PATH] for row in rows.select(PATH).distinct().collect()]
+        starts = [(path, positions_of(path, job.positions).start) for path in paths]
+        files = rows.sparkSession.createDataFrame(starts, f"`{PATH}` string, __start bigint")
+        placed = rows.join(f.broadcast(files), PATH).withColumn("__offset", f.col("__start") + f.col(ROW))
+        return placed.withColumn("__partition", partition).drop(PATH, ROW, "__start")
+    offset = f.expr(made_offset_sql(str(job.epoch), "monotonically_increasing_id()"))
+    return rows.withColumns({"__partition": partition, "__offset": offset})

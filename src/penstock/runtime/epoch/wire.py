@@ -1,0 +1,238 @@
+"""The wire format between tasks and the driver: records of a kind, a number and bytes.
+
+Tasks write records with the functions below; the driver reads all of them with `read`. No other module knows the kinds.
+A record of rejected rows holds them in the form that the store and the history keep (`refusals`).
+
+>>> read([deltas(0, pl.DataFrame({"n": [1]})), row_count(7)]).deltas[0][0].rows()
+[(1,)]
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.model.watermarks import Observation, Seen
+from penstock.sources.base import EXTENT
+from penstock.store.file import File
+
+#: A record in Spark's types, for `mapInArrow`.
+RECORD: Final = "kind string, number int, data binary"
+_SCHEMA: Final = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("data", pa.binary())])
+
+_OBSERVED, _ROW_COUNT, _FILE, _IDS = "observed", "row count", "file", "ids"
+_FLOW_ROWS, _SAMPLE, _SUSPECTS = "flow rows", "sample", "suspects"
+_SHARED_DELTAS, _DELTAS = "shared deltas", "deltas"
+_REJECTED = "rejected "
+
+
+class Record(NamedTuple):
+    """One record; `number` says which view, flow or part it is for, or counts rows."""
+
+    kind: str
+    number: int
+    data: bytes
+
+
+@dataclass
+class TaskOutput:
+    """What tasks have sent: frames by the number of their view, flow or part, in the order of the records."""
+
+    rows: int = 0
+    observed: Observation = field(default_factory=Observation)
+    files: list[File] = field(default_factory=list)
+    ids: list[pl.DataFrame] = field(default_factory=list)
+    rejected: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    flow_rows: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    sample: pl.DataFrame | None = None
+    suspects: list[pl.DataFrame] = field(default_factory=list)
+    shared_deltas: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    deltas: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+
+
+# writing
+
+
+def observed(rows: int, observation: Observation) -> Record:
+    """How many rows a task has read, and what it saw of event time."""
+    seen = {
+        "partitions": {number: (seen.newest, seen.mark) for number, seen in observation.partitions.items()},
+        "lateness": observation.lateness,
+    }
+    return Record(_OBSERVED, rows, json.dumps(seen).encode())
+
+
+def row_count(rows: int) -> Record:
+    """How many rows a task of a batch run has read."""
+    return Record(_ROW_COUNT, rows, b"")
+
+
+def history_file(file: File) -> Record:
+    """A file of the history that a task has written."""
+    return Record(_FILE, 0, json.dumps(asdict(file)).encode())
+
+
+def ids(frame: pl.DataFrame) -> Record:
+    """The ids of rows, with time and place."""
+    return Record(_IDS, 0, pack(frame))
+
+
+def rejected(kind: str, frame: pl.DataFrame) -> Record:
+    """Rejected rows of one kind, in the form of `refusals`."""
+    return Record(_REJECTED + kind, 0, pack(frame))
+
+
+def flow_rows(number: int, frame: pl.DataFrame) -> Record:
+    """Rows of a flow without state, for its sinks."""
+    return Record(_FLOW_ROWS, number, pack(frame))
+
+
+def sample(frame: pl.DataFrame) -> Record:
+    """Some rows, by which the driver decides what views share."""
+    return Record(_SAMPLE, 0, pack(frame))
+
+
+def suspects(frame: pl.DataFrame) -> Record:
+    """Rows that the merge may find to be late."""
+    return Record(_SUSPECTS, 0, pack(frame))
+
+
+def shared_deltas(number: int, frame: pl.DataFrame) -> Record:
+    """Deltas that several views share, by the number of their base."""
+    return Record(_SHARED_DELTAS, number, pack(frame))
+
+
+def deltas(number: int, frame: pl.DataFrame) -> Record:
+    """Deltas of one view; in a batch run, of one part of the keys."""
+    return Record(_DELTAS, number, pack(frame))
+
+
+def as_batches(records: Iterable[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """Records as `mapInArrow` returns them; nothing for no records."""
+    rows = list(records)
+    if rows:
+        yield record_batch(_SCHEMA, rows)
+
+
+def record_batch(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.RecordBatch:
+    """Rows of a schema as a batch."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# reading
+
+
+def records_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    """Records from rows as Spark or Arrow return them."""
+    return (Record(row["kind"], row["number"], bytes(row["data"])) for row in rows)
+
+
+def read(records: Iterable[Record]) -> TaskOutput:
+    """What tasks have sent, put together."""
+    output = TaskOutput()
+    for kind, number, data in records:
+        if kind in (_OBSERVED, _ROW_COUNT):
+            output.rows += number
+            output.observed = output.observed.merge(_observation(data)) if data else output.observed
+        elif kind == _FILE:
+            output.files.append(File(**json.loads(data)))
+        elif kind == _IDS:
+            output.ids.append(unpack(data))
+        elif kind == _FLOW_ROWS:
+            output.flow_rows.setdefault(number, []).append(unpack(data))
+        elif kind == _SAMPLE:
+            output.sample = unpack(data) if output.sample is None else output.sample
+        elif kind == _SUSPECTS:
+            output.suspects.append(unpack(data))
+        elif kind == _SHARED_DELTAS:
+            output.shared_deltas.setdefault(number, []).append(unpack(data))
+        elif kind == _DELTAS:
+            output.deltas.setdefault(number, []).append(unpack(data))
+        else:
+            assert kind.startswith(_REJECTED), kind
+            output.rejected.setdefault(kind.removeprefix(_REJECTED), []).append(unpack(data))
+    return output
+
+
+def is_deltas(record: Record) -> bool:
+    """Whether a record holds deltas, for readers that keep them packed."""
+    return record.kind == _DELTAS
+
+
+def _observation(data: bytes) -> Observation:
+    seen = json.loads(data)
+    partitions = {int(partition): Seen(*values) for partition, values in seen["partitions"].items()}
+    return Observation(partitions, {int(bucket): count for bucket, count in seen["lateness"].items()})
+
+
+# rejected rows
+
+
+def late_reason() -> pl.Expr:
+    """Why a row is late, in words."""
+    some = pl.format("{} of its {} windows had closed", "__missed", "__windows")
+    return pl.when(pl.col("__windows") == 1).then(pl.lit("its window had closed")).otherwise(some)
+
+
+def refusals(stream: str, view: str | None, rows: pl.DataFrame, *, raw: bool = False) -> pl.DataFrame:
+    """Refused rows (place, reason, the row as JSON) as store and master keep them; `raw` ones are text as it came."""
+    have = rows.columns
+    return rows.select(
+        pl.lit(stream).alias("stream"),
+        pl.lit(view, pl.String).alias("view"),
+        pl.col("__partition").alias("partition"),
+        pl.col("__offset").alias("offset"),
+        (pl.col("__at") if "__at" in have else pl.lit(None, pl.Int64)).alias("at"),
+        pl.col("__reason").alias("reason"),
+        "row",
+        (pl.col("__missed") if "__missed" in have else pl.lit(0, pl.Int64)).alias("missed"),
+        (pl.col("__windows") if "__windows" in have else pl.lit(0, pl.Int64)).alias("windows"),
+        pl.lit(raw).alias("raw"),
+        (pl.col("rest") if "rest" in have else pl.lit(None, pl.String)).alias("rest"),
+        (pl.col(EXTENT) if EXTENT in have else pl.lit(None, pl.String)).alias("extent"),
+    )
+
+
+def as_json(rows: pl.DataFrame, names: Iterable[str]) -> pl.Expr:
+    """Columns as a JSON object a row, as Spark's reader takes it: bytes are in base64."""
+    binary = pl.element().bin.encode("base64")
+    columns = []
+    for name in names:
+        kind = rows.schema[name]
+        if kind == pl.Binary:
+            columns.append(pl.col(name).bin.encode("base64"))
+        elif kind == pl.List(pl.Binary):
+            columns.append(pl.col(name).list.eval(binary))
+        else:
+            columns.append(pl.col(name))
+    return pl.struct(columns).struct.json_encode()
+
+
+def plain(column: pl.Series) -> pl.Series:
+    """A column as the model has its values: times as numbers."""
+    inner: Any = column.dtype
+    while isinstance(inner, pl.List):
+        inner = inner.inner
+    return column.to_physical() if inner.is_temporal() else column
+
+
+# frames
+
+
+def pack(frame: pl.DataFrame) -> bytes:
+    """A frame as bytes: Arrow's own format."""
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> pl.DataFrame:
+    return pl.read_ipc(io.BytesIO(data))

@@ -1,0 +1,47 @@
+"""Looks after the master while an app runs: removes what failed attempts left, and compacts in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from penstock.history.events.compact import Compaction, Done, Rules
+from penstock.history.events.master import Master
+from penstock.model.time import Instant
+
+_LOG = logging.getLogger("penstock.master")
+#: So many seconds lie between two looks at the master.
+EVERY = 60.0
+
+
+class Keeper:
+    """One for a run. The store must be this process's to write."""
+
+    def __init__(self, master: Master, clock: Callable[[], Instant], rules: Rules = Rules()) -> None:  # noqa: B008
+        self.master, self._clock = master, clock
+        self._compaction = Compaction(master, rules)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="penstock-master", daemon=True)
+
+    def start(self) -> None:
+        """No epoch runs yet: what no commit lists is removed. From here on the master is compacted now and then."""
+        self._compaction.sweep_orphans(self._clock())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lets the compaction at hand end."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def compact(self, *, everything: bool = True) -> Done:
+        """Compacts at once."""
+        return self._compaction.run(self._clock(), everything=everything)
+
+    def _look(self) -> None:
+        while not self._stopping.wait(EVERY):
+            try:
+                self._compaction.run(self._clock())
+            except Exception as error:  # the app does without; it is tried again
+                _LOG.warning("the master could not be compacted: %s", error)

@@ -1,0 +1,1 @@
+"""The queries of a run: started, supervised, restarted, and how much each epoch takes."""

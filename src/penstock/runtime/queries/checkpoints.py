@@ -1,0 +1,59 @@
+"""Spark's checkpoints when a run starts: whether they fit the store, and what a process that died has left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.model.stream import Stream
+from penstock.runtime.errors import RunError
+from penstock.runtime.queries.standby import mended
+from penstock.sources import Source
+from penstock.store import SqlStore
+from penstock.store.checkpoints import FOLDER, Place
+
+#: A folder that Spark is making is removed in so many attempts at most.
+_ATTEMPTS: Final = 20
+
+
+def is_replayable(stream: Stream) -> bool:
+    """Whether a stream can be read again from an offset."""
+    return not isinstance(stream.log, Source) or stream.log.replayable
+
+
+def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store: SqlStore) -> None:
+    """Removes what is left of dropped streams, and refuses a store that would count events again.
+
+    A source that cannot be read again has no use for its old offsets: its query begins anew.
+    """
+    for name in store.leftovers():
+        (checkpoints / name).remove()
+        store.forgotten(name)
+    for name, stream in streams.items():
+        checkpoint = checkpoints / name
+        if not is_replayable(stream):
+            checkpoint.remove()
+            continue
+        if f"{name}.events" in store.counters() and not checkpoint.exists():
+            raise RunError(
+                f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
+                hint=f"restore {checkpoint}, or delete {store.directory} to start from the beginning",
+            )
+        mended(name, checkpoint, store)
+
+
+def remove_empty(directory: Path) -> None:
+    """Removes the folder that Spark has made for its logs where the directory was moved away.
+
+    A thread of Spark's may still be making it, so that an attempt can leave an empty folder.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            names = {file.name for file in directory.iterdir()}
+        except FileNotFoundError:
+            return
+        if names - {FOLDER}:
+            return
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,302 @@
+"""A running app: a Structured Streaming query for each stream, epochs and ticks in turns, each one commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model.time import Instant
+from penstock.runtime.commit.generations import Generations
+from penstock.runtime.dead_letters import Retried, retry
+from penstock.runtime.derived.inspection import Inspection, Model
+from penstock.runtime.history import History
+from penstock.runtime.outputs import Outputs, flows_of
+from penstock.runtime.queries.admission import BOUNDS, Bounds
+from penstock.runtime.queries.definitions import Definitions
+from penstock.runtime.queries.lifecycle import Lifecycle
+from penstock.runtime.queries.retry import Fault, Retries
+from penstock.runtime.reading import Reading
+from penstock.runtime.workspace import SparkOptions, open_workspace
+from penstock.store import Keep, SqlStore, Standby
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyspark.sql import SparkSession
+
+    from penstock.history.savepoints import Savepoint
+    from penstock.model.stream import Flow, Stream
+    from penstock.model.view import View
+    from penstock.runtime.commit.view_runtime import ViewRuntime
+    from penstock.sinks import Sink
+    from penstock.store.file import Tombstone
+
+
+class Companion(Protocol):
+    """What goes on beside the epochs of a run: it begins when the run reads, and ends before the run does."""
+
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def ready(self) -> None:
+        """Waits until it has done what it began with."""
+
+
+class Run:
+    """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
+
+    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events. `master_at` is
+    where the master lies, a directory or a URL; without it, in the app's directory. Its files that compaction has
+    replaced stay for a `grace`, for those who read them still. `patience`: for how many seconds a
+    stream is tried again whose broker is away, or while the store is locked or full. `target`: how long an epoch may
+    take. Admission estimates how much that is, where the source sets no limit; without a target an epoch takes all.
+
+    On a cluster: `conf` are settings of Spark's, `executor_python` the Python of the executors, `code` folders whose
+    modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
+    process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
+    that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
+    Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        streams: Mapping[str, Stream],
+        views: Mapping[str, View],
+        directory: Path,
+        *,
+        spark: SparkSession | None = None,
+        master: str = "local[*]",
+        tick: float = 0.5,
+        epoch_every: str = "0 seconds",
+        clock: Callable[[], Instant] | None = None,
+        keep: Keep = Keep(),  # noqa: B008
+        sinks: Mapping[str, tuple[str, View | Flow, Sink]] | None = None,
+        kafka: bool = False,
+        resting: Collection[str] = (),
+        patience: float = 3600.0,
+        master_at: str | Path | None = None,
+        grace: str | timedelta = "10 minutes",
+        target: str | timedelta | None = "2 seconds",
+        conf: Mapping[str, str] | None = None,
+        executor_python: str | None = None,
+        code: Sequence[Path] = (),
+        checkpoints: str | Path | None = None,
+        standby: bool | Standby = False,
+        store: SqlStore | str | None = None,
+        companion: Companion | None = None,
+        group: str | None = None,
+        bounds: Sequence[Bounds] = BOUNDS,
+    ) -> None:
+        self._companion = companion
+        self.name, self.directory = name, directory
+        outlets = sinks or {}
+        self._lifecycle = Lifecycle(clock, Retries(patience))
+        self.workspace = open_workspace(
+            name, directory, streams, SparkOptions(spark, master, kafka, conf, executor_python, code),
+            store=store, keep=keep, standby=standby, checkpoints=checkpoints, group=group,
+        )  # fmt: skip
+        self.store = self.workspace.store
+        try:
+            self._lifecycle.begin(self.store)
+            self._history = History(self.workspace, self._lifecycle, master_at, grace)
+            self._reading = Reading(
+                self.workspace, self._history.master, streams, views, flows_of(outlets), self._lifecycle,
+                tick=tick, every=epoch_every, target=target, bounds=bounds,
+            )  # fmt: skip
+            self.groups, self.queries = self._reading.groups, self._reading.queries
+            self.generations = Generations(self.workspace, self.groups, self.queries, self._lifecycle)
+            self.generations.prepare()
+            self.workspace.prepare(streams)
+            self._outputs = Outputs(self.workspace, self.groups, self._lifecycle, outlets)
+            self._definitions = Definitions(self.workspace, self.groups, self.queries, self._outputs, self._lifecycle)
+            for view in resting:
+                self.groups.rest(view)
+        except BaseException:
+            self.store.close()  # gives the lock back
+            raise
+        self._inspection = Inspection(self.workspace, lambda: self.groups.streams, self.wait)
+        self.master, self.keeper, self.tables = self._history.master, self._history.keeper, self._reading.tables
+        self.delivery, self.lanes = self._outputs.delivery, self._outputs.lanes
+
+    # what runs
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the app."""
+        return self.workspace.spark
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        """The streams by name."""
+        return self.groups.streams
+
+    @property
+    def views(self) -> Mapping[str, ViewRuntime]:
+        """The views that take events, by name."""
+        return self.groups.views
+
+    @property
+    def drained(self) -> list[str]:
+        """The streams whose input has ended."""
+        return self._reading.drained
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the run has ended by itself, if it has."""
+        return self._lifecycle.failure
+
+    @property
+    def faults(self) -> dict[str, Fault]:
+        """What does not get on at the moment and is tried again, and why."""
+        return self._lifecycle.retries.faults
+
+    @property
+    def missing(self) -> str | None:
+        """What the run has to wait for at the moment: executors of a cluster."""
+        return self._reading.missing
+
+    def now(self) -> Instant:
+        """The run's clock."""
+        return self._lifecycle.clock()
+
+    def progress(self, name: str) -> list[dict[str, Any]]:
+        """What Spark reports of a stream's last epochs: rows, offsets, and how long its parts took."""
+        query = self.queries[name].query
+        return [] if query is None else [json.loads(report.json) for report in query.recentProgress]
+
+    def is_caught_up(self, name: str) -> bool:
+        """Whether a stream's query has read all that its source has."""
+        return self.queries.is_caught_up(name)
+
+    # definitions
+
+    def add_view(self, name: str, view: View, statement: str | None = None) -> None:
+        """Keeps another view, or one that rested or that fires otherwise, from the next epoch on."""
+        self._definitions.add_view(name, view, statement)
+
+    def drop_view(self, name: str) -> None:
+        """Removes a view, its table and its sinks, from the next epoch on."""
+        self._definitions.drop_view(name)
+
+    def rest_view(self, name: str) -> None:
+        """Keeps a view's table and gives it no more events, until it is added again."""
+        self._definitions.rest_view(name)
+
+    def wake_view(self, name: str, view: View) -> None:
+        """Gives a view that rested events again, from the next epoch on."""
+        self._definitions.wake_view(name, view)
+
+    def index(self, view: str, columns: Sequence[str]) -> None:
+        """Makes questions by these columns of a view fast."""
+        self.store.index(view, *columns)
+
+    def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
+        """Reads another stream, from where its source begins."""
+        self._definitions.add_stream(name, stream, statement)
+
+    def drop_stream(self, name: str) -> None:
+        """Stops reading a stream that nothing reads, and forgets how far it was."""
+        self._definitions.drop_stream(name)
+
+    def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
+        """Delivers to another sink."""
+        self._definitions.add_sink(name, of, what, sink, statement)
+
+    def drop_sink(self, name: str) -> None:
+        """Removes a sink; what it has stays where it is."""
+        self._definitions.drop_sink(name)
+
+    # history
+
+    def savepoint(self, name: str, to: Path | None = None) -> Savepoint:
+        """Takes a consistent cut of store, offsets and definitions, here or at a path. Epochs go on meanwhile."""
+        return self._history.savepoint(name, to)
+
+    def erase(self, stream: str, condition: str, reason: str | None = None) -> Tombstone:
+        """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
+        return self._history.erase(stream, condition, reason)
+
+    def retry_dead_letters(self, stream: str, where: str | None = None) -> Retried:
+        """Feeds dead letters of a stream in again: those for which a condition holds, or all."""
+        with self.groups.turn([stream]) as engine:
+            retried = retry(engine, self.spark, stream, where, self._lifecycle.clock)
+        self._lifecycle.tell_committed()
+        return retried
+
+    # derived streams
+
+    def processor_state(self, stream: str) -> pl.DataFrame:
+        """What each key of the processor behind a stream has now: its states and timers, as of its last epoch."""
+        return self._inspection.processor_state(stream, self.now())
+
+    def model(self, stream: str, version: int | None = None) -> Model:
+        """The model behind a stream: as it is whenever it is asked, or one of the versions that are kept."""
+        return self._inspection.model(stream, version)
+
+    def wait_for_epoch(self, name: str, number: int, seconds: float = 60.0) -> None:
+        """Waits until the stream of this name, which `app.on_epoch` made, has told of an epoch."""
+        self._inspection.wait_for_epoch(name, number, seconds)
+
+    def wait_through(self, stream: str, commit: int, seconds: float = 60.0) -> None:
+        """Waits until all that is made from a stream has read its commits up to one, and is committed too."""
+        self._inspection.wait_through(stream, commit, seconds)
+
+    # start and stop
+
+    def start(self) -> Run:
+        """Starts reading."""
+        try:
+            self.keeper.start()
+            self._reading.follow()
+            self.lanes.start()
+            self._reading.start()
+            self._outputs.start()
+            if self._companion is not None:
+                self._companion.begin()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stops at an epoch boundary."""
+        if self._companion is not None:
+            self._companion.end()
+        self._lifecycle.stopping.set()
+        self.keeper.stop()
+        self._reading.finish()
+        self.lanes.stop()
+        self._reading.stop()
+        try:
+            self._outputs.stop()
+        finally:
+            self.queries.close()
+            self.workspace.close()
+
+    # wait
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Waits so long, or until a query fails."""
+        self._reading.wait(seconds, self._raise_failure)
+
+    def catch_up(self) -> None:
+        """Waits until all that the sources hold now is committed, and new views have their history."""
+        if self._companion is not None:
+            self._companion.ready()
+        self._reading.catch_up(self._raise_failure)
+
+    def drain(self) -> None:
+        """All input has ended: what the sources hold is read, and then every window that ends in event time is closed.
+
+        The watermark of each stream goes to the end of time, first of those with a source of their own, then of those
+        that are made from them: so timers fire and joins give what found no partner before the views above are closed.
+        It stays there: what a stream brings in a later run is late for these views.
+        """
+        self.catch_up()
+        self._reading.drain(self.catch_up)
+
+    def _raise_failure(self) -> None:
+        self._reading.check()
+        self.lanes.check()

@@ -1,0 +1,1 @@
+"""Spark itself: the session, the code it ships, its executors and its checkpoints."""

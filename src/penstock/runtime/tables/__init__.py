@@ -1,0 +1,1 @@
+"""Tables that streams are joined with: versions, read by a rule."""

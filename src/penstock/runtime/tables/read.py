@@ -1,0 +1,199 @@
+"""Reading a table where it comes from, into a folder of Parquet that nobody changes from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from penstock.errors import DefinitionError, PenstockError
+from penstock.kernel.expressions import dtype
+from penstock.model.table import ON_CHANGE, Table, table
+from penstock.model.types import Schema
+from penstock.model.view import WINDOW_COLUMNS, View
+from penstock.model.windows import Counted, Global
+from penstock.runtime.spark.internals import cloned_session
+from penstock.runtime.tables.sort import check_once, checked, sort, unique
+from penstock.sources.base import MALFORMED
+from penstock.sources.database import Database
+from penstock.sources.files.source import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: A table with more rows or bytes than this is not given to every process.
+ROWS, BYTES = 1_000_000, 64 << 20
+#: Asks the store of the run.
+Ask = Callable[[str], pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """The rows of a view of the same app, as of its last commit, by a query over its table."""
+
+    view: str
+    query: str
+
+    def __repr__(self) -> str:
+        return f"the view {self.view}"
+
+
+def view_table(name: str, view_name: str, view: View, reload: str) -> Table:
+    """The rows of a view as a table. Where it has windows, its rows are valid in theirs."""
+    keys = [(key, view.bound(text).type or "string") for key, text in view.keys]
+    if not keys:
+        raise DefinitionError(f"the view «{view_name}» has no key to be looked up by", hint="group it by a column")
+    if isinstance(view.windows, Counted):
+        raise DefinitionError(f"the windows of the view «{view_name}» are no spans of time", hint="use another window")
+    timed = not isinstance(view.windows, Global)
+    windows = [(bound, "timestamp") for bound in WINDOW_COLUMNS] if timed else []
+    schema = Schema((*keys, *windows, *view.value_types.items()))
+    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in schema.names)
+    return table(
+        name, ViewRows(view_name, f'SELECT {columns} FROM "{view_name}"'), schema=schema,
+        key=[key for key, _ in keys], reload=reload,
+        valid_from=WINDOW_COLUMNS[0] if timed else None, valid_to=WINDOW_COLUMNS[1] if timed else None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was read: how many rows, and how large its files are."""
+
+    rows: int
+    bytes: int
+
+
+def seen(table: Table) -> str | None:
+    """A text that changes when the files of a table do; None where only reading tells."""
+    if not isinstance(table.source, Files) or "://" in table.source.path:
+        return None
+    found = []
+    for folder, _, names in os.walk(table.source.path):
+        for name in names:
+            about = os.stat(os.path.join(folder, name))
+            found.append((os.path.join(folder, name), about.st_size, about.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+
+
+def check_reload(table: Table) -> None:
+    """Refuses a rule that nobody could follow."""
+    if table.reload == ON_CHANGE and not (isinstance(table.source, Files) and "://" not in table.source.path):
+        raise DefinitionError(
+            f"the table «{table.name}» is read on change, which only local files show",
+            hint="say reload='10 minutes': what has not changed makes no version",
+        )
+
+
+def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None) -> Written | None:
+    """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
+    source = table.source
+    if isinstance(source, Files):
+        if not _copied(table, source, folder):
+            _write_files(spark, table, source, folder)
+    else:
+        rows = _fitting(table, _asked(table, ask))
+        if last is not None and rows.equals(_read(table, last)):
+            return None
+        folder.mkdir(parents=True)
+        rows.write_parquet(folder / "part-0.parquet")
+    files = list(folder.glob("*.parquet"))
+    rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
+    written = Written(int(rows_read), sum(file.stat().st_size for file in files))
+    large = written.rows > ROWS or written.bytes > BYTES
+    if large and table.broadcast is None:
+        sort(spark, table, folder, written.rows, written.bytes)
+    elif large and not table.broadcast:
+        checked(spark, table, folder)
+    elif files:
+        check_once(table, _read(table, folder, unique(table)))
+    return written
+
+
+def _copied(table: Table, source: Files, folder: Path) -> bool:
+    """Copies files that are as a version's would be, without looking into them; whether they were."""
+    if source.format != "parquet" or "://" in source.path:
+        return False
+    place = Path(source.path)
+    files = sorted(place.iterdir()) if place.is_dir() else [place] if place.is_file() else []
+    files = [file for file in files if not file.name.startswith(("_", "."))]
+    types = {name: dtype(kind) for name, kind in table.schema}
+    for file in files:
+        try:
+            found = pl.read_parquet_schema(file) if file.is_file() else {}
+        except pl.exceptions.PolarsError:
+            return False
+        if any(found.get(name) != kind for name, kind in types.items()):
+            return False
+    if files:
+        folder.mkdir(parents=True)
+    for number, file in enumerate(files):
+        shutil.copyfile(file, folder / f"part-{number}.parquet")
+    return bool(files)
+
+
+def _write_files(spark: SparkSession, table: Table, source: Files, folder: Path) -> None:
+    if "://" not in source.path and not Path(source.path).exists():
+        raise PenstockError(f"there is no «{source.path}»")
+    session = cloned_session(spark)  # the setting is nobody else's
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    found = source._configured(session.read, table.schema, table.schema.names).load(source.place)
+    if MALFORMED in found.columns:
+        found = found.cache()  # Spark tells malformed rows only of rows that it has kept
+        try:
+            bad = found.where(f"`{MALFORMED}` IS NOT NULL").select(MALFORMED).head()
+            if bad is not None:
+                raise PenstockError("a row of it cannot be read", detail=str(bad[0])[:200])
+            _written(found.select(*(f"`{name}`" for name in table.schema.names)), folder)
+        finally:
+            found.unpersist()
+    else:
+        _written(found, folder)
+
+
+def _written(rows: DataFrame, folder: Path) -> None:
+    rows.write.parquet(f"file://{folder.absolute()}")
+
+
+def _asked(table: Table, ask: Ask | None) -> pl.DataFrame:
+    if isinstance(table.source, Database):
+        return table.source.rows()
+    if isinstance(table.source, ViewRows) and ask is not None:
+        there = ask(f"SELECT 1 FROM __views WHERE name = '{table.source.view}'").height
+        return ask(table.source.query) if there else pl.DataFrame(schema=dict.fromkeys(table.schema.names, pl.Null))
+    raise DefinitionError(
+        f"the table «{table.name}» is read from nowhere",
+        hint="say where: app.table(name, ps.files('folder'), …) or ps.database('sqlite:///file', 'SELECT …')",
+    )
+
+
+def _fitting(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns of a table, with its types; texts that are times become times."""
+    lacking = [name for name in table.schema.names if name not in rows.columns]
+    if lacking:
+        raise PenstockError(f"there is no column «{lacking[0]}»", detail=f"its columns are {', '.join(rows.columns)}")
+    try:
+        return rows.select(_cast(rows[name], kind) for name, kind in table.schema)
+    except pl.exceptions.PolarsError as error:
+        raise PenstockError(f"its columns have other types: {str(error).splitlines()[0]}") from error
+
+
+def _cast(column: pl.Series, kind: str) -> pl.Series:
+    if kind in ("timestamp", "date") and column.dtype.is_integer():  # as a store keeps them
+        return column.cast(pl.Int64 if kind == "timestamp" else pl.Int32).cast(dtype(kind))
+    if kind == "timestamp" and column.dtype == pl.String:
+        return column.str.to_datetime(time_unit="us", time_zone="UTC").cast(dtype(kind))
+    return column.cast(dtype(kind))
+
+
+def _read(table: Table, folder: Path, names: Sequence[str] | None = None) -> pl.DataFrame:
+    """Rows of a version; of all columns, or of these."""
+    wanted = table.schema if names is None else table.schema.pick(names)
+    found = pl.read_parquet(folder / "*.parquet", columns=list(wanted.names), hive_partitioning=False)
+    return found.select(pl.col(name).cast(dtype(kind)) for name, kind in wanted)

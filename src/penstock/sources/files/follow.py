@@ -1,0 +1,36 @@
+"""What goes along with a source of files on the driver: which files an epoch reads, in which order, and their bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.sources.base import Folder, Follower
+from penstock.sources.files.listed import listed_between
+from penstock.sources.files.positions import shares
+
+
+class FilesFollower(Follower):
+    """Looks up the files of an epoch in Spark's list of those that it has read."""
+
+    def __init__(self, entries: Folder, *, is_local: bool) -> None:
+        self._entries, self._is_local = entries, is_local
+
+    def positions(self, before: str | None, offsets: str, space: range) -> Mapping[str, range]:
+        paths = listed_between(self._entries, -1 if before is None else _entry(before), _entry(offsets))
+        sizes = [size(path) for path in paths] if self._is_local else [0] * len(paths)
+        self.taken = sum(sizes) if self._is_local else None
+        return shares(paths, sizes, space)
+
+
+def size(path: str) -> int:
+    """The bytes of a file; 0 if it is gone, which the task that reads it reports."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _entry(offsets: str) -> int:
+    return int(json.loads(offsets)["logOffset"])

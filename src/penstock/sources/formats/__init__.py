@@ -1,0 +1,1 @@
+"""Formats of events, parsed inside Spark's tasks: JSON, CSV, Avro, Parquet."""

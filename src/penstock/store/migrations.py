@@ -1,0 +1,76 @@
+"""Brings a store that an earlier version wrote to the format of this one: steps in order, all in one transaction.
+
+A step is a function of the connection. A new format is a new step at the end of `MIGRATIONS`, and nothing else in the
+code knows what a store was like before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.store import catalog, files, format_4, generations, outbox, versions
+from penstock.store.audits import AUDITS
+from penstock.store.base import StoreError
+from penstock.store.connection import Connection
+from penstock.store.figures import FIGURE_TABLES
+from penstock.store.marks import MARK_TABLES
+from penstock.store.tables import FORMAT, OWN_TABLES
+
+#: The oldest format that can be migrated.
+OLDEST: Final = 2
+
+
+@dataclass(frozen=True)
+class Migration:
+    """The step to a format from the one before it."""
+
+    format: int
+    run: Callable[[Connection], None]
+
+
+def create(connection: Connection) -> None:
+    """The tables of an empty store."""
+    connection.script(OWN_TABLES)
+    connection.script((catalog.CATALOG, generations.GENERATIONS, AUDITS))
+    connection.script((*MARK_TABLES, *FIGURE_TABLES, *versions.VERSIONS))
+    files.create(connection)
+    outbox.create(connection)
+
+
+def migrate(connection: Connection, where: str, version: int) -> None:
+    """Takes the steps from a store's format to this version's. The caller ends the transaction and notes the format."""
+    check_known(where, version)
+    for migration in MIGRATIONS:
+        if migration.format > version:
+            migration.run(connection)
+
+
+def check_known(where: str, version: int) -> None:
+    """Refuses a store of a newer version, and one that is too old."""
+    if version > FORMAT:
+        raise StoreError(
+            f"the store '{where}' has format {version}, and this version of Penstock knows {FORMAT}",
+            hint="use the newer version that wrote it",
+        )
+    if version < OLDEST:
+        raise StoreError(
+            f"the store '{where}' has format {version}, and this version of Penstock migrates those from {OLDEST} on",
+            hint="use the version that wrote it, or start in an empty directory and read the streams again",
+        )
+
+
+def check_migrated(where: str, version: int) -> None:
+    """The same for those who only read: they cannot migrate it."""
+    check_known(where, version)
+    if version < FORMAT:
+        raise StoreError(
+            f"the store '{where}' was written by an earlier version of Penstock",
+            detail=f"it has format {version}, and this version reads format {FORMAT}",
+            hint="start the app with this version: it migrates the store. Or read it with the version that wrote it",
+        )
+
+
+#: By the format that they lead to.
+MIGRATIONS: Final = (Migration(4, format_4.migrate), Migration(5, outbox.take_over))

@@ -1,0 +1,176 @@
+"""The master holds each accepted event once, by the commit that brought it, in whatever way epochs are cut and fail."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import PenstockError
+from penstock.history.events.columns import arrow_schema, of_one_commit
+from penstock.history.events.master import Master
+from penstock.history.events.verify import verify
+from penstock.history.events.writer import FileWriter
+from penstock.store import Commit, Reader, StoreError
+from penstock.store.file import File
+from tests.history.events.support import NOW, START, App, rows
+
+#: A row as a task keeps it.
+ROW = rows((1, "a", 1)).with_columns(pl.lit(START, pl.Int64).alias("__at"))
+DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
+
+EVENT = st.tuples(
+    st.integers(1, 12), st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(0, 59), st.integers(0, 59))
+)
+#: Epochs of partitions of events. Attempts are lost in tasks, whole epochs fail before their commit, the app restarts.
+EPOCH = st.tuples(
+    st.lists(st.lists(EVENT, max_size=5), min_size=1, max_size=3),
+    st.integers(0, 3),
+    st.sampled_from(["well", "well", "fails", "restart"]),
+)
+
+
+def test_a_row_has_its_columns_its_commit_its_time_and_its_place(app):
+    app.epoch(rows((1, "a", 3), (2, "b", 4), partition=7, first=20))
+    found = app.held().to_dicts()
+    assert [(row["id"], row["user"], str(row["price"])) for row in found] == [(1, "a", "0.25"), (2, "b", "0.50")]
+    own = [[row[name] for name in ("__commit", "__at", "__partition", "__offset")] for row in found]
+    assert own == [[1, START + 3_000_000, 7, 20], [1, START + 4_000_000, 7, 21]]
+
+
+@settings(max_examples=300 if DEEP else 25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(EPOCH, min_size=1, max_size=6))
+def test_in_any_cut_with_any_failure_each_accepted_event_is_there_once(epochs):
+    with tempfile.TemporaryDirectory() as folder:
+        app, offsets, ids, expected = App(Path(folder)), {}, set(), []
+        for parts, lost, fate in epochs:
+            frames = []
+            for partition, events in enumerate(parts):
+                first = offsets.setdefault(partition, 0)
+                offsets[partition] += len(events)
+                frames.append(rows(*events, partition=partition, first=first))
+                for number, (id, user, second) in enumerate(events):
+                    if user is not None and second is not None and id not in ids:
+                        ids.add(id)
+                        expected.append((app.last + 1, id, partition, first + number))
+            if fate == "fails":
+                with pytest.raises(PenstockError):
+                    _fail_once(app, frames)
+            if fate != "well":  # what failed in the middle starts anew, and the epoch comes again
+                app.close()
+                app = App(Path(folder))
+            app.epoch(*frames, lost=lost)
+        found = app.held().select("__commit", "id", "__partition", "__offset").rows()
+        assert sorted(found) == sorted(expected)
+        assert not list(verify(app.master))
+        app.swept()
+        assert app.paths() == {file.path for file in app.store.listing().files}
+        app.close()
+
+
+def _fail_once(app: App, frames: list[pl.DataFrame]) -> None:
+    def fail(record: object) -> int:
+        raise StoreError("no room")
+
+    app.store.commit = fail  # type: ignore[method-assign]
+    app.epoch(*frames)
+
+
+def test_a_file_belongs_to_the_master_because_a_commit_lists_it(app):
+    app.epoch(rows((1, "a", 1)), lost=1)
+    assert len(app.paths()) == 2
+    assert app.held()["id"].to_list() == [1]
+    assert app.swept() == 1
+    assert len(app.paths()) == 1
+
+
+def test_files_that_a_running_epoch_may_write_are_not_swept(app):
+    app.epoch(rows((1, "a", 1)))
+    with app.master.keeping(app.stream, "q", 1) as keeping:
+        writer = keeping.writer(0)
+        writer.add(app.held())
+        writer.close()
+        app.epoch(rows((2, "a", 2), first=1))  # of another query: the one that runs may still commit
+        assert app.swept() == 0
+    assert app.swept() == 1
+
+
+def test_files_of_a_writer_before_that_no_commit_lists_are_swept(app):
+    with app.master.keeping(app.stream, "q", 0) as keeping, keeping.writer(0) as writer:
+        writer.add(ROW)
+    directory = app.store.directory
+    app.close()
+    again = App(directory)
+    assert again.swept() == 1
+    again.close()
+
+
+def test_a_file_that_nobody_of_us_has_named_is_left_alone(app):
+    app.epoch(rows((1, "a", 1)))
+    Path(app.master.place.path(f"{app.master.home}/README")).write_text("of an operator")
+    assert app.swept() == 0
+
+
+def test_epochs_of_two_streams_that_overlap_list_their_files_under_the_commits_that_they_got(app):
+    with app.master.keeping(app.stream, "slow", 0) as slow:
+        with slow.writer(0) as writer:
+            writer.add(ROW)
+        app.epoch(rows((2, "b", 2)))  # commits first, though it began later
+        number = app.store.commit(Commit("epoch", NOW, "slow", 0, "{}", files=[writer.file]))
+    assert number == 2
+    assert app.held().select("__commit", "id").rows() == [(1, 2), (2, 1)]
+    assert app.swept() == 0
+
+
+def test_a_range_of_commits_or_of_times_reads_only_files_that_may_hold_it(app):
+    for number in range(6):
+        app.epoch(rows((number, "a", number * 5), first=number))
+    second = 1_000_000
+    past = app.master.past(app.stream, start=START + 10 * second, end=START + 20 * second)
+    assert [file.first for file in past.files] == [3, 4]
+    assert past.read()["id"].to_list() == [2, 3]
+    past = app.master.past(app.stream, after=1, through=3)
+    assert [file.first for file in past.files] == [2, 3]
+    assert past.rows == 2
+
+
+def test_row_groups_are_written_as_rows_come(app):
+    schema = of_one_commit(arrow_schema(app.stream.schema))
+    blank = File("a.parquet", "orders", "events", 1, 1, 0, 0, "", None, None)
+    with FileWriter(app.master.place, blank, schema, group_rows=4) as writer:
+        for first in range(0, 12, 3):
+            writer.add(pl.concat([ROW] * 3).with_columns(pl.Series("__offset", range(first, first + 3))))
+    with app.master.place.open("a.parquet") as opened:
+        footer = pq.read_metadata(opened)
+    assert [footer.row_group(number).num_rows for number in range(footer.num_row_groups)] == [6, 6]
+    group = footer.row_group(0)
+    at = next(group.column(n) for n in range(group.num_columns) if group.column(n).path_in_schema == "__at")
+    assert (at.statistics.min, at.compression) == (START, "ZSTD")
+
+
+def test_a_stream_that_is_not_kept_writes_nothing(tmp_path):
+    app = App(tmp_path, keep="none")
+    app.epoch(rows((1, "a", 1), (2, "a", None)))
+    assert app.store.listing().files == []
+    assert app.master.since("orders") is None
+    assert not (tmp_path / "master").exists()
+    app.close()
+
+
+def test_the_master_is_not_looked_for_elsewhere_than_where_it_lies(app, tmp_path):
+    app.epoch(rows((1, "a", 1)))
+    with pytest.raises(StoreError, match="the master lies in the app's directory"):
+        Master(app.store, str(tmp_path / "other")).keep({"orders": app.stream})
+
+
+def test_a_reader_in_another_process_needs_no_lock(app, tmp_path):
+    app.epoch(rows((1, "a", 1)))
+    reader = Reader(tmp_path / "state")
+    assert Master(reader).past(app.stream).read()["id"].to_list() == [1]
+    reader.close()

@@ -1,0 +1,1 @@
+"""A store that the version before has written."""
