@@ -16,22 +16,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from penstock.kernel.hashing import BASE, Array, mixed, text_hashes
+
 #: The folder of a version that holds these files; Spark and Polars leave it out when they read the version.
 FOLDER: Final = "_lookup"
 #: The number that rows are sorted by.
 NUMBER: Final = "__number"
-#: An odd number has a reciprocal modulo 2**64: by it a text's hash is told from those of all texts before it.
-_BASE: Final = 0x9E3779B97F4A7C15
-_RECIPROCAL: Final = pow(_BASE, -1, 1 << 64)
-_TEXTS: Final = 1 << 16
-
-_Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def numbers(keys: pl.DataFrame) -> pl.Series:
@@ -41,7 +37,7 @@ def numbers(keys: pl.DataFrame) -> pl.Series:
         return pl.Series(NUMBER, parts[0].view(np.int64))
     found = np.zeros(keys.height, np.uint64)
     for part in parts:
-        found = mixed(found * np.uint64(_BASE) + part)
+        found = mixed(found * np.uint64(BASE) + part)
     return pl.Series(NUMBER, found.view(np.int64))
 
 
@@ -82,12 +78,12 @@ class Lookup:
 class _Run:
     """A batch of a file, with the numbers of its rows."""
 
-    numbers: _Array
+    numbers: Array
     first: int
     last: int
     batch: pa.RecordBatch
 
-    def rows(self, wanted: _Array) -> pa.RecordBatch | None:
+    def rows(self, wanted: Array) -> pa.RecordBatch | None:
         """The rows with these numbers, which are sorted."""
         mine = wanted[np.searchsorted(wanted, self.first) : np.searchsorted(wanted, self.last, side="right")]
         begin, end = np.searchsorted(self.numbers, mine), np.searchsorted(self.numbers, mine, side="right")
@@ -104,32 +100,8 @@ def _run(batch: pa.RecordBatch) -> _Run:
     return _Run(numbers, int(numbers[0]), int(numbers[-1]), batch)
 
 
-def _number(key: pl.Series) -> _Array:
+def _number(key: pl.Series) -> Array:
     if key.dtype.is_integer() or key.dtype.is_temporal() or key.dtype == pl.Boolean:
         return key.to_physical().cast(pl.Int64).to_numpy().view(np.uint64)
     texts = key.bin.encode("hex") if key.dtype == pl.Binary else key.cast(pl.String)
-    parts = [_hashed(texts[begin : begin + _TEXTS]) for begin in range(0, len(texts), _TEXTS)]
-    return np.concatenate([np.zeros(0, np.uint64), *parts])
-
-
-def _hashed(texts: pl.Series) -> _Array:
-    """A polynomial in the texts' bytes, for all of them at once: differences of one running sum."""
-    array = texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-    _, ends, data = array.buffers()
-    place = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
-    first, size = place[0], int(place[-1] - place[0])
-    place = place - first
-    held = np.frombuffer(data, np.uint8)[first : first + size] if size else np.zeros(0, np.uint8)
-    powers = np.cumprod(np.full(size, _BASE, np.uint64), dtype=np.uint64)
-    undone = np.cumprod(np.full(size, _RECIPROCAL, np.uint64), dtype=np.uint64)
-    undone = np.concatenate([np.ones(1, np.uint64), undone])
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((held.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
-    found: _Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
-    return mixed(found)
-
-
-def mixed(found: _Array) -> _Array:
-    """Spreads numbers of 64 bits over all of theirs, one to one (splitmix64)."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    return found
+    return text_hashes(texts)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from penstock.store.nested import packed, unpacked
-from penstock.store.scalars import is_whole, is_wide, loaded_scalar, nulls, stored_scalar
+from penstock.kernel.nested import packed, unpacked
+from penstock.kernel.scalars import is_whole, is_wide, loaded_scalar, nulls, stored_scalar
 
 
 def sql_type(kind: pl.DataType) -> str:

@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.store.nested import packed
-from penstock.store.rows import as_binary, split
+from penstock.kernel.nested import packed
+from penstock.kernel.rows import as_binary, split
 
 
 def encoded(keys: pl.DataFrame) -> pl.Series:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import polars as pl
 
 from penstock.model.time import SECOND, Instant, to_datetime
-from penstock.store.scalars import INTEGERS
+from penstock.kernel.scalars import INTEGERS
 
 #: The days of 400 years.
 _CYCLE = 146_097

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import polars as pl
-
 from penstock.errors import unknown
-from penstock.kernel.aggregates import Columns
 from penstock.kernel.plan import END, START, Plan
 from penstock.model.windows import Counted, Global
 from penstock.store.base import StoreError
@@ -120,7 +117,7 @@ class Layout:
         found = {START: START, END: END}
         found |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
         if self.plan.view.shown is None:
-            found |= {part.name: part.name for part in self.plan.columns if _is_its_answer(part)}
+            found |= {part.name: part.name for part in self.plan.columns if part.is_answer and shown_as_stored(part.result)}
         return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
 
     @cached_property
@@ -236,14 +233,6 @@ class Layout:
         there = f" WHERE {' AND '.join(rules)}" if rules else ""
         made = f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
         return [made, *people_view(self, made, there)] if self.dialect.people else [made]
-
-
-def _is_its_answer(part: Columns) -> bool:
-    """Whether an aggregate's partial is also what it answers, as with a count: one column does for both."""
-    if part.fields.get(part.name) != part.result or not shown_as_stored(part.result):
-        return False
-    answer = part.present_expr()
-    return answer is not None and answer.meta.undo_aliases().meta.eq(pl.col(part.name))
 
 
 def drop_view(name: str, dialect: Dialect) -> list[str]:

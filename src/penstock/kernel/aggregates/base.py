@@ -82,6 +82,14 @@ class Columns(ABC):
         """`present` as one expression, where it is one: so that a caller can present many in one select."""
         return None
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether the partial is also the answer, as with a count: one column does for both."""
+        if self.fields.get(self.name) != self.result:
+            return False
+        answer = self.present_expr()
+        return answer is not None and answer.meta.undo_aliases().meta.eq(pl.col(self.name))
+
     @abstractmethod
     def zero(self) -> dict[str, object]:
         """The partial of no rows, as literal values of `fields`."""

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
-from penstock.kernel.lookup import mixed
+from penstock.kernel.hashing import mixed
 from penstock.model.kinds import Kind, kind_of
 from penstock.runtime.epoch.wire import plain
 from penstock.topology.definition import Fields

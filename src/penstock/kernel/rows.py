@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.store.scalars import is_whole, loaded_scalar, stored_scalar
+from penstock.kernel.scalars import is_whole, loaded_scalar, stored_scalar
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

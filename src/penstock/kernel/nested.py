@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.store.rows import Bytes, Numbers, as_binary, head_type, join, split
-from penstock.store.scalars import is_wide
+from penstock.kernel.rows import Bytes, Numbers, as_binary, head_type, join, split
+from penstock.kernel.scalars import is_wide
 
 _EMPTY = pa.scalar(b"", pa.large_binary())
 

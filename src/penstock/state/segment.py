@@ -1,0 +1,324 @@
+"""A segment: sorted, immutable rows of one kind of state, as a part of a file that processes map into memory.
+
+A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and one
+with the times at which rows are due; their lengths stand at its end. Nothing in it is compressed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.kernel.hashing import Array, hashes
+from penstock.kernel.plan import END, START
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as FOREVER
+from penstock.state.layout import DUE, FINAL, GONE, HASH, Kind, Layout
+
+_LENGTHS: Final = struct.Struct("<qqq")
+_OLDEST: Final = pl.CompatLevel.oldest()
+#: Hashes are listed as signed numbers in the same order.
+_SHIFT: Final = 1 << 63
+
+
+class SegmentError(PenstockError):
+    """A segment cannot be read."""
+
+
+class MissingSegment(SegmentError):
+    """A file is gone: it was replaced, and the reader has an old list."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What the store lists of a segment.
+
+    `owner` is the view or stream, `run` its age: of two rows of one key that of the higher run holds. `low` and `high` are
+    the smallest and largest hash, shifted to signed numbers. `first_end` is the smallest end of an open window,
+    `last_end` the largest end of any; `due` the smallest processing time at which a row is due.
+    """
+
+    owner: str
+    kind: Kind
+    run: int
+    path: str
+    offset: int
+    length: int
+    rows: int
+    gone: int
+    low: int
+    high: int
+    first_end: Instant
+    last_end: Instant
+    due: Instant
+    checksum: int
+
+    def text(self) -> str:
+        """As JSON, for the way from a task to the driver."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parsed(cls, text: str) -> Segment:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class HashRange:
+    """A shard: the keys whose hash lies from `low` up to `high`, both included."""
+
+    low: int = 0
+    high: int = (1 << 64) - 1
+
+    @property
+    def is_all(self) -> bool:
+        return self == ALL
+
+    def meets(self, segment: Segment) -> bool:
+        """Whether a segment may have rows of this shard."""
+        return segment.low + _SHIFT <= self.high and segment.high + _SHIFT >= self.low
+
+
+ALL: Final = HashRange()
+
+
+def shards(count: int) -> list[HashRange]:
+    """So many shards of equal size.
+
+    >>> [hex(shard.low) for shard in shards(4)]
+    ['0x0', '0x4000000000000000', '0x8000000000000000', '0xc000000000000000']
+    """
+    bounds = [(number << 64) // count for number in range(count + 1)]
+    return [HashRange(low, high - 1) for low, high in zip(bounds, bounds[1:], strict=False)]
+
+
+# writing
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """The bytes of a segment, and what is listed of it."""
+
+    data: bytes
+    segment: Segment
+
+
+def encoded(owner: str, layout: Layout, run: int, rows: pl.DataFrame, gone: pl.DataFrame | None = None) -> EncodedRows:
+    """Rows as a segment. `gone` has the identity of rows that are deleted."""
+    frame = rows if GONE in rows.columns else rows.with_columns(pl.lit(False).alias(GONE))
+    if gone is not None and gone.height:
+        frame = pl.concat([frame, gone.with_columns(pl.lit(True).alias(GONE))], how="diagonal")
+    hashed = hashes(frame.select(layout.keys)) if layout.keys else np.zeros(frame.height, np.uint64)
+    return _encoded(owner, layout, run, frame, hashed)
+
+
+def _encoded(owner: str, layout: Layout, run: int, frame: pl.DataFrame, hashed: Array) -> EncodedRows:
+    if layout.by_window:
+        order = np.lexsort((hashed, frame[START].to_numpy(), frame[END].to_numpy()))
+    else:
+        order = np.argsort(hashed, kind="stable")
+    hashed = hashed[order]
+    frame = frame[order].insert_column(0, pl.Series(HASH, hashed))
+    parts = [_arrow(frame.to_arrow(compat_level=_OLDEST)), _arrow(_windows(layout, frame)), _arrow(_dues(frame))]
+    data = b"".join([*parts, _LENGTHS.pack(*map(len, parts))])
+    live = frame.filter(~pl.col(GONE))
+    ends = live.filter(~pl.col(FINAL))[END] if FINAL in frame.columns else pl.Series(dtype=pl.Int64)
+    due = live[DUE].min() if DUE in frame.columns else None
+    last_end = frame[END].max() if END in frame.columns else None
+    segment = Segment(
+        owner, layout.kind, run, "", 0, len(data), frame.height, frame.height - live.height,
+        int(hashed.min()) - _SHIFT if len(hashed) else 0, int(hashed.max()) - _SHIFT if len(hashed) else 0,
+        _instant(ends.min(), FOREVER), _instant(last_end, BEGINNING), _instant(due, FOREVER), zlib.crc32(data),
+    )  # fmt: skip
+    return EncodedRows(data, segment)
+
+
+def _instant(value: object, otherwise: Instant) -> Instant:
+    return value if isinstance(value, int) else otherwise
+
+
+def _windows(layout: Layout, frame: pl.DataFrame) -> pa.Table:
+    """Where each window begins."""
+    if not layout.by_window or not frame.height:
+        return pa.table({"end": pa.array([], pa.int64()), "start": pa.array([], pa.int64()), "first": pa.array([], pa.int64())})
+    ends, starts = frame[END].to_numpy(), frame[START].to_numpy()
+    first = np.flatnonzero(np.append(True, (ends[1:] != ends[:-1]) | (starts[1:] != starts[:-1])))
+    return pa.table({"end": ends[first], "start": starts[first], "first": first.astype(np.int64)})
+
+
+def _dues(frame: pl.DataFrame) -> pa.Table:
+    """The rows that are due at a time, by that time."""
+    if DUE not in frame.columns:
+        return pa.table({"due": pa.array([], pa.int64()), "row": pa.array([], pa.int64())})
+    timed = frame.select(DUE).with_row_index("row").drop_nulls().sort(DUE)
+    return pa.table({"due": timed[DUE].to_numpy(), "row": timed["row"].cast(pl.Int64).to_numpy()})
+
+
+def _arrow(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        for batch in table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+class SegmentFile:
+    """A file of segments in the making. It is forced to disk before anyone hears of its segments."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self._name, self._path = name, Path(root) / name
+        self._out: BinaryIO | None = None
+        self._listed: list[Segment] = []
+
+    def add(self, rows: EncodedRows) -> None:
+        """Writes a segment, if it has rows."""
+        if not rows.segment.rows:
+            return
+        if self._out is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._out = open(self._path, "xb", opener=_private)
+        self._listed.append(replace(rows.segment, path=self._name, offset=self._out.tell()))
+        self._out.write(rows.data)
+        self._out.write(b"\0" * (-self._out.tell() % 64))  # Arrow's buffers are aligned
+
+    def close(self) -> list[Segment]:
+        """Forces the file to disk; what is to be listed of it. Without rows there is no file."""
+        if self._out is not None:
+            self._out.flush()
+            os.fsync(self._out.fileno())
+            self._out.close()
+            _force_directory(self._path.parent)
+            self._out = None
+        return self._listed
+
+    def abandon(self) -> None:
+        """Leaves nothing behind, if possible: nobody lists what is left."""
+        if self._out is not None:
+            self._out.close()
+            self._path.unlink(missing_ok=True)
+            self._out = None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _force_directory(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# reading
+
+
+class MappedSegment:
+    """A segment in memory: pages that other processes share."""
+
+    def __init__(self, root: str, segment: Segment) -> None:
+        self.segment = segment
+        try:
+            with pa.memory_map(str(Path(root) / segment.path)) as file:
+                file.seek(segment.offset)
+                data = file.read_buffer(segment.length)
+        except (FileNotFoundError, OSError) as error:
+            raise MissingSegment(f"the segment '{segment.path}' cannot be read", detail=str(error)) from error
+        if data.size != segment.length:
+            raise SegmentError(f"the segment '{segment.path}' is shorter than listed")
+        self._data = data
+        try:
+            lengths = _LENGTHS.unpack(data.slice(data.size - _LENGTHS.size))
+            begins = [0, lengths[0], lengths[0] + lengths[1]]
+            tables = [_batch(data.slice(begin, length)) for begin, length in zip(begins, lengths, strict=True)]
+        except (struct.error, pa.ArrowInvalid, OSError) as error:
+            raise SegmentError(f"the segment '{segment.path}' is damaged", detail=str(error)) from error
+        self.batch, windows, dues = tables
+        self.hashes: Array = self.batch.column(HASH).to_numpy(zero_copy_only=True)
+        self.ends: Array = windows.column("end").to_numpy(zero_copy_only=True)
+        self.starts: Array = windows.column("start").to_numpy(zero_copy_only=True)
+        self.firsts: Array = np.append(windows.column("first").to_numpy(zero_copy_only=True), self.batch.num_rows)
+        self._due_times: Array = dues.column("due").to_numpy(zero_copy_only=True)
+        self._due_rows: Array = dues.column("row").to_numpy(zero_copy_only=True)
+
+    def check(self) -> None:
+        """Refuses a segment whose bytes are not those that were written."""
+        if zlib.crc32(self._data) != self.segment.checksum:
+            raise SegmentError(
+                f"the segment '{self.segment.path}' is damaged", hint="restore a savepoint, or compute the view again"
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        names: list[str] = self.batch.schema.names
+        return names
+
+    def take(self, positions: Array, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows by their positions."""
+        taken = self.batch.select(list(columns)).take(pa.array(positions))
+        frame = pl.from_arrow(taken)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def slice(self, first: int, last: int, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows that lie together."""
+        frame = pl.from_arrow(self.batch.select(list(columns)).slice(first, last - first))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def windows(self) -> Iterator[tuple[Instant, Instant, int, int]]:
+        """End, start and positions of each window; of one that says nothing where rows lie by hash."""
+        if not len(self.ends):
+            yield 0, 0, 0, self.batch.num_rows
+        for number in range(len(self.ends)):
+            yield int(self.ends[number]), int(self.starts[number]), int(self.firsts[number]), int(self.firsts[number + 1])
+
+    def window(self, end: Instant, start: Instant) -> tuple[int, int] | None:
+        """Where a window's rows lie."""
+        first, last = np.searchsorted(self.ends, end), np.searchsorted(self.ends, end, side="right")
+        number = first + np.searchsorted(self.starts[first:last], start)
+        if number == last or self.starts[number] != start:
+            return None
+        return int(self.firsts[number]), int(self.firsts[number + 1])
+
+    def within(self, first: int, last: int, shard: HashRange) -> tuple[int, int]:
+        """The part of sorted rows that a shard has."""
+        if shard.is_all:
+            return first, last
+        part = self.hashes[first:last]
+        low = int(np.searchsorted(part, np.uint64(shard.low)))
+        high = int(np.searchsorted(part, np.uint64(shard.high), side="right"))
+        return first + low, first + high
+
+    def due(self, after: Instant, through: Instant) -> Array:
+        """Positions of rows that are due after one time, up to another."""
+        first = np.searchsorted(self._due_times, after, side="right")
+        last = np.searchsorted(self._due_times, through, side="right")
+        return self._due_rows[first:last]
+
+
+def _batch(data: pa.Buffer) -> pa.RecordBatch:
+    return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
+
+
+@lru_cache(maxsize=1024)
+def mapped(root: str, segment: Segment) -> MappedSegment:
+    """A segment, mapped once per process."""
+    return MappedSegment(root, segment)
+
+
+def paths(segments: Iterable[Segment]) -> list[str]:
+    """The files of segments, each once."""
+    return list(dict.fromkeys(segment.path for segment in segments))

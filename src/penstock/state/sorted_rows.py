@@ -1,0 +1,235 @@
+"""The rows of one kind of state in segments: of each row the version of the newest run holds.
+
+A row is found by one binary search per segment and window. Hashes may collide, so keys are compared too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from penstock.kernel.hashing import Array, hashes
+from penstock.kernel.plan import END, START, nothing
+from penstock.model.time import Instant
+from penstock.state.layout import DUE, GONE, Layout
+from penstock.state.segment import ALL, HashRange, MappedSegment, Segment, mapped
+
+#: A span of window ends: after the first instant, up to the second.
+Span = tuple[Instant, Instant]
+_AGE = "__age"
+
+
+class SortedRows:
+    """Rows of one kind, in the segments that a commit lists. Only those of `shard`."""
+
+    def __init__(self, root: str, layout: Layout, segments: Sequence[Segment], shard: HashRange = ALL) -> None:
+        self.layout, self.shard, self._root = layout, shard, root
+        own = [segment for segment in segments if segment.kind == layout.kind and shard.meets(segment)]
+        self.segments = sorted(own, key=lambda segment: -segment.run)  # the newest first
+
+    def mapped(self) -> Iterator[MappedSegment]:
+        """The segments, the newest first."""
+        return (mapped(self._root, segment) for segment in self.segments)
+
+    # by identity
+
+    def lookup(self, wanted: pl.DataFrame) -> pl.DataFrame:
+        """The rows with these identities, each named once."""
+        if not wanted.height or not self.segments:
+            return nothing(self.layout.schema)
+        frames = []
+        for segment in self.mapped():
+            positions, asked = self._candidates(segment, wanted)
+            if not len(positions):
+                continue
+            rows = segment.take(positions, [*self.layout.schema, GONE])
+            same = self._same(rows, wanted[asked])
+            if not same.all():
+                rows, asked = rows.filter(same), asked[same.to_numpy()]
+            frames.append(rows)
+            if len(asked) == wanted.height:
+                break
+            left = np.ones(wanted.height, bool)
+            left[asked] = False
+            wanted = wanted.filter(pl.Series(left))
+        return self._live(frames)
+
+    def _candidates(self, segment: MappedSegment, wanted: pl.DataFrame) -> tuple[Array, Array]:
+        """Positions of rows with the hashes of wanted ones (and their windows); and which of `wanted` each may be."""
+        hashed = self._hashes(wanted)
+        if not self.layout.by_window:
+            return _matches(segment.hashes, hashed, 0)
+        positions, asked = [], []
+        for end, start, numbers in _by_window(wanted):
+            place = segment.window(end, start)
+            if place is not None:
+                found, of = _matches(segment.hashes[place[0] : place[1]], hashed[numbers], place[0])
+                positions.append(found)
+                asked.append(numbers[of])
+        none = np.zeros(0, np.int64)
+        return np.concatenate([none, *positions]), np.concatenate([none, *asked])
+
+    def _hashes(self, rows: pl.DataFrame) -> Array:
+        keys = self.layout.keys
+        return hashes(rows.select(keys)) if keys else np.zeros(rows.height, np.uint64)
+
+    def _same(self, rows: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
+        same = pl.repeat(True, rows.height, eager=True)
+        for name in self.layout.identity:
+            same = same & rows[name].eq_missing(others[name].cast(rows[name].dtype))
+        return same
+
+    # by key
+
+    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """All rows of these keys; without key columns all rows."""
+        if not self.layout.keys:
+            return self.all()
+        hashed, frames = hashes(keys.select(self.layout.keys)), []
+        for age, segment in enumerate(self.mapped()):
+            for _, _, first, last in segment.windows():
+                positions, _ = _matches(segment.hashes[first:last], hashed, first)
+                if len(positions):
+                    frames.append(self._aged(segment.take(positions, [*self.layout.schema, GONE]), age))
+        rows = self._newest(frames)
+        return rows.join(keys, on=list(self.layout.keys), how="semi", nulls_equal=True) if rows.height else rows
+
+    # by time
+
+    def ending(self, spans: Sequence[Span]) -> pl.DataFrame:
+        """The rows of windows that end within one of these spans."""
+        frames = []
+        for age, segment in enumerate(self.mapped()):
+            if not any(low < segment.segment.last_end for low, _ in spans):
+                continue
+            if self.layout.by_window:
+                for end, _, first, last in segment.windows():
+                    if any(low < end <= high for low, high in spans):
+                        first, last = segment.within(first, last, self.shard)
+                        frames.append(self._aged(segment.slice(first, last, [*self.layout.schema, GONE]), age))
+                continue
+            first, last = segment.within(0, segment.batch.num_rows, self.shard)
+            ends = segment.batch.column(END).to_numpy(zero_copy_only=False)[first:last]
+            inside = np.zeros(len(ends), bool)
+            for low, high in spans:
+                inside |= (ends > low) & (ends <= high)
+            positions = np.flatnonzero(inside) + first
+            if len(positions):
+                frames.append(self._aged(segment.take(positions, [*self.layout.schema, GONE]), age))
+        return self._newest(frames)
+
+    def due(self, now: Instant) -> pl.DataFrame:
+        """The rows that are due by a processing time. Versions that newer ones replaced are left out."""
+        places = []
+        for segment in self.mapped():
+            if segment.segment.due <= now:
+                positions = segment.due(-(1 << 63), now)
+                hashed = segment.hashes[positions]
+                inside = (hashed >= np.uint64(self.shard.low)) & (hashed <= np.uint64(self.shard.high))
+                if inside.any():
+                    places.append(segment.take(np.sort(positions[inside]), self.layout.identity))
+        if not places:
+            return nothing(self.layout.schema)
+        return self.lookup(pl.concat(places).unique()).filter(pl.col(DUE) <= now)
+
+    # all
+
+    def all(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """All rows."""
+        frames = list(self.current(columns))
+        return pl.concat(frames) if frames else nothing(self.layout.schema)
+
+    def current(self, columns: Sequence[str] | None = None, gone: bool = False) -> Iterator[pl.DataFrame]:
+        """The rows that hold, segment by segment; with those that are deleted, if asked for."""
+        columns = list(self.layout.schema) if columns is None else list(columns)
+        newer: list[MappedSegment] = []
+        for segment in self.mapped():
+            parts = self._parts(segment)
+            positions = np.concatenate([np.zeros(0, np.int64), *(np.arange(first, last) for _, _, first, last in parts)])
+            holds = np.ones(segment.batch.num_rows, bool)
+            for other in newer:
+                self._mark_replaced(segment, other, holds)
+            newer.append(segment)
+            if not gone and segment.segment.gone:
+                holds &= ~segment.batch.column(GONE).to_numpy(zero_copy_only=False)
+            positions = positions[holds[positions]]
+            if len(positions) == segment.batch.num_rows:
+                yield segment.slice(0, len(positions), columns)
+            elif len(positions):
+                yield segment.take(positions, columns)
+
+    def _parts(self, segment: MappedSegment) -> list[tuple[Instant, Instant, int, int]]:
+        """The windows of a segment, with the positions that the shard has of each."""
+        return [(end, start, *segment.within(first, last, self.shard)) for end, start, first, last in segment.windows()]
+
+    def _mark_replaced(self, segment: MappedSegment, newer: MappedSegment, holds: Array) -> None:
+        """Notes which rows of a segment have a newer version in another."""
+        pairs = []
+        for end, start, first, last in self._parts(newer):
+            place = segment.window(end, start) if self.layout.by_window else (0, segment.batch.num_rows)
+            if place is not None and first < last:
+                mine, theirs = _matches(segment.hashes[place[0] : place[1]], newer.hashes[first:last], place[0])
+                pairs += [(mine, theirs + first)] if len(mine) else []
+        if pairs:
+            mine, theirs = (np.concatenate(part) for part in zip(*pairs, strict=True))
+            same = self._same(segment.take(mine, self.layout.identity), newer.take(theirs, self.layout.identity))
+            holds[mine[same.to_numpy()]] = False
+
+    # the newest version
+
+    def _aged(self, rows: pl.DataFrame, age: int) -> pl.DataFrame:
+        return rows.with_columns(pl.lit(age, pl.Int32).alias(_AGE))
+
+    def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Of versions of rows, from the newest segment on, the first of each."""
+        if not frames:
+            return nothing(self.layout.schema)
+        if len({frame[_AGE][0] for frame in frames if frame.height}) > 1:
+            rows = pl.concat(frames)
+            newest = rows.select(*self.layout.identity, _AGE, pl.int_range(pl.len()).alias("__row"))
+            newest = newest.unique(self.layout.identity or None, keep="first", maintain_order=True)
+            return self._live([rows[newest["__row"]]])
+        return self._live(frames)
+
+    def _live(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        if not frames:
+            return nothing(self.layout.schema)
+        rows = pl.concat([frame.select(*self.layout.schema, GONE) for frame in frames])
+        rows = rows.filter(~pl.col(GONE)) if rows[GONE].any() else rows
+        return rows.select(*self.layout.schema).cast(dict(self.layout.schema))  # type: ignore[arg-type]
+
+
+def _by_window(rows: pl.DataFrame) -> Iterator[tuple[Instant, Instant, Array]]:
+    """The numbers of rows by their window."""
+    ends, starts = rows[END].to_numpy(), rows[START].to_numpy()
+    if len(ends) and ends.min() == ends.max() and starts.min() == starts.max():
+        yield int(ends[0]), int(starts[0]), np.arange(len(ends))
+        return
+    order = np.lexsort((starts, ends))
+    ends, starts = ends[order], starts[order]
+    first = np.flatnonzero(np.append(True, (ends[1:] != ends[:-1]) | (starts[1:] != starts[:-1])))
+    for begin, end in zip(first, np.append(first[1:], len(order)), strict=True):
+        yield int(ends[begin]), int(starts[begin]), order[begin:end]
+
+
+def _matches(sorted_hashes: Array, wanted: Array, offset: int) -> tuple[Array, Array]:
+    """Positions at which wanted hashes stand among sorted ones, plus an offset; and the number of each wanted one."""
+    none = np.zeros(0, np.int64)
+    if not len(sorted_hashes) or not len(wanted):
+        return none, none
+    order = np.argsort(wanted, kind="stable")  # neighbours lie on the same pages
+    asked = wanted[order]
+    begin = np.searchsorted(sorted_hashes, asked)
+    hit = begin < len(sorted_hashes)
+    hit[hit] = sorted_hashes[begin[hit]] == asked[hit]
+    order, asked, begin = order[hit], asked[hit], begin[hit]
+    if not len(begin):
+        return none, none
+    following = np.minimum(begin + 1, len(sorted_hashes) - 1)
+    if not ((following > begin) & (sorted_hashes[following] == asked)).any():
+        return begin + offset, order
+    counts = np.searchsorted(sorted_hashes, asked, side="right") - begin
+    steps = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(begin, counts) + steps + offset, np.repeat(order, counts)

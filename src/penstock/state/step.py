@@ -1,0 +1,94 @@
+"""One commit of one view whose state is in segments: the step of each shard, with the file that it writes.
+
+Shards do not know of each other: what a step does to a key depends on the key's own rows alone. So shards may be
+stepped in one process or in many, and give the same rows and panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from penstock.kernel.fire import Time, percents
+from penstock.kernel.hashing import Array, hashes
+from penstock.kernel.plan import Plan
+from penstock.kernel.step import step
+from penstock.model.time import Instant
+from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, shards
+from penstock.state.segment_state import SegmentState, encoded_change
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The percentile watermarks that a trigger asks for, as values: they travel."""
+
+    at: Mapping[float, Instant]
+
+    def __call__(self, percent: float) -> Instant:
+        return self.at[percent]
+
+
+def fixed_time(plan: Plan, time: Time) -> Time:
+    """A commit's time as values."""
+    return replace(time, reached=Reached({percent: time.reached(percent) for percent in percents(plan.view.firing)}))
+
+
+@dataclass(frozen=True)
+class ShardStep:
+    """All that a step must know, besides the deltas. It travels to the task that does it."""
+
+    owner: str
+    plan: Plan
+    root: str
+    segments: tuple[Segment, ...]
+    closed: Instant
+    run: int
+    time: Time
+    shard: HashRange = ALL
+
+    def within(self, shard: HashRange) -> ShardStep:
+        """The same step for a part of the keys."""
+        return replace(self, shard=shard, segments=tuple(one for one in self.segments if shard.meets(one)))
+
+    def __call__(self, deltas: Sequence[pl.DataFrame]) -> SteppedShard:
+        """Steps the shard. All deltas are of its keys."""
+        state = SegmentState(self.plan, self.root, self.segments, closed=self.closed, shard=self.shard)
+        change = step(self.plan, deltas, state, self.time)
+        return SteppedShard(change.panes, change.late, encoded_change(self.owner, self.plan, change, self.run))
+
+
+@dataclass(frozen=True)
+class SteppedShard:
+    """What the step of a shard gives: panes, late rows that only the merge could tell, and segments to write."""
+
+    panes: pl.DataFrame
+    late: pl.DataFrame
+    encoded: list[EncodedRows]
+
+
+def steps(work: ShardStep, deltas: Sequence[pl.DataFrame], count: int) -> Iterator[SteppedShard]:
+    """The steps of so many shards, one after the other in this process."""
+    parts = [parted(work.plan, frame, count) for frame in deltas]
+    for number, shard in enumerate(shards(count)):
+        own = [part[number] for part in parts if part[number].height]
+        yield work.within(shard)(own)
+
+
+def parted(plan: Plan, rows: pl.DataFrame, count: int) -> list[pl.DataFrame]:
+    """Rows by the shard of their key."""
+    if count == 1 or not plan.keys:
+        return [rows, *(rows.clear() for _ in range(count - 1))]
+    number = shard_numbers(hashes(rows.select(plan.keys)), count)
+    order = np.argsort(number, kind="stable")
+    bounds = np.searchsorted(number[order], np.arange(count + 1))
+    rows = rows[order]
+    return [rows[int(low) : int(high)] for low, high in zip(bounds, bounds[1:], strict=False)]
+
+
+def shard_numbers(hashed: Array, count: int) -> Array:
+    """The number of the shard that each hash lies in."""
+    lows = np.array([shard.low for shard in shards(count)], np.uint64)
+    return np.searchsorted(lows, hashed, side="right") - 1

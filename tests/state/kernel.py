@@ -1,0 +1,83 @@
+"""The kernel with its state in segments, in a plain directory: each commit writes files, and restarts open them anew."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import polars as pl
+
+from penstock.kernel.fire import Time
+from penstock.kernel.local import Cut, LocalKernel, table_of
+from penstock.kernel.merge import one_row
+from penstock.kernel.reduce import closing_bound, combine
+from penstock.kernel.stack import place_schema
+from penstock.kernel.step import Change
+from penstock.model.commits import TableRow
+from penstock.model.view import View
+from penstock.state.compact import compacted, parts_of, runs_to_merge
+from penstock.state.segment import Segment, SegmentFile, encoded
+from penstock.state.segment_state import SegmentState, presented
+from penstock.state.step import ShardStep, steps
+
+
+class SegmentKernel(LocalKernel):
+    """One view with its state in segments, stepped shard by shard, and compacted now and then."""
+
+    def __init__(self, view: View, directory: Path, seed: int, cut: Cut = lambda rows: [rows]) -> None:
+        super().__init__(view, cut)
+        self._directory, self._seed, self._chance = directory, seed, random.Random(seed)
+        self._segments: list[Segment] = []
+        self._closed, self._run, self._files = -(1 << 62), 0, 0
+        first = presented(self.plan, one_row(self.plan), final=False)
+        self._write([encoded("v", self._state().layouts["rows"], 0, first)])
+
+    def _state(self) -> SegmentState:
+        return SegmentState(self.plan, str(self._directory), self._segments, closed=self._closed)
+
+    def _write(self, parts: list) -> None:
+        file = SegmentFile(str(self._directory), f"{self._files}.arrow")
+        self._files += 1
+        for part in parts:
+            file.add(part)
+        self._segments += file.close()
+
+    def step(self, deltas, time: Time) -> Change:
+        self._run += 1
+        combined = [combine(self.plan, list(deltas))] if deltas else []
+        work = ShardStep("v", self.plan, str(self._directory), tuple(self._segments), self._closed, self._run, time)
+        results = [result for result in steps(work, combined, self._chance.choice([1, 1, 2, 5]))]
+        for result in results:
+            self._write(result.encoded)
+        bound = closing_bound(self.plan, time.after)
+        self._closed = self._closed if bound is None else max(self._closed, bound)
+        if self._chance.random() < 0.3:
+            self._compact()
+        panes = pl.concat([result.panes for result in results])
+        late = pl.concat([result.late for result in results])
+        empty = one_row(self.plan).clear()
+        place = pl.DataFrame(schema=place_schema(self.plan))
+        return Change(place, empty, empty, panes.sort(self.plan.keys, maintain_order=True) if self.plan.keys else panes,
+                      late, place, place, place)
+
+    def _compact(self) -> None:
+        layouts = self._state().layouts
+        for part in parts_of(self._segments):
+            merged = runs_to_merge(part, fanout=2, smallest=4)
+            if merged:
+                oldest = min(segment.run for segment in merged) == min(segment.run for segment in part)
+                file = SegmentFile(str(self._directory), f"{self._files}.arrow")
+                self._files += 1
+                compacted(str(self._directory), layouts[part[0].kind], merged, file, is_oldest=oldest)
+                self._segments = [one for one in self._segments if one not in merged] + file.close()
+
+    def table(self) -> list[TableRow]:
+        return table_of(self.plan, self._state().table())
+
+    def restart(self) -> SegmentKernel:
+        plain = super().restart()
+        other = SegmentKernel.__new__(SegmentKernel)
+        other.__dict__.update(plain.__dict__)
+        for name in ("_directory", "_seed", "_chance", "_segments", "_closed", "_run", "_files"):
+            setattr(other, name, getattr(self, name))
+        return other
