@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from base64 import b64decode
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from penstock.kernel.admit import admit
 from penstock.kernel.deduplicate import identify
 from penstock.kernel.fire import Time
 from penstock.kernel.local import Cut, events_frame, model_series
+from penstock.kernel.local import table_of as kernel_table
 from penstock.kernel.plan import PLACE, POSITION, Plan
-from penstock.kernel.reduce import reduce
-from penstock.kernel.step import step
+from penstock.kernel.reduce import combine, reduce
+from penstock.kernel.step import Change, step
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
 from penstock.model.time import BEGINNING, END, instant
 from penstock.model.view import View
@@ -24,6 +27,7 @@ from penstock.model.watermarks import Tracker, ViewTime
 from penstock.model.windows import Counted, Interval
 from penstock.runtime.epoch.ids import left_out
 from penstock.runtime.epoch.wire import late_reason
+from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, steps
 from penstock.store import Commit as Record
 from penstock.store import open_store
 from tests.outbox import panes
@@ -34,12 +38,22 @@ NAME = "v"
 class StoreEngine:
     """One view with its state in a store."""
 
-    def __init__(self, view: View, directory: Path, cut: Cut = lambda rows: [rows], url: str | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        directory: Path,
+        cut: Cut = lambda rows: [rows],
+        url: str | None = None,
+        shards: Callable[[], int] | None = None,
+    ) -> None:
         self.view, self.plan, self.directory, self._cut, self._url = view, Plan(view), directory, cut, url
+        self._shards = shards
         self.streams = {source.name: source for source in view.input.sources}
         self.store = open_store(directory, url=url)
         self.store.lock()
         self.store.prepare({NAME: self.plan})
+        if shards is not None and self.store.sharded(NAME) is None:
+            self.store.shard(NAME, 8, 0)
         saved = self.store.trackers()
         self.trackers = {
             n: Tracker.restore(s.watermark, saved[n]) if n in saved else Tracker(s.watermark)
@@ -74,18 +88,19 @@ class StoreEngine:
                 reduced += [reduce(self.plan, name, batch, before) for batch in self._cut(rows) if batch.height]
         self.time.advance(observed, commit)
         time = Time(before, self.time.watermark, commit.now, self.time.reached)
-        change = step(self.plan, [part.deltas for part in reduced], self.store.state(NAME), time)
+        changes, segments, late = self._step([part.deltas for part in reduced], time)
         for part in reduced:
             self._refuse(refused, "late", part.late)
             self._refuse(refused, "dead", part.dead)
-        self._refuse(refused, "late", change.late)
+        self._refuse(refused, "late", late)
         marks = {n: t.watermark for n, t in self.trackers.items() if t.watermark > BEGINNING and n in new_ids}
         last = self.store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
         number = self.store.commit(
             Record(
                 kind="tick",
                 now=commit.now,
-                changes={NAME: change},
+                changes=changes,
+                segments=segments,
                 view_times={NAME: self.time.watermark},
                 trackers={n: t.snapshot() for n, t in self.trackers.items()},
                 refused={kind: pl.concat(frames) for kind, frames in refused.items()},
@@ -94,6 +109,22 @@ class StoreEngine:
             )
         )
         return panes_of(self.view, panes(self.store).filter(pl.col("id") > last)), self._refused(number)
+
+    def _step(
+        self, deltas: list[pl.DataFrame], time: Time
+    ) -> tuple[dict[str, Change], dict[str, SegmentChange], pl.DataFrame]:
+        sharded = self.store.sharded(NAME)
+        if sharded is None or self._shards is None:
+            change = step(self.plan, deltas, self.store.state(NAME), time)
+            return {NAME: change}, {}, change.late
+        combined = [combine(self.plan, deltas)] if deltas else []
+        root, run = sharded.root, sharded.next_run
+        work = ShardStep(NAME, self.plan, root, sharded.segments, sharded.closed, run, fixed_time(self.plan, time))
+        stepped = SegmentChanges(root, f"{self.store.token}-{run}-{uuid.uuid4().hex}")
+        for result in steps(work, combined, self._shards()):
+            stepped.add(result)
+        change = stepped.change(self.plan)
+        return {}, {NAME: change}, change.late
 
     def _refuse(self, refused: dict[str, list[pl.DataFrame]], kind: str, frame: pl.DataFrame) -> None:
         names = pl.DataFrame({"__source": list(self.plan.sources.values()), "stream": list(self.plan.sources)})
@@ -119,13 +150,17 @@ class StoreEngine:
         ]
 
     def table(self) -> list[TableRow]:
+        if self._shards is not None:
+            rows = kernel_table(self.plan, self.store.state(NAME).table())
+            self.store.close()
+            return rows
         found = table_of(self.view, self.store.query(f"SELECT * FROM {NAME}"))
         self.store.close()
         return found
 
     def restart(self) -> StoreEngine:
         self.store.close()
-        return StoreEngine(self.view, self.directory, self._cut, self._url)
+        return StoreEngine(self.view, self.directory, self._cut, self._url, self._shards)
 
 
 def _reason(kind: str, frame: pl.DataFrame) -> pl.Expr:

@@ -45,7 +45,7 @@ class SortedRows:
             if not len(positions):
                 continue
             rows = segment.take(positions, [*self.layout.schema, GONE])
-            same = self._same(rows, wanted[asked])
+            same = self._same(rows, wanted[asked], len(asked))
             if not same.all():
                 rows, asked = rows.filter(same), asked[same.to_numpy()]
             frames.append(rows)
@@ -75,8 +75,9 @@ class SortedRows:
         keys = self.layout.keys
         return hashes(rows.select(keys)) if keys else np.zeros(rows.height, np.uint64)
 
-    def _same(self, rows: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
-        same = pl.repeat(True, rows.height, eager=True)
+    def _same(self, rows: pl.DataFrame, others: pl.DataFrame, count: int) -> pl.Series:
+        """Which of so many rows have the identity of the others beside them."""
+        same = pl.repeat(True, count, eager=True)
         for name in self.layout.identity:
             same = same & rows[name].eq_missing(others[name].cast(rows[name].dtype))
         return same
@@ -174,7 +175,8 @@ class SortedRows:
                 pairs += [(mine, theirs + first)] if len(mine) else []
         if pairs:
             mine, theirs = (np.concatenate(part) for part in zip(*pairs, strict=True))
-            same = self._same(segment.take(mine, self.layout.identity), newer.take(theirs, self.layout.identity))
+            identity = self.layout.identity
+            same = self._same(segment.take(mine, identity), newer.take(theirs, identity), len(mine))
             holds[mine[same.to_numpy()]] = False
 
     # the newest version
@@ -189,7 +191,7 @@ class SortedRows:
         if len({frame[_AGE][0] for frame in frames if frame.height}) > 1:
             rows = pl.concat(frames)
             newest = rows.select(*self.layout.identity, _AGE, pl.int_range(pl.len()).alias("__row"))
-            newest = newest.unique(self.layout.identity or None, keep="first", maintain_order=True)
+            newest = newest.unique(self.layout.identity, keep="first", maintain_order=True)
             return self._live([rows[newest["__row"]]])
         return self._live(frames)
 

@@ -17,7 +17,7 @@ from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import step
 from penstock.model.time import Instant
-from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, shards
+from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
 from penstock.state.segment_state import SegmentState, encoded_change
 
 
@@ -67,6 +67,47 @@ class SteppedShard:
     panes: pl.DataFrame
     late: pl.DataFrame
     encoded: list[EncodedRows]
+
+
+@dataclass(frozen=True)
+class SegmentChange:
+    """What a commit does to a view whose state is in segments: panes, late rows, and the segments that it adds."""
+
+    panes: pl.DataFrame
+    late: pl.DataFrame
+    added: tuple[Segment, ...] = ()
+
+
+class SegmentChanges:
+    """Collects what the steps of shards give, and writes one file for all of them."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self._file = SegmentFile(root, f"{name}.arrow")
+        self._panes: list[pl.DataFrame] = []
+        self._late: list[pl.DataFrame] = []
+
+    def add(self, stepped: SteppedShard) -> None:
+        """The result of one shard."""
+        self._panes.append(stepped.panes)
+        self._late.append(stepped.late)
+        for rows in stepped.encoded:
+            self._file.add(rows)
+
+    def change(self, plan: Plan) -> SegmentChange:
+        """All of it. The file is on disk."""
+        return SegmentChange(ordered(plan, self._panes), pl.concat(self._late), tuple(self._file.close()))
+
+    def abandon(self) -> None:
+        """Leaves no file behind."""
+        self._file.abandon()
+
+
+def ordered(plan: Plan, panes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Panes of several shards in the order that one step would give them: by key."""
+    if len(panes) == 1:
+        return panes[0]
+    together = pl.concat(panes)
+    return together.sort(plan.keys, maintain_order=True) if plan.keys and together.height else together
 
 
 def steps(work: ShardStep, deltas: Sequence[pl.DataFrame], count: int) -> Iterator[SteppedShard]:

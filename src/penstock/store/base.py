@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -17,11 +17,16 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
+from penstock.state.segment import Segment
+from penstock.state.step import SegmentChange
 from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
 from penstock.store.figures import Figures
 from penstock.store.file import File, Listing, PastVersions, Tombstone
 from penstock.store.marks import Mark
+
+if TYPE_CHECKING:
+    from penstock.store.sharded_view import ShardedView
 
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 #: The kinds of refused rows.
@@ -92,7 +97,8 @@ class Summary:
 class Commit:
     """All that one commit writes.
 
-    `changes` are those of single views, `stacked` those of views that took their steps together.
+    `changes` are those of single views, `stacked` those of views that took their steps together, `segments` those of
+    views whose state is in segments.
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
@@ -110,6 +116,7 @@ class Commit:
     epoch: int | None = None
     offsets: str | None = None
     changes: Mapping[str, Change] = field(default_factory=dict)
+    segments: Mapping[str, SegmentChange] = field(default_factory=dict, kw_only=True)
     rows: Mapping[str, pl.DataFrame] = field(default_factory=dict, kw_only=True)
     view_times: Mapping[str, Instant] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -189,9 +196,26 @@ class Store(ABC):
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast."""
 
+    @property
+    @abstractmethod
+    def segments_at(self) -> str:
+        """The folder of segments."""
+
     @abstractmethod
     def state(self, view: str) -> Stored:
         """A view's open windows, for the kernel."""
+
+    @abstractmethod
+    def shard(self, view: str, shards: int, now: Instant) -> None:
+        """Moves the state of a view into segments, or cuts it into another number of shards."""
+
+    @abstractmethod
+    def sharded(self, view: str) -> ShardedView | None:
+        """A view whose state is in segments; None if it is in the store's own tables."""
+
+    @abstractmethod
+    def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
+        """Lists segments in the place of others; false if those are not all listed any more."""
 
     @abstractmethod
     def commit(self, record: Commit) -> int:

@@ -87,6 +87,13 @@ class Dialect(ABC):
         """Removes what people read of a view."""
 
     @abstractmethod
+    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
+        """Makes a view that cannot be read here: asked for rows, it fails with a message.
+
+        `made` is the statement that would make it from the table of that name.
+        """
+
+    @abstractmethod
     def index(self, name: str, table: str, by: Sequence[str], columns: Sequence[str]) -> list[str]:
         """Makes an index that a user asks for by these columns, once."""
 
@@ -114,6 +121,9 @@ class Sqlite(Dialect):
 
     def drop_view(self, name: str) -> list[str]:
         return [f"DROP VIEW IF EXISTS {quoted(name)}"]
+
+    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
+        return [made]  # SQLite looks for the table when the view is read
 
     def index(self, name: str, table: str, by: Sequence[str], columns: Sequence[str]) -> list[str]:
         return [f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {table} ({', '.join(by)})"]
@@ -156,6 +166,20 @@ class Postgres(Dialect):
 
     def drop_view(self, name: str) -> list[str]:
         return [f"DROP VIEW IF EXISTS {quoted(self.people)}.{quoted(name)}", f"DROP VIEW IF EXISTS {quoted(name)}"]
+
+    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
+        raising = "CREATE OR REPLACE FUNCTION __unreadable(message text) RETURNS boolean LANGUAGE plpgsql AS "
+        body = "$$ BEGIN RAISE EXCEPTION '%', message; END $$"
+        shown = ", ".join(f"NULL::text AS {quoted(column)}" for column in columns)
+        text = f"the view {name} is {message}".replace("'", "''")
+        select = f"AS SELECT {shown} WHERE __unreadable('{text}')"
+        views = [quoted(name), *([f"{quoted(self.people)}.{quoted(name)}"] if self.people else [])]
+        comment = made.replace("'", "''")
+        return [
+            raising + body,
+            *(f"CREATE VIEW {view} {select}" for view in views),
+            f"COMMENT ON VIEW {quoted(name)} IS '{comment}'",
+        ]
 
     def index(self, name: str, table: str, by: Sequence[str], columns: Sequence[str]) -> list[str]:
         if len(name.encode()) > LONGEST:

@@ -16,6 +16,7 @@ from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.figures import FIGURE_TABLES
 from penstock.store.marks import MARK_TABLES
+from penstock.store.segments import SEGMENT_TABLES
 from penstock.store.tables import FORMAT, OWN_TABLES
 
 #: The oldest format that can be migrated.
@@ -35,6 +36,7 @@ def create(connection: Connection) -> None:
     connection.script(OWN_TABLES)
     connection.script((catalog.CATALOG, generations.GENERATIONS, AUDITS))
     connection.script((*MARK_TABLES, *FIGURE_TABLES, *versions.VERSIONS))
+    connection.script(SEGMENT_TABLES)
     files.create(connection)
     outbox.create(connection)
 
@@ -73,4 +75,8 @@ def check_migrated(where: str, version: int) -> None:
 
 
 #: By the format that they lead to.
-MIGRATIONS: Final = (Migration(4, format_4.migrate), Migration(5, outbox.take_over))
+MIGRATIONS: Final = (
+    Migration(4, format_4.migrate),
+    Migration(5, outbox.take_over),
+    Migration(6, lambda connection: connection.script(SEGMENT_TABLES)),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Final
@@ -16,6 +17,8 @@ import polars as pl
 
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
+from penstock.state.segment import Segment
+from penstock.state.segment_state import SegmentState
 from penstock.store import catalog, files, memory
 from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
@@ -28,12 +31,24 @@ from penstock.store.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
+from penstock.store.segments import (
+    Sharding,
+    add_sharding,
+    forget_segments,
+    replace_segments,
+    replaced_segments,
+    segments_of,
+    shardings,
+)
+from penstock.store.sharded_view import ShardedView, move_to_segments, restarted_triggers
 from penstock.store.state import SqlState
 from penstock.store.tables import Layout, create_ids, ids_table
 from penstock.store.views import drop, prepare
-from penstock.store.write import closing_bounds, trim, write
+from penstock.store.write import ViewState, closing_bounds, trim, write
 
 KEEP: Final = Keep()
+#: The folder of segments in an app's directory.
+SEGMENTS: Final = "state"
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"
 
 
@@ -49,6 +64,7 @@ class SqlStore(Reader, Generating, Store):
         self._mutex = RLock()
         self._open = False  # a transaction is, of the thread that holds the lock
         self._states: dict[str, SqlState] = {}
+        self._sharded: dict[str, ShardedView] = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -168,18 +184,27 @@ class SqlStore(Reader, Generating, Store):
     def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
         """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
         with self._transaction() as connection:
-            prepare(connection, views, statements or {})
+            sharded = shardings(connection)
+            stale = prepare(connection, views, statements or {}, sharded)
             for name, plan in views.items():
-                self._states[name] = self._state_of(Layout(name, plan, connection.dialect), connection)
+                if name in sharded:
+                    self._states.pop(name, None)
+                    self._sharded[name] = self._loaded(connection, sharded[name], plan)
+                else:
+                    self._states[name] = self._state_of(Layout(name, plan, connection.dialect), connection)
+            for name in stale:
+                (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
+                self._sharded[name] = restarted_triggers(connection, self._sharded[name], self.token, now)
             for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
                 if name in views:
-                    self._states[name].closed = closed
+                    self._note_closed(name, closed)
 
     def drop(self, view: str) -> None:
         """Removes a view with its state."""
         with self._transaction() as connection:
             drop(connection, view)
             self._states.pop(view, None)
+            self._sharded.pop(view, None)
 
     def note(self, kind: Part, name: str, statement: str | None) -> None:
         """Remembers what a statement of a shell has made; without one it is the app's own."""
@@ -222,28 +247,97 @@ class SqlStore(Reader, Generating, Store):
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
         with self._transaction() as connection:
-            connection.script(self.state(view).layout.create_index(columns))
+            connection.script(self.tables_of(view).layout.create_index(columns))
 
     def _state_of(self, layout: Layout, connection: Connection) -> SqlState:
         return SqlState(layout, connection, self._own_read)
 
-    def state(self, view: str) -> SqlState:
+    def state(self, view: str) -> SqlState | SegmentState:
         """A view's open windows, for the kernel."""
+        return self._sharded[view].state() if view in self._sharded else self.tables_of(view)
+
+    def tables_of(self, view: str) -> SqlState:
+        """A view's state in the store's own tables."""
         if view not in self._states:
             raise StoreError(f"the view «{view}» is not prepared", hint="name it in prepare({…}) first")
         return self._states[view]
+
+    # segments
+
+    @property
+    def segments_at(self) -> str:
+        """The folder of segments, beside the store."""
+        return str(self.directory / SEGMENTS)
+
+    def sharded(self, view: str) -> ShardedView | None:
+        """A view whose state is in segments; None if it is in the store's own tables."""
+        return self._sharded.get(view)
+
+    def shard(self, view: str, shards: int, now: Instant) -> None:
+        """Moves the state of a view into segments, or cuts it into another number of shards."""
+        with self._transaction() as connection:
+            add_sharding(connection, view, shards)
+            moved = self._sharded.get(view)
+            if moved is not None:
+                moved = replace(moved, shards=shards)
+            else:
+                state = self.tables_of(view)
+                moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
+                moved = replace(moved, closed=state.closed)
+        self._states.pop(view, None)
+        self._sharded[view] = moved
+
+    def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
+        """Lists segments in the place of others; false if those are not all listed any more."""
+        with self._transaction() as connection:
+            if not set(old) <= set(segments_of(connection, owner)):
+                return False
+            replace_segments(connection, old, new, now)
+        if owner in self._sharded:
+            self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
+        return True
+
+    def replaced_segments(self, before: Instant) -> list[Segment]:
+        """The segments that were replaced before an instant and whose files may still be there."""
+        return list(self._asked(lambda connection: replaced_segments(connection, before)))
+
+    def forget_segments(self, segments: Collection[Segment]) -> None:
+        """The files of replaced segments are gone."""
+        with self._transaction() as connection:
+            forget_segments(connection, segments)
+
+    def _loaded(self, connection: Connection, sharding: Sharding, plan: Plan) -> ShardedView:
+        segments = segments_of(connection, sharding.owner)
+        at, shards, expired = self.segments_at, sharding.shards, sharding.expired
+        return ShardedView(sharding.owner, plan, at, shards, segments, expired=expired)
+
+    def _note_closed(self, view: str, bound: Instant) -> None:
+        """All windows of a view that end up to here are final."""
+        if view in self._sharded:
+            self._sharded[view] = replace(self._sharded[view], closed=bound)
+        elif view in self._states:
+            self._states[view].closed = bound
+
+    def _view_state(self, view: str) -> ViewState:
+        return self._sharded[view] if view in self._sharded else self.tables_of(view)
 
     # commits
 
     def commit(self, record: Commit) -> int:
         """Writes a commit, whole or not at all; its number."""
         stacked = (name for stack, _ in record.stacked for name in stack.names)
-        states = {name: self.state(name) for name in {*record.changes, *stacked, *record.expire}}
+        names = {*record.changes, *record.segments, *stacked, *record.expire}
+        states = {name: self._view_state(name) for name in names}
         with self._transaction() as connection:
             number = write(connection, record, states)
             trim(connection, record, number, self.keep)
+            expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
+        for name, change in record.segments.items():
+            self._sharded[name] = self._sharded[name].changed(change.added)
+        for name, segments in expired.items():
+            self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
         for name, bound in closing_bounds(record, states).items():
-            states[name].closed = bound
+            self._note_closed(name, bound)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:

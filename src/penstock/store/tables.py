@@ -24,9 +24,11 @@ from penstock.store.encode import sql_type
 from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 APPLICATION: Final = 0x50454E53  # «PENS»
 
+#: Whoever reads a view whose rows are in segments with SQL of the database finds no table of this name.
+IN_SEGMENTS: Final = "__kept in segments, read it with: penstock query"
 #: Of an epoch it has the stream and its figures. `timings` are seconds, `details` what a derived stream tells of its
 #: work for people: both are JSON, and nothing is decided by them.
 COMMITS: Final = """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream TEXT, query TEXT,
@@ -185,6 +187,13 @@ class Layout:
                     hint="choose a shorter one",
                 )
 
+    def drop_tables(self) -> list[str]:
+        """Removes the tables: the rows are in segments now. Whoever reads the view in SQL gets an error that says so."""
+        made = self._made(quoted(IN_SEGMENTS))
+        stub = self.dialect.stub(self.name, made, list(self.public), IN_SEGMENTS.strip("_"))
+        tables = (f"DROP TABLE IF EXISTS {table}" for table in (self.table, self.ghosts, self.seen))
+        return [*self.dialect.drop_view(self.name), *tables, *stub]
+
     def create_table(self) -> list[str]:
         """The table and what people read of it."""
         return [*self._create_rows(), *self.create_view()]
@@ -226,13 +235,20 @@ class Layout:
 
         The one row of a view without keys over all time stays.
         """
+        made = self._made(self.table)
+        return [made, *people_view(self, made, self._there)] if self.dialect.people else [made]
+
+    def _made(self, table: str) -> str:
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
+        return f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {table}{self._there}"
+
+    @property
+    def _there(self) -> str:
+        """The condition for rows that people read."""
         emptied = self.plan.view.signed and not self.plan.view.has_one_row
         rules = [f"{quoted(':__rows')} <> 0"] if emptied else []
         rules += [self.dialect.truth("__holds")] if self.plan.view.condition is not None else []
-        there = f" WHERE {' AND '.join(rules)}" if rules else ""
-        made = f"CREATE VIEW {quoted(self.name)} AS SELECT {columns} FROM {self.table}{there}"
-        return [made, *people_view(self, made, there)] if self.dialect.people else [made]
+        return f" WHERE {' AND '.join(rules)}" if rules else ""
 
 
 def drop_view(name: str, dialect: Dialect) -> list[str]:

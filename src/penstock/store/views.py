@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -17,12 +17,19 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.segments import remove_sharding
 from penstock.store.state import put
 from penstock.store.tables import Layout, create_ids, drop_view, set_meta
 
 
-def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mapping[str, str]) -> None:
-    """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
+def prepare(
+    connection: Connection, views: Mapping[str, Plan], statements: Mapping[str, str], sharded: Collection[str]
+) -> list[str]:
+    """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated.
+
+    Views whose state is in segments are migrated by the caller: which of them must be.
+    """
+    stale: list[str] = []
     rows = connection.rows("SELECT name, fingerprint, definition, firing, columns FROM __views").rows()
     known = {row[0].lower(): row for row in rows}
     for name, plan in views.items():
@@ -32,6 +39,9 @@ def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mappi
             _create(connection, layout)
             view = plan.written
             known[name.lower()] = (name, view.fingerprint(), repr(view), layout.firing, layout.signature)
+        elif name in sharded:
+            stale += [name] if _check_definition(layout, row) else []
+            _note_firing(connection, layout)
         else:
             _take_over(connection, layout, row)
         _note_lateness(connection, name, plan)
@@ -41,6 +51,7 @@ def prepare(connection: Connection, views: Mapping[str, Plan], statements: Mappi
         for source in plan.written.input.sources:
             if source.id is not None:
                 connection.script(create_ids(source.name))
+    return stale
 
 
 def _note_lateness(connection: Connection, name: str, plan: Plan) -> None:
@@ -62,6 +73,8 @@ def drop(connection: Connection, name: str) -> None:
         names = ", ".join(connection.rows("SELECT name FROM __views ORDER BY name")["name"].to_list())
         raise StoreError(f"the store has no view «{name}»", detail=f"there are: {names}" if names else "there are none")
     connection.script(drop_view(name, connection.dialect))
+    (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
+    remove_sharding(connection, name, now)
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
     forget(connection, "view", name)
     connection.run("DELETE FROM __generations WHERE view = ?1", [name])
@@ -86,6 +99,22 @@ def _create(connection: Connection, layout: Layout) -> None:
 
 def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str, str, str]) -> None:
     """Goes on with the state of a view that was there before."""
+    if _check_definition(layout, row):
+        _migrate(connection, layout)
+    if not connection.rows(f"SELECT 1 FROM {layout.table} LIMIT 1").height:
+        put(connection, layout, one_row(layout.plan), final=False)
+    _note_firing(connection, layout)
+
+
+def _note_firing(connection: Connection, layout: Layout) -> None:
+    connection.run(
+        "UPDATE __views SET definition = ?2, firing = ?3 WHERE name = ?1",
+        [layout.name, repr(layout.plan.written), layout.firing],
+    )
+
+
+def _check_definition(layout: Layout, row: tuple[str, str, str, str, str]) -> bool:
+    """Refuses a view with another definition than its state; whether it only fires otherwise."""
     name, fingerprint, definition, firing, columns = row
     view = layout.plan.written
     if name != layout.name:
@@ -105,11 +134,7 @@ def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str,
             detail=f"stored: {columns}\n  now:    {layout.signature}",
             hint=f"compute the view again: store.drop({name!r})",
         )
-    if firing != layout.firing:
-        _migrate(connection, layout)
-    if not connection.rows(f"SELECT 1 FROM {layout.table} LIMIT 1").height:
-        put(connection, layout, one_row(layout.plan), final=False)
-    connection.run("UPDATE __views SET definition = ?2, firing = ?3 WHERE name = ?1", [name, repr(view), layout.firing])
+    return firing != layout.firing
 
 
 # Another trigger, another accumulation
@@ -121,8 +146,7 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [name]).row(0)
     (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
     had = connection.columns_of(f"__view_{name}")
-    kept = [n for n in plan.state_schema if n in plan.value_schema or n in ("__new", "__index") or _recorded(n)]
-    kept = [n for n in kept if layout.stored[n] in had]
+    kept = [n for n in kept_columns(plan) if layout.stored[n] in had]
     old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept])
     made = [statement for _, statements in connection.indexes_of(f"__view_{name}") for statement in statements]
     live = connection.rows(f"SELECT {columns} FROM {layout.table} WHERE final = 0")
@@ -142,6 +166,11 @@ def _migrate(connection: Connection, layout: Layout) -> None:
         put(connection, layout, afresh(plan, rows, BEGINNING if watermark is None else watermark, now), final=False)
     if plan.merging and not plan.retracting:
         connection.run(f"DELETE FROM {layout.ghosts}")
+
+
+def kept_columns(plan: Plan) -> list[str]:
+    """The columns of the state that keep their meaning under another trigger."""
+    return [n for n in plan.state_schema if n in plan.value_schema or n in ("__new", "__index") or _recorded(n)]
 
 
 def _recorded(name: str) -> bool:

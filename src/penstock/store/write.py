@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import polars as pl
 
@@ -19,23 +20,30 @@ from penstock.store.keys import encoded
 from penstock.store.marks import trim_marks, write_mark, write_ticks
 from penstock.store.memory import remember
 from penstock.store.outbox import write_panes
+from penstock.store.segments import expire_segments, list_segments
+from penstock.store.sharded_view import ShardedView
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, set_meta
 from penstock.store.versions import trim_versions, write_past_versions, write_versions
 
+#: A view's state in the store's tables, or in segments.
+ViewState: TypeAlias = SqlState | ShardedView
+
 _TIMES = {"view": pl.String(), "watermark": pl.Int64(), "closed": pl.Int64()}
 
 
-def write(connection: Connection, record: Commit, states: Mapping[str, SqlState]) -> int:
+def write(connection: Connection, record: Commit, states: Mapping[str, ViewState]) -> int:
     """Writes everything of a commit; the caller ends the transaction. The commit's number."""
     (last,) = connection.rows("SELECT coalesce(max(number), 0) FROM __commits").row(0)
     number = int(last) + 1
     for name, change in record.changes.items():
-        states[name].apply(change)
+        in_tables(states[name]).apply(change)
     for stack, change in record.stacked:
-        apply_stack(connection, stack, [states[name].layout for name in stack.names], change)
+        apply_stack(connection, stack, [in_tables(states[name]).layout for name in stack.names], change)
+    for segments in record.segments.values():
+        list_segments(connection, segments.added)
     for name, before in record.expire.items():
-        _expire(connection, states[name], before)
+        _expire(connection, states[name], before, record.now)
     panes = _deliver(connection, record, states, number)
     _refuse(connection, record, number)
     _remember_ids(connection, record)
@@ -82,7 +90,7 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])
 
 
-def closing_bounds(record: Commit, states: Mapping[str, SqlState]) -> dict[str, Instant]:
+def closing_bounds(record: Commit, states: Mapping[str, ViewState]) -> dict[str, Instant]:
     """Up to where the windows of each view that took its step are final after a commit."""
     found = {}
     for view, time in record.view_times.items():
@@ -92,7 +100,17 @@ def closing_bounds(record: Commit, states: Mapping[str, SqlState]) -> dict[str, 
     return found
 
 
-def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
+def in_tables(state: ViewState) -> SqlState:
+    """The state of a view that is in the store's own tables."""
+    if not isinstance(state, SqlState):
+        raise StoreError(f"the state of the view '{state.name}' is in segments")
+    return state
+
+
+def _expire(connection: Connection, state: ViewState, before: Instant, now: Instant) -> None:
+    if isinstance(state, ShardedView):
+        expire_segments(connection, state.name, before, now)
+        return
     if not state.plan.view.windows.ends_in_event_time:
         raise StoreError(
             f"the windows of «{state.layout.name}» do not end in event time", hint="leave out its retention"
@@ -103,9 +121,10 @@ def _expire(connection: Connection, state: SqlState, before: Instant) -> None:
 # panes
 
 
-def _deliver(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> int:
+def _deliver(connection: Connection, record: Commit, states: Mapping[str, ViewState], number: int) -> int:
     """Puts the panes of the views that someone receives into the outbox; how many they are."""
     fired = {name: change.panes for name, change in record.changes.items()}
+    fired |= {name: change.panes for name, change in record.segments.items()}
     for stack, change in record.stacked:
         fired |= stack.parted(change.panes)
     panes = {
@@ -145,7 +164,7 @@ def _remember_ids(connection: Connection, record: Commit) -> None:
         connection.run(f"DELETE FROM {ids_table(stream)} WHERE at < ?1", [before])
 
 
-def _advance(connection: Connection, record: Commit, states: Mapping[str, SqlState], number: int) -> None:
+def _advance(connection: Connection, record: Commit, states: Mapping[str, ViewState], number: int) -> None:
     if record.kind == "epoch":
         _progress(connection, record, number)
     closed = closing_bounds(record, states)

@@ -29,6 +29,7 @@ _WRITING: Final = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA temp_store = MEMORY",
+    "PRAGMA legacy_alter_table = ON",  # views of sharded state name no table
     "PRAGMA cache_size = -262144",  # 256 MB
     "PRAGMA wal_autocheckpoint = 16384",  # pages, 64 MB: a large commit is not copied twice at once
 )

@@ -1,0 +1,173 @@
+"""A view of the store whose state is in segments: what the store knows of it, and how its rows get there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from penstock.kernel.plan import Plan, nothing
+from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as FOREVER
+from penstock.state.compact import pieces
+from penstock.state.layout import FINAL, Kind, in_place, layouts
+from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, encoded
+from penstock.state.segment_state import SegmentState, presented
+from penstock.state.sorted_rows import SortedRows
+from penstock.store.connection import Connection
+from penstock.store.dialect import select
+from penstock.store.encode import loaded_frame
+from penstock.store.segments import list_segments, replace_segments
+from penstock.store.tables import Layout
+from penstock.store.views import afresh, kept_columns
+
+#: So many rows are moved at a time.
+_ROWS: Final = 200_000
+
+
+@dataclass(frozen=True)
+class ShardedView:
+    """A view with its segments, as the last commit left them."""
+
+    name: str
+    plan: Plan
+    root: str
+    shards: int
+    segments: tuple[Segment, ...] = ()
+    closed: Instant = -FOREVER
+    expired: Instant = BEGINNING
+
+    def state(self, shard: HashRange = ALL) -> SegmentState:
+        """Its rows, for the kernel."""
+        return SegmentState(self.plan, self.root, self.segments, closed=self.closed, shard=shard)
+
+    @property
+    def next_run(self) -> int:
+        """The age of the segments that the next commit writes."""
+        return 1 + max((segment.run for segment in self.segments), default=0)
+
+    @property
+    def rows(self) -> int:
+        """Rows in segments, with versions that newer ones replaced."""
+        return sum(segment.rows for segment in self.segments if segment.kind in ("rows", "final"))
+
+    @property
+    def bytes(self) -> int:
+        return sum(segment.length for segment in self.segments)
+
+    def changed(self, added: tuple[Segment, ...] = (), removed: tuple[Segment, ...] = ()) -> ShardedView:
+        """The view with other segments."""
+        gone = set(removed)
+        return replace(self, segments=(*(one for one in self.segments if one not in gone), *added))
+
+
+def move_to_segments(connection: Connection, layout: Layout, root: str, shards: int, token: int) -> ShardedView:
+    """Moves a view's rows out of its tables, in the transaction of the caller. Whoever reads the tables gets an error."""
+    file = SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow")
+    try:
+        for rows in moved_rows(connection, layout, 1):
+            file.add(rows)
+        segments = file.close()
+    except BaseException:
+        file.abandon()
+        raise
+    list_segments(connection, segments)
+    connection.script(layout.drop_tables())
+    return ShardedView(layout.name, layout.plan, root, shards, tuple(segments))
+
+
+def restarted_triggers(connection: Connection, view: ShardedView, token: int, now: Instant) -> ShardedView:
+    """The view with a fresh firing state of its open windows, because it fires otherwise now. Values stay.
+
+    All of its windows are written anew, because firing state has other columns now.
+    """
+    (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [view.name]).row(0)
+    plan, run = view.plan, view.next_run
+    file = SegmentFile(view.root, f"{token}-restarted-{uuid.uuid4().hex}.arrow")
+    replaced = [segment for segment in view.segments if segment.kind in ("rows", "final")]
+    if plan.merging and not plan.retracting:
+        replaced += [segment for segment in view.segments if segment.kind == "ghosts"]
+    try:
+        for kind in ("rows", "final") if not in_place(plan) else ("rows",):
+            for shard in pieces([segment for segment in replaced if segment.kind == kind]):
+                for rows in _restarted(view, kind, shard, BEGINNING if watermark is None else watermark, now):
+                    file.add(encoded(view.name, layouts(plan)[kind], run, rows))
+        added = file.close()
+    except BaseException:
+        file.abandon()
+        raise
+    replace_segments(connection, replaced, added, now)
+    return view.changed(tuple(added), tuple(replaced))
+
+
+def _restarted(view: ShardedView, kind: Kind, shard: HashRange, watermark: Instant, now: Instant) -> list[pl.DataFrame]:
+    """The rows of one kind with a fresh firing state."""
+    plan, layout = view.plan, layouts(view.plan)[kind]
+    stored = SortedRows(view.root, layout, view.segments, shard)
+    had = {name for segment in stored.mapped() for name in segment.columns}
+    known = {name: plan.state_schema[name] for name in kept_columns(plan) if name in had}
+    layout = replace(layout, schema={**known, FINAL: pl.Boolean()})
+    frame = SortedRows(view.root, layout, view.segments, shard).all()
+    final, live = frame.filter(FINAL).select(*known), frame.filter(~pl.col(FINAL)).select(*known)
+    lacking = [pl.lit(None, type).alias(name) for name, type in plan.state_schema.items() if name not in known]
+    rows: list[pl.DataFrame] = []
+    if final.height:
+        rows.append(presented(plan, final.with_columns(lacking).select(*plan.state_schema), final=True))
+    if live.height:
+        rows.append(presented(plan, afresh(plan, live, watermark, now), final=False))
+    return rows
+
+
+def moved_rows(connection: Connection, layout: Layout, run: int) -> Iterator[EncodedRows]:
+    """The rows of a view's tables, as segments."""
+    plan, kinds = layout.plan, layouts(layout.plan)
+    for final in (False, True):
+        kind: Kind = "final" if final and not in_place(plan) else "rows"
+        for rows in _chunks(connection, layout, final):
+            yield encoded(layout.name, kinds[kind], run, presented(plan, rows, final=final))
+    if plan.merging:
+        columns = select(list(layout.stored_ghosts.values()))
+        ghosts = connection.rows(f"SELECT {columns} FROM {layout.ghosts}")
+        if ghosts.height:
+            yield encoded(layout.name, kinds["ghosts"], run, loaded_frame(ghosts, plan.ghost_schema))
+    if "seen" in kinds:
+        yield encoded(layout.name, kinds["seen"], run, _seen(connection, layout))
+
+
+def _chunks(connection: Connection, layout: Layout, final: bool) -> Iterator[pl.DataFrame]:
+    plan = layout.plan
+    schema = {**plan.value_schema, "__index": pl.Int64()} if final else plan.state_schema
+    columns = select([layout.stored[name] for name in schema])
+    after, bound = "", []
+    while True:
+        rows = connection.rows(
+            f"SELECT {columns}, __end AS __e, __start AS __s, __key AS __k FROM {layout.table} "
+            f"WHERE final = {int(final)}{after} ORDER BY __end, __start, __key LIMIT {_ROWS}",
+            bound,
+        )
+        if not rows.height:
+            return
+        bound = list(rows.select("__e", "__s", "__k").row(-1))
+        after = " AND (__end, __start, __key) > (?1, ?2, ?3)"
+        frame = loaded_frame(rows.drop("__e", "__s", "__k"), schema)
+        lacking = [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in schema]
+        yield frame.with_columns(lacking).select(*plan.state_schema)
+
+
+def _seen(connection: Connection, layout: Layout) -> pl.DataFrame:
+    """How many elements each key had. The table has keys as bytes only: the rows of the view name them."""
+    plan = layout.plan
+    counts = connection.rows(f"SELECT __key, __seen FROM {layout.seen}")
+    schema = {**plan.key_types, "__seen": pl.Int64()}
+    if not counts.height:
+        return nothing(schema)
+    if not plan.keys:
+        return counts.select(pl.col("__seen").cast(pl.Int64))
+    columns = select([layout.stored[name] for name in plan.keys])
+    named = connection.rows(f"SELECT {columns}, max(__key) AS __k FROM {layout.table} GROUP BY __key, {columns}")
+    keys = loaded_frame(named.drop("__k"), plan.key_types).with_columns(named["__k"].cast(pl.Binary).alias("__key"))
+    both = keys.join(counts.cast({"__key": pl.Binary, "__seen": pl.Int64}), on="__key")
+    return both.select(*schema)
