@@ -15,8 +15,8 @@ from penstock.kernel.stack import place_schema
 from penstock.kernel.step import Change
 from penstock.model.commits import TableRow
 from penstock.model.view import View
-from penstock.state.compact import compacted, parts_of, runs_to_merge
-from penstock.state.segment import Segment, SegmentFile, encoded
+from penstock.state.compact import merges
+from penstock.state.segment import Segment, SegmentFile, encoded, shards
 from penstock.state.segment_state import SegmentState, presented
 from penstock.state.step import ShardStep, steps
 
@@ -61,15 +61,12 @@ class SegmentKernel(LocalKernel):
                       late, place, place, place)
 
     def _compact(self) -> None:
-        layouts = self._state().layouts
-        for part in parts_of(self._segments):
-            merged = runs_to_merge(part, fanout=2, smallest=4)
-            if merged:
-                oldest = min(segment.run for segment in merged) == min(segment.run for segment in part)
-                file = SegmentFile(str(self._directory), f"{self._files}.arrow")
-                self._files += 1
-                compacted(str(self._directory), layouts[part[0].kind], merged, file, is_oldest=oldest)
-                self._segments = [one for one in self._segments if one not in merged] + file.close()
+        for merge in list(merges(str(self._directory), self._state().layouts, self._segments, fanout=2, smallest=4)):
+            merge.check()
+            file = SegmentFile(str(self._directory), f"{self._files}.arrow")
+            self._files += 1
+            merge.write(file, shards(self._chance.choice([1, 3])))
+            self._segments = [one for one in self._segments if one not in merge.segments] + file.close()
 
     def table(self) -> list[TableRow]:
         return table_of(self.plan, self._state().table())

@@ -19,6 +19,7 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.runtime.commit.refusals import counted, late_in_merge, together, warn_of_dead_files
 from penstock.runtime.commit.registry import Registry
+from penstock.runtime.commit.shards import Shards
 from penstock.runtime.commit.stepper import Stepper
 from penstock.runtime.derived.base import Rows, read_through
 from penstock.runtime.epoch.gather import kept_files, refused, shown
@@ -28,6 +29,7 @@ from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.undo import undone_on_failure
 from penstock.runtime.tables.tables import Tables
+from penstock.state.spool import Spool
 from penstock.store import Commit, Store
 from penstock.store.base import LATE_EVENTS
 from penstock.store.figures import Figures, Lateness
@@ -54,11 +56,12 @@ class Engine:
         session: Callable[[], SparkSession] | None = None,
         master: Master | None = None,
         tables: Tables | None = None,
+        shards: Shards | None = None,
         open_rows: int = 250_000,
     ) -> None:
         self.store = store
         self.registry = Registry(
-            streams, store, now, caught_up, flows=flows, session=session, master=master, tables=tables
+            streams, store, now, caught_up, flows=flows, session=session, master=master, tables=tables, shards=shards
         )
         self._stepper = Stepper(self.registry, open_rows)
         self._jobs = Jobs(self.registry)
@@ -73,7 +76,8 @@ class Engine:
             if registry.master is not None:
                 writing = registry.master.keeping(registry.streams[name], source.query, source.epoch)
                 keeping = attempt.enter_context(writing)
-            return self._epoch(name, columns, rows, source, now, keeping)
+            spool = attempt.enter_context(registry.shards.writing())
+            return self._epoch(name, columns, rows, source, now, keeping, spool)
 
     def _epoch(
         self,
@@ -83,6 +87,7 @@ class Engine:
         source: EpochOrigin,
         now: Instant,
         keeping: Keeping | None,
+        spool: Spool,
     ) -> Commit:
         started = clock_time.perf_counter()
         registry = self.registry
@@ -91,7 +96,7 @@ class Engine:
         if source.partitions is not None:
             self.know_partitions(name, *source.partitions, now)
         feeds = registry.lowered.of(name)
-        jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping) for feed in feeds}
+        jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping, spool) for feed in feeds}
         new_ids: dict[str, pl.DataFrame] = {}
 
         def identify(ids: pl.DataFrame) -> pl.DataFrame:
@@ -99,8 +104,9 @@ class Engine:
 
         parts = Reduction(feeds, jobs, columns, identify).run(rows)
         before, reduced = self._watermarks(name), clock_time.perf_counter()
-        result = self._stepper.step({name: parts[name].observed}, self._jobs.deltas(jobs, parts), now, {})
-        late = late_in_merge(stream, parts.values(), result.changes)
+        deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
+        result = self._stepper.step({name: parts[name].observed}, deltas, now, {}, spool, spooled)
+        late = late_in_merge(stream, parts.values(), result.late)
         rejected = together([refused(parts.values()), late, result.refused], registry.generations)
         warn_of_dead_files(name, rejected)
         counters = {f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows}
@@ -120,6 +126,7 @@ class Engine:
             offsets=source.offsets,
             changes=result.changes,
             stacked=result.stacked,
+            segments=result.segments,
             rows=shown(jobs, parts),
             view_times=result.view_times,
             trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
@@ -147,9 +154,9 @@ class Engine:
         `fixed` are watermarks that are set from outside.
         """
         registry = self.registry
-        with undone_on_failure(registry):
+        with undone_on_failure(registry), registry.shards.writing() as spool:
             times = {name: view.time.watermark for name, view in registry.views.items()}
-            result = self._stepper.step({}, {}, now, fixed or {})
+            result = self._stepper.step({}, {}, now, fixed or {}, spool)
             passed = registry.inputs.passed(now)
             if not fixed and times == result.view_times and not passed and result.is_empty:
                 return None
@@ -158,6 +165,7 @@ class Engine:
                 now=now,
                 changes=result.changes,
                 stacked=result.stacked,
+                segments=result.segments,
                 view_times=result.view_times,
                 trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
                 refused=result.refused,

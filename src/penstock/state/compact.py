@@ -7,21 +7,22 @@ rows that count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 
 import polars as pl
 
-from penstock.model.time import BEGINNING, Instant
-from penstock.state.layout import FINAL, Layout
 from penstock.kernel.plan import END
-from penstock.state.segment import EncodedRows, HashRange, Segment, SegmentFile, encoded, mapped, shards
+from penstock.model.time import BEGINNING, Instant
+from penstock.state.layout import FINAL, HASH, Kind, Layout
+from penstock.state.segment import HashRange, Segment, SegmentFile, encoded, mapped, shards
 from penstock.state.sorted_rows import SortedRows
 
 #: Runs that are merged at once, and the rows of a run of the lowest tier.
 FANOUT, SMALLEST = 4, 20_000
 #: At most about so many rows are in memory at a time.
-PIECE = 500_000
+PIECE = 250_000
 
 
 def runs_to_merge(segments: Sequence[Segment], fanout: int = FANOUT, smallest: int = SMALLEST) -> list[Segment]:
@@ -52,31 +53,62 @@ def _tier(rows: int, fanout: int, smallest: int) -> int:
     return 0 if rows <= smallest else 1 + int(log(rows / smallest, fanout))
 
 
-def compacted(
-    root: str,
-    layout: Layout,
-    merged: Sequence[Segment],
-    file: SegmentFile,
-    *,
-    is_oldest: bool,
-    shard: HashRange | None = None,
-    keep: pl.Expr | None = None,
-) -> None:
-    """Writes segments as one run. Deleted rows and what `keep` does not hold for go if nothing older is left."""
-    for part in [shard] if shard is not None else pieces(merged):
-        rows = SortedRows(root, layout, merged, part)
-        columns = list(dict.fromkeys(name for segment in rows.mapped() for name in segment.columns))[1:]
-        for segment in rows.segments:
-            mapped(root, segment).check()
-        frames = list(rows.current(columns, gone=not is_oldest))
-        if frames:
-            frame = pl.concat(frames)
-            frame = frame if keep is None or not is_oldest else frame.filter(keep)
-            file.add(_again(merged, layout, frame))
+@dataclass(frozen=True)
+class Merge:
+    """Segments of one kind that become one run. It travels to the tasks that do it.
+
+    `keep`: rows for which it does not hold go. Like deleted rows, they go only if nothing older is left (`is_oldest`).
+    """
+
+    root: str
+    layout: Layout
+    segments: tuple[Segment, ...]
+    is_oldest: bool
+    keep: pl.Expr | None = None
+
+    def write(self, file: SegmentFile, shards: Sequence[HashRange]) -> None:
+        """Writes the rows of some shards."""
+        for shard in shards:
+            rows = SortedRows(self.root, self.layout, self.segments, shard)
+            columns = list(dict.fromkeys(name for one in rows.mapped() for name in one.columns if name != HASH))
+            frames = list(rows.current(columns, gone=not self.is_oldest))
+            if frames:
+                frame = pl.concat(frames)
+                frame = frame if self.keep is None or not self.is_oldest else frame.filter(self.keep)
+                file.add(encoded(self.segments[0].owner, self.layout, self.run, frame))
+
+    @property
+    def run(self) -> int:
+        """The age of the run that they become: that of the newest."""
+        return max(segment.run for segment in self.segments)
+
+    @property
+    def rows(self) -> int:
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def pieces(self) -> list[HashRange]:
+        """Shards that are small enough to be merged in memory."""
+        return pieces(self.segments)
+
+    def check(self) -> None:
+        """Refuses damaged segments: a merge would make their rows look sound."""
+        for segment in self.segments:
+            mapped(self.root, segment).check()
 
 
-def _again(merged: Sequence[Segment], layout: Layout, frame: pl.DataFrame) -> EncodedRows:
-    return encoded(merged[0].owner, layout, max(segment.run for segment in merged), frame)
+def merges(
+    root: str, layouts: Mapping[Kind, Layout], segments: Sequence[Segment], keep: pl.Expr | None = None,
+    fanout: int = FANOUT, smallest: int = SMALLEST,
+) -> Iterator[Merge]:  # fmt: skip
+    """What should be merged of one owner, kind by kind."""
+    for kind, layout in layouts.items():
+        own = [segment for segment in segments if segment.kind == kind]
+        chosen = runs_to_merge(own, fanout, smallest)
+        if chosen:
+            is_oldest = min(segment.run for segment in chosen) == min(segment.run for segment in own)
+            applies = keep if kind in ("rows", "final", "ids") else None
+            yield Merge(root, layout, tuple(chosen), is_oldest, applies)
 
 
 def pieces(segments: Sequence[Segment], largest: int = PIECE) -> list[HashRange]:
@@ -88,9 +120,3 @@ def pieces(segments: Sequence[Segment], largest: int = PIECE) -> list[HashRange]
 def kept_windows(before: Instant) -> pl.Expr | None:
     """Which rows stay where finished windows go once they ended before an instant."""
     return None if before <= BEGINNING else ~pl.col(FINAL) | (pl.col(END) >= before)
-
-
-def parts_of(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
-    """The segments of each kind of one owner."""
-    for kind in dict.fromkeys(segment.kind for segment in segments):
-        yield [segment for segment in segments if segment.kind == kind]

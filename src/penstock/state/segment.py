@@ -261,6 +261,11 @@ class MappedSegment:
             )
 
     @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest hash."""
+        return np.uint64(self.segment.low + _SHIFT), np.uint64(self.segment.high + _SHIFT)  # type: ignore[return-value]
+
+    @property
     def columns(self) -> list[str]:
         names: list[str] = self.batch.schema.names
         return names

@@ -13,13 +13,13 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.layout import DUE, FINAL, PRESENTED, VISIBLE, Kind, in_place, layouts
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, encoded
-from penstock.state.sorted_rows import SortedRows
+from penstock.state.sorted_rows import Looked, SortedRows
 
 
 class SegmentState:
     """What `kernel.step` asks for, of the keys of one shard.
 
-    `closed`: all windows that end up to here are final.
+    `closed`: all windows that end up to here are final. `looked`: which rows that were due have been stepped.
     """
 
     def __init__(
@@ -30,8 +30,10 @@ class SegmentState:
         *,
         closed: Instant = -FOREVER,
         shard: HashRange = ALL,
+        looked: Looked = Looked(),  # noqa: B008
     ) -> None:
         self.plan, self.root, self.segments, self.closed, self.shard = plan, root, tuple(segments), closed, shard
+        self._looked = looked
         self.layouts = layouts(plan)
         self._kinds: dict[Kind, SortedRows] = {
             kind: SortedRows(root, layout, segments, shard) for kind, layout in self.layouts.items()
@@ -64,7 +66,7 @@ class SegmentState:
     def due(self, time: Time) -> pl.DataFrame:
         """What `kernel.fire.due` selects."""
         rows = self._kinds["rows"]
-        waking = self._open(rows.due(time.now))
+        waking = self._open(rows.due(time.now, self._looked))
         if not self.plan.view.windows.ends_in_event_time:
             return waking
         ended = self._open(rows.ending(due_spans(self.plan, self.closed, time)))
@@ -72,6 +74,16 @@ class SegmentState:
             return ended if ended.height else waking
         by = [*self.plan.keys, START, END]
         return pl.concat([ended, waking.join(ended, on=by, how="anti", nulls_equal=True)])
+
+    def due_rows(self, time: Time) -> int:
+        """About how many rows `due` would give. It reads indexes only."""
+        rows, count = self._kinds["rows"], 0
+        spans = due_spans(self.plan, self.closed, time) if self.plan.view.windows.ends_in_event_time else []
+        for segment in rows.mapped():
+            count += rows.count_ending(segment, spans)
+            if segment.segment.due <= time.now:
+                count += len(segment.due(self._looked.after(segment.segment), time.now))
+        return count
 
     # what others ask
 

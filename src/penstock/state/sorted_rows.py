@@ -6,19 +6,32 @@ A row is found by one binary search per segment and window. Hashes may collide, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.plan import END, START, nothing
-from penstock.model.time import Instant
+from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import DUE, GONE, Layout
 from penstock.state.segment import ALL, HashRange, MappedSegment, Segment, mapped
 
 #: A span of window ends: after the first instant, up to the second.
 Span = tuple[Instant, Instant]
 _AGE = "__age"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Up to which processing time the rows of runs have been looked at: those that were due have newer versions."""
+
+    run: int = -1
+    now: Instant = BEGINNING
+
+    def after(self, segment: Segment) -> Instant:
+        """Rows that were due at this time or before need no look."""
+        return self.now if segment.run <= self.run else -(1 << 63)
 
 
 class SortedRows:
@@ -39,9 +52,10 @@ class SortedRows:
         """The rows with these identities, each named once."""
         if not wanted.height or not self.segments:
             return nothing(self.layout.schema)
-        frames = []
+        hashed, open_, left = self._hashes(wanted), np.ones(wanted.height, bool), wanted.height
+        groups, frames = self._groups(wanted, hashed), []
         for segment in self.mapped():
-            positions, asked = self._candidates(segment, wanted)
+            positions, asked = self._candidates(segment, groups, hashed, open_)
             if not len(positions):
                 continue
             rows = segment.take(positions, [*self.layout.schema, GONE])
@@ -49,27 +63,34 @@ class SortedRows:
             if not same.all():
                 rows, asked = rows.filter(same), asked[same.to_numpy()]
             frames.append(rows)
-            if len(asked) == wanted.height:
+            open_[asked] = False
+            left -= len(asked)
+            if not left:
                 break
-            left = np.ones(wanted.height, bool)
-            left[asked] = False
-            wanted = wanted.filter(pl.Series(left))
         return self._live(frames)
 
-    def _candidates(self, segment: MappedSegment, wanted: pl.DataFrame) -> tuple[Array, Array]:
-        """Positions of rows with the hashes of wanted ones (and their windows); and which of `wanted` each may be."""
-        hashed = self._hashes(wanted)
-        if not self.layout.by_window:
-            return _matches(segment.hashes, hashed, 0)
-        positions, asked = [], []
-        for end, start, numbers in _by_window(wanted):
-            place = segment.window(end, start)
-            if place is not None:
-                found, of = _matches(segment.hashes[place[0] : place[1]], hashed[numbers], place[0])
-                positions.append(found)
-                asked.append(numbers[of])
-        none = np.zeros(0, np.int64)
-        return np.concatenate([none, *positions]), np.concatenate([none, *asked])
+    def _groups(self, wanted: pl.DataFrame, hashed: Array) -> list[tuple[Instant, Instant, Array]]:
+        """The numbers of wanted rows by window, in the order of their hashes: neighbours lie on the same pages."""
+        groups = _by_window(wanted) if self.layout.by_window else [(0, 0, np.arange(wanted.height))]
+        return [(end, start, numbers[np.argsort(hashed[numbers], kind="stable")]) for end, start, numbers in groups]
+
+    def _candidates(
+        self, segment: MappedSegment, groups: Sequence[tuple[Instant, Instant, Array]], hashed: Array, open_: Array
+    ) -> tuple[Array, Array]:
+        """Positions of rows with the hashes of open ones (and their windows); and the number of each wanted row."""
+        positions, asked = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        low, high = segment.bounds
+        for end, start, numbers in groups:
+            place = segment.window(end, start) if self.layout.by_window else (0, segment.batch.num_rows)
+            if place is None:
+                continue
+            own = hashed[numbers]
+            numbers = numbers[np.searchsorted(own, low) : np.searchsorted(own, high, side="right")]
+            numbers = numbers[open_[numbers]]
+            at, of = _sorted_matches(segment.hashes[place[0] : place[1]], hashed[numbers])
+            positions.append(at + place[0])
+            asked.append(numbers[of])
+        return np.concatenate(positions), np.concatenate(asked)
 
     def _hashes(self, rows: pl.DataFrame) -> Array:
         keys = self.layout.keys
@@ -121,12 +142,24 @@ class SortedRows:
                 frames.append(self._aged(segment.take(positions, [*self.layout.schema, GONE]), age))
         return self._newest(frames)
 
-    def due(self, now: Instant) -> pl.DataFrame:
+    def count_ending(self, segment: MappedSegment, spans: Sequence[Span]) -> int:
+        """At most so many rows of a segment are of windows that end within one of these spans."""
+        listed = segment.segment
+        if not self.layout.by_window:
+            touched = any(low < listed.last_end and listed.first_end <= high for low, high in spans)
+            return listed.rows if touched else 0
+        count = 0
+        for low, high in spans:
+            first, last = np.searchsorted(segment.ends, [low, high], side="right")
+            count += int(segment.firsts[last] - segment.firsts[first])
+        return count
+
+    def due(self, now: Instant, looked: Looked) -> pl.DataFrame:
         """The rows that are due by a processing time. Versions that newer ones replaced are left out."""
         places = []
         for segment in self.mapped():
             if segment.segment.due <= now:
-                positions = segment.due(-(1 << 63), now)
+                positions = segment.due(looked.after(segment.segment), now)
                 hashed = segment.hashes[positions]
                 inside = (hashed >= np.uint64(self.shard.low)) & (hashed <= np.uint64(self.shard.high))
                 if inside.any():
@@ -147,26 +180,29 @@ class SortedRows:
         columns = list(self.layout.schema) if columns is None else list(columns)
         newer: list[MappedSegment] = []
         for segment in self.mapped():
-            parts = self._parts(segment)
-            positions = np.concatenate([np.zeros(0, np.int64), *(np.arange(first, last) for _, _, first, last in parts)])
-            holds = np.ones(segment.batch.num_rows, bool)
+            parts = [part for part in self._parts(segment) if part[2] < part[3]]
+            if not parts:
+                continue
+            first, last = parts[0][2], parts[-1][3]
+            holds = np.zeros(last - first, bool)
+            for _, _, begin, end in parts:
+                holds[begin - first : end - first] = True
             for other in newer:
-                self._mark_replaced(segment, other, holds)
+                self._mark_replaced(segment, other, holds, first)
             newer.append(segment)
             if not gone and segment.segment.gone:
-                holds &= ~segment.batch.column(GONE).to_numpy(zero_copy_only=False)
-            positions = positions[holds[positions]]
-            if len(positions) == segment.batch.num_rows:
-                yield segment.slice(0, len(positions), columns)
-            elif len(positions):
-                yield segment.take(positions, columns)
+                holds &= ~segment.batch.column(GONE).slice(first, last - first).to_numpy(zero_copy_only=False)
+            if holds.all():
+                yield segment.slice(first, last, columns)
+            elif holds.any():
+                yield segment.take(np.flatnonzero(holds) + first, columns)
 
     def _parts(self, segment: MappedSegment) -> list[tuple[Instant, Instant, int, int]]:
         """The windows of a segment, with the positions that the shard has of each."""
         return [(end, start, *segment.within(first, last, self.shard)) for end, start, first, last in segment.windows()]
 
-    def _mark_replaced(self, segment: MappedSegment, newer: MappedSegment, holds: Array) -> None:
-        """Notes which rows of a segment have a newer version in another."""
+    def _mark_replaced(self, segment: MappedSegment, newer: MappedSegment, holds: Array, offset: int) -> None:
+        """Notes which rows of a segment, from a position on, have a newer version in another."""
         pairs = []
         for end, start, first, last in self._parts(newer):
             place = segment.window(end, start) if self.layout.by_window else (0, segment.batch.num_rows)
@@ -177,7 +213,7 @@ class SortedRows:
             mine, theirs = (np.concatenate(part) for part in zip(*pairs, strict=True))
             identity = self.layout.identity
             same = self._same(segment.take(mine, identity), newer.take(theirs, identity), len(mine))
-            holds[mine[same.to_numpy()]] = False
+            holds[mine[same.to_numpy()] - offset] = False
 
     # the newest version
 
@@ -218,20 +254,25 @@ def _by_window(rows: pl.DataFrame) -> Iterator[tuple[Instant, Instant, Array]]:
 
 def _matches(sorted_hashes: Array, wanted: Array, offset: int) -> tuple[Array, Array]:
     """Positions at which wanted hashes stand among sorted ones, plus an offset; and the number of each wanted one."""
+    order = np.argsort(wanted, kind="stable")
+    positions, numbers = _sorted_matches(sorted_hashes, wanted[order])
+    return positions + offset, order[numbers]
+
+
+def _sorted_matches(sorted_hashes: Array, wanted: Array) -> tuple[Array, Array]:
+    """The same for wanted hashes that are sorted too."""
     none = np.zeros(0, np.int64)
     if not len(sorted_hashes) or not len(wanted):
         return none, none
-    order = np.argsort(wanted, kind="stable")  # neighbours lie on the same pages
-    asked = wanted[order]
-    begin = np.searchsorted(sorted_hashes, asked)
+    begin = np.searchsorted(sorted_hashes, wanted)
     hit = begin < len(sorted_hashes)
-    hit[hit] = sorted_hashes[begin[hit]] == asked[hit]
-    order, asked, begin = order[hit], asked[hit], begin[hit]
+    hit[hit] = sorted_hashes[begin[hit]] == wanted[hit]
+    numbers, begin = np.flatnonzero(hit), begin[hit]
     if not len(begin):
         return none, none
     following = np.minimum(begin + 1, len(sorted_hashes) - 1)
-    if not ((following > begin) & (sorted_hashes[following] == asked)).any():
-        return begin + offset, order
-    counts = np.searchsorted(sorted_hashes, asked, side="right") - begin
+    if not ((following > begin) & (sorted_hashes[following] == wanted[numbers])).any():
+        return begin, numbers
+    counts = np.searchsorted(sorted_hashes, wanted[numbers], side="right") - begin
     steps = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(begin, counts) + steps + offset, np.repeat(order, counts)
+    return np.repeat(begin, counts) + steps, np.repeat(numbers, counts)

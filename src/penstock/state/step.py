@@ -19,6 +19,7 @@ from penstock.kernel.step import step
 from penstock.model.time import Instant
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
 from penstock.state.segment_state import SegmentState, encoded_change
+from penstock.state.sorted_rows import Looked
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,20 @@ class ShardStep:
     run: int
     time: Time
     shard: HashRange = ALL
+    looked: Looked = Looked()
 
     def within(self, shard: HashRange) -> ShardStep:
         """The same step for a part of the keys."""
         return replace(self, shard=shard, segments=tuple(one for one in self.segments if shard.meets(one)))
 
+    def state(self) -> SegmentState:
+        """The rows of the shard, as the last commit left them."""
+        segments, closed, looked = self.segments, self.closed, self.looked
+        return SegmentState(self.plan, self.root, segments, closed=closed, shard=self.shard, looked=looked)
+
     def __call__(self, deltas: Sequence[pl.DataFrame]) -> SteppedShard:
         """Steps the shard. All deltas are of its keys."""
-        state = SegmentState(self.plan, self.root, self.segments, closed=self.closed, shard=self.shard)
-        change = step(self.plan, deltas, state, self.time)
+        change = step(self.plan, deltas, self.state(), self.time)
         return SteppedShard(change.panes, change.late, encoded_change(self.owner, self.plan, change, self.run))
 
 

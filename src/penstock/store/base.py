@@ -205,6 +205,15 @@ class Store(ABC):
     def state(self, view: str) -> Stored:
         """A view's open windows, for the kernel."""
 
+    @property
+    def moves_by_size(self) -> bool:
+        """Whether views move into segments when they are large. Else only those whose users ask for it."""
+        return True
+
+    @abstractmethod
+    def count_open(self, view: str, most: int) -> int:
+        """How many open windows a view in the store's own tables has; at most so many are counted."""
+
     @abstractmethod
     def shard(self, view: str, shards: int, now: Instant) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""

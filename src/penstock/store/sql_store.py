@@ -273,6 +273,13 @@ class SqlStore(Reader, Generating, Store):
         """A view whose state is in segments; None if it is in the store's own tables."""
         return self._sharded.get(view)
 
+    def count_open(self, view: str, most: int) -> int:
+        """How many open windows a view in the store's own tables has; at most so many are counted."""
+        table = self.tables_of(view).layout.table
+        with self._own_read() as connection:
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE final = 0 LIMIT {most}) open_windows"
+            return int(connection.rows(sql).item())
+
     def shard(self, view: str, shards: int, now: Instant) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
         with self._transaction() as connection:

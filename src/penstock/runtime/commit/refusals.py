@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 import polars as pl
 
-from penstock.kernel.step import Change
 from penstock.model.stream import Stream
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.wire import late_reason, refusals
@@ -17,14 +16,16 @@ from penstock.store.base import DEAD_FILES, LATE_EVENTS
 _log = logging.getLogger("penstock.runtime")
 
 
-def late_in_merge(stream: Stream, parts: Iterable[Epoch], changes: Mapping[str, Change]) -> dict[str, pl.DataFrame]:
+def late_in_merge(
+    stream: Stream, parts: Iterable[Epoch], late_by_view: Mapping[str, pl.DataFrame]
+) -> dict[str, pl.DataFrame]:
     """Rows of merging windows that only the merge could tell to be late."""
     late = []
     for suspects in (pl.concat(part.suspects) for part in parts if part.suspects):
         places = suspects.unique(["__partition", "__offset"])
-        for view, change in changes.items():
-            if change.late.height:
-                rows = change.late.join(places, on=["__partition", "__offset"])
+        for view, merged in late_by_view.items():
+            if merged.height:
+                rows = merged.join(places, on=["__partition", "__offset"])
                 late.append(refusals(stream.name, view, rows.with_columns(late_reason().alias("__reason"))))
     return {"late": pl.concat(late)} if late else {}
 

@@ -15,6 +15,7 @@ from penstock.model.table import tables as tables_of
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
+from penstock.runtime.commit.shards import Shards
 from penstock.runtime.commit.view_runtime import GenerationInput, PendingGeneration, ViewRuntime
 from penstock.runtime.derived.base import Inputs, check_inputs, check_settled
 from penstock.runtime.epoch.analyst import Analyst
@@ -45,7 +46,9 @@ class Registry:
         session: Callable[[], SparkSession] | None = None,
         master: Master | None = None,
         tables: Tables | None = None,
+        shards: Shards | None = None,
     ) -> None:
+        self.shards = shards or Shards(store, session)
         self.tables = tables or Tables(session or active_session, None, lambda: now, None)
         self.streams, self.store, self.flows = dict(streams), store, dict(flows or {})
         self._analyst = Analyst(session or active_session)
@@ -56,6 +59,7 @@ class Registry:
             for name, stream in self.streams.items()
             if stream.watermark is not None
         }
+        self._now = now
         self.resume(now)
         check_inputs(self.streams)
         self.inputs = Inputs()  # the time of what derived streams read
@@ -80,6 +84,7 @@ class Registry:
         lowered = self._lower({**self._fed_definitions, **views})
         plans = {name: Plan(lowered.views[name], view) for name, view in views.items()}
         self.store.prepare(plans, statements)
+        self.shards.place(list(plans), self._now)
         closed, times = self.store.closed(), self.store.view_times()
         plans = {name: replace(plan, closed=closed.get(name, BEGINNING)) for name, plan in plans.items()}
         for name, plan in plans.items():

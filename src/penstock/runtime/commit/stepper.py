@@ -5,7 +5,8 @@ Views that are alike take their steps together; a view over views takes its step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,10 +24,24 @@ from penstock.model.watermarks import Observation
 from penstock.runtime.commit.cascade import Cascade, levels
 from penstock.runtime.commit.registry import Registry
 from penstock.runtime.commit.view_runtime import GenerationInput, PendingGeneration, ViewRuntime
+from penstock.state.spool import Spool, SpooledDeltas
+from penstock.state.step import SegmentChange
 from penstock.store import Commit
 
 #: Finished windows are removed each time that such a part of the retention has passed.
 EXPIRE_STEPS: Final = 20
+#: Open windows that are not cached are counted once in so many commits.
+COUNT_EVERY: Final = 50
+
+_log = logging.getLogger("penstock.runtime")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Deltas in files, by view; and the id under which the step writes."""
+
+    write_id: str
+    deltas: Mapping[str, Sequence[SpooledDeltas]]
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,7 @@ class StepResult:
 
     changes: Mapping[str, Change]
     stacked: tuple[tuple[Stack, Change], ...]
+    segments: Mapping[str, SegmentChange]
     refused: Mapping[str, pl.DataFrame]
     view_times: Mapping[str, Instant]
     expire: Mapping[str, Instant]
@@ -43,7 +59,15 @@ class StepResult:
     @property
     def is_empty(self) -> bool:
         """Whether no stored row changes."""
-        return not any(c.taken.height for c in (*self.changes.values(), *(change for _, change in self.stacked)))
+        in_tables = (*self.changes.values(), *(change for _, change in self.stacked))
+        return not any(change.taken.height for change in in_tables) and not any(
+            change.added for change in self.segments.values()
+        )
+
+    @property
+    def late(self) -> dict[str, pl.DataFrame]:
+        """By view the places of rows that only the merge could tell to be late."""
+        return {name: change.late for name, change in (*self.changes.items(), *self.segments.items())}
 
 
 class Stepper:
@@ -60,6 +84,7 @@ class Stepper:
         self._read: set[str] = set()  # views whose changes others read
         self._open: dict[Stack, Open | None] = {}  # None where there are too many
         self._expired: dict[str, Instant] = {}  # up to where the finished windows of a view are gone
+        self._large: set[str] = set()  # views that are to move into segments
         last = registry.store.last()
         self._number = 0 if last is None else last.number  # no commit of these views has a higher one
 
@@ -69,9 +94,15 @@ class Stepper:
         deltas: Mapping[str, pl.DataFrame],
         now: Instant,
         fixed: Mapping[str, Instant],
+        spool: Spool,
+        spooled: Mapping[str, Sequence[SpooledDeltas]] | None = None,
     ) -> StepResult:
-        """Moves time and steps every view. `fixed` are watermarks that are set from outside."""
+        """Moves time and steps every view. `fixed` are watermarks that are set from outside.
+
+        `spooled` are deltas that wait in files, of views whose state is in segments.
+        """
         registry = self._registry
+        self._move_large(now)
         self._follow_registry()
         before = {name: view.time.watermark for name, view in registry.fed.items()}
         self._move_time(observed, now, fixed)
@@ -81,10 +112,13 @@ class Stepper:
             for fed in [generation.of or hidden]
         )
         cascade = Cascade(self._number + 1, now)
-        stepped = tuple((stack, self._step(stack, deltas, before, cascade)) for stack in self._ordered(before))
+        waiting = Waiting(spool.write_id, spooled or {})
+        stepped = [(stack, self._step(stack, deltas, before, cascade, waiting)) for stack in self._ordered(before)]
+        in_tables = [(stack, change) for stack, change in stepped if isinstance(change, Change)]
         return StepResult(
-            changes={stack.names[0]: change for stack, change in stepped if len(stack.names) == 1},
-            stacked=tuple((stack, change) for stack, change in stepped if len(stack.names) > 1),
+            changes={stack.names[0]: change for stack, change in in_tables if len(stack.names) == 1},
+            stacked=tuple((stack, change) for stack, change in in_tables if len(stack.names) > 1),
+            segments={stack.names[0]: change for stack, change in stepped if isinstance(change, SegmentChange)},
             refused={kind: pl.concat(frames) for kind, frames in cascade.refused.items()},
             view_times={name: view.time.watermark for name, view in registry.views.items()},
             expire=self._expiring(),
@@ -105,11 +139,43 @@ class Stepper:
             generation.put(taken)
         changes: dict[tuple[str, ...], Change] = {(name,): change for name, change in commit.changes.items()}
         changes |= {stack.names: change for stack, change in commit.stacked}
+        for name in commit.segments:
+            sharded = self._registry.store.sharded(name)
+            if sharded is not None:
+                self._registry.shards.committed(name, sharded.next_run - 1, commit.now)
         for stack, rows in self._open.items():
             if rows is not None:
                 rows.apply(changes[stack.names])
                 if rows.live.height > self._open_rows:
                     self._open[stack] = None
+                    self._note_large(stack, rows.live)
+        self._count_large(number)
+
+    def _note_large(self, stack: Stack, rows: pl.DataFrame) -> None:
+        """Views with many open windows move into segments before the next step."""
+        parts = stack.parted(rows)
+        self._large |= {name for name, own in parts.items() if self._registry.shards.moves(name, own.height)}
+
+    def _count_large(self, number: int) -> None:
+        """The same for views of which nothing is cached; they are counted now and then."""
+        if number % COUNT_EVERY:
+            return
+        for stack, rows in self._open.items():
+            for name in stack.names if rows is None else ():
+                if self._registry.store.sharded(name) is None:
+                    count = self._registry.store.count_open(name, self._registry.shards.large + 1)
+                    self._large |= {name} if self._registry.shards.moves(name, count) else set()
+
+    def _move_large(self, now: Instant) -> None:
+        moving, self._large = self._large, set()
+        pending = {generation.of for generation in self._registry.generations.values()}
+        for name in sorted(moving):
+            if name in self._registry.views and name not in pending and self._registry.store.sharded(name) is None:
+                shards = self._registry.shards.placement(name).shards
+                self._registry.store.shard(name, shards, now)
+                self._registry.version += 1
+                message = "the state of the view '%s' has grown: it is in segments from here on, in %d shards"
+                _log.info(message, name, shards)
 
     def absorb(self, other: Stepper) -> None:
         """Its commits follow those of another stepper too."""
@@ -141,14 +207,22 @@ class Stepper:
         if self._stacks is None:
             written = self._registry.definitions
             level = levels(written)
-            alike = stacks({name: view.plan for name, view in self._registry.views.items()}, before)
+            plans = {name: view.plan for name, view in self._registry.views.items()}
+            sharded = [name for name in plans if self._registry.store.sharded(name) is not None]
+            alike = stacks({name: plan for name, plan in plans.items() if name not in sharded}, before)
+            alike += [Stack((name,), (plans[name],)) for name in sharded]
             self._stacks = sorted(alike, key=lambda stack: level[stack.names[0]])
             self._read = {name for view in written.values() for name in below(view.input)}
         return self._stacks
 
     def _step(
-        self, stack: Stack, deltas: Mapping[str, pl.DataFrame], before: Mapping[str, Instant], cascade: Cascade
-    ) -> Change:
+        self,
+        stack: Stack,
+        deltas: Mapping[str, pl.DataFrame],
+        before: Mapping[str, Instant],
+        cascade: Cascade,
+        waiting: Waiting,
+    ) -> Change | SegmentChange:
         """One step of views that take it together; those above them see what they show."""
         name, views = stack.names[0], self._registry.views
         view = views[name]
@@ -161,7 +235,13 @@ class Stepper:
             taken = [*cascade.deltas(name, view.plan, before[name], first), *own.values()]
             own = {name: combine(view.plan, taken)} if taken else {}
         time = Time(before[name], view.time.watermark, cascade.now, view.time.reached)
-        change = stack.step(own, self._state(stack), time)
+        sharded = self._registry.store.sharded(name)
+        change: Change | SegmentChange
+        if sharded is None:
+            change = stack.step(own, self._state(stack), time)
+        else:
+            spooled = waiting.deltas.get(name, ())
+            change = self._registry.shards.step(sharded, view.plan, time, own.get(name), spooled, waiting.write_id)
         if lower:
             cascade.late_in_merge(name, view.plan, change.late)
         read = [one for one in stack.names if one in self._read]

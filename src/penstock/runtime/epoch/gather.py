@@ -17,6 +17,7 @@ from penstock.model.stream import Stream
 from penstock.model.watermarks import Observation
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.wire import Record, read
+from penstock.state.spool import SpooledDeltas
 from penstock.store.file import File
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Epoch:
     shown: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
     sharing: Sharing | None = None
+    spooled: dict[int, list[SpooledDeltas]] = field(default_factory=dict)
 
 
 def gathered(records: Iterable[Record]) -> Epoch:
@@ -59,6 +61,7 @@ def gathered(records: Iterable[Record]) -> Epoch:
         output.sample,
         output.flow_rows,
         output.files,
+        spooled=output.spooled,
     )
 
 

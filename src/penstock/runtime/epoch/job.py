@@ -23,6 +23,7 @@ from penstock.runtime.epoch.task import Task
 from penstock.runtime.epoch.wire import as_batches, ids
 from penstock.sources import MALFORMED, REASON
 from penstock.sources.base import EXTENT, LATE
+from penstock.state.spool import Spool
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Job:
     failed: pl.DataFrame | None = None  # numbers of rows on which Catalyst failed, with column and reason
     keeping: Keeping | None = None
     positions: Mapping[str, range] | None = None  # of each file's rows, in a source of files
+    spool: Spool | None = None  # where the deltas of large views go
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from penstock.runtime.epoch.feeds import Feed
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.job import Job, RowsOut
 from penstock.runtime.epoch.origin import EpochOrigin
+from penstock.state.spool import Spool, SpooledDeltas
 
 
 class Jobs:
@@ -28,7 +30,13 @@ class Jobs:
         self._sharing: dict[str, Sharing] = {}  # by feed
 
     def of(
-        self, feed: Feed, columns: tuple[str, ...], source: EpochOrigin, now: Instant, keeping: Keeping | None
+        self,
+        feed: Feed,
+        columns: tuple[str, ...],
+        source: EpochOrigin,
+        now: Instant,
+        keeping: Keeping | None,
+        spool: Spool | None = None,
     ) -> Job:
         """What the tasks do with a feed."""
         registry = self._registry
@@ -59,7 +67,24 @@ class Jobs:
             keeping=keeping if feed.place is None else None,
             decoded=source.retried is not None and not source.from_files,
             positions=source.positions if feed.place is None else None,
+            spool=None if spool is None else self._spool(spool, tuple(views)),
         )
+
+    def _spool(self, spool: Spool, views: tuple[str, ...]) -> Spool | None:
+        """The same for the views of a feed whose state is in segments. What a generation needs too comes to the driver."""
+        registry = self._registry
+        pending = {generation.of or hidden for hidden, generation in registry.generations.items()}
+        sharded = ((number, registry.store.sharded(name)) for number, name in enumerate(views) if name not in pending)
+        receivers = tuple((number, registry.shards.tasks(view)) for number, view in sharded if view is not None)
+        return replace(spool, receivers=receivers) if receivers else None
+
+    def spooled(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, list[SpooledDeltas]]:
+        """By view the deltas that wait in files."""
+        waiting: dict[str, list[SpooledDeltas]] = {}
+        for feed, part in parts.items():
+            for number, deltas in part.spooled.items():
+                waiting.setdefault(jobs[feed].views[number], []).extend(deltas)
+        return waiting
 
     def deltas(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
         """Each view's deltas, from all the feeds that it reads."""

@@ -252,8 +252,14 @@ class Task:
             batch = self.job.sharing.combine(self.batches)
             for number, base in enumerate(batch.bases):
                 yield wire.shared_deltas(number, base)
+            receivers = {} if self.job.spool is None else dict(self.job.spool.receivers)
             for number, own in batch.own.items():
-                yield wire.deltas(number, own.deltas)
+                deltas = own.deltas
+                if self.job.spool is not None and number in receivers and deltas.height > self.job.spool.few:
+                    plan = self.job.sharing.plans[number]
+                    yield wire.spooled(number, self.job.spool.put(plan, receivers[number], deltas))
+                    deltas = deltas.clear()
+                yield wire.deltas(number, deltas)
 
 
 def read(plan: Plan) -> set[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from penstock.model.watermarks import Observation, Seen
 from penstock.sources.base import EXTENT
+from penstock.state.segment import Segment
+from penstock.state.spool import SpooledDeltas
 from penstock.store.file import File
 
 #: A record in Spark's types, for `mapInArrow`.
@@ -29,6 +31,7 @@ _SCHEMA: Final = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("dat
 _OBSERVED, _ROW_COUNT, _FILE, _IDS = "observed", "row count", "file", "ids"
 _FLOW_ROWS, _SAMPLE, _SUSPECTS = "flow rows", "sample", "suspects"
 _SHARED_DELTAS, _DELTAS = "shared deltas", "deltas"
+_SPOOLED, _SEGMENTS, _PANES, _LATE = "spooled", "segments", "panes", "late"
 _REJECTED = "rejected "
 
 
@@ -54,6 +57,10 @@ class TaskOutput:
     suspects: list[pl.DataFrame] = field(default_factory=list)
     shared_deltas: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     deltas: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    spooled: dict[int, list[SpooledDeltas]] = field(default_factory=dict)
+    segments: dict[int, list[Segment]] = field(default_factory=dict)
+    panes: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    late: list[pl.DataFrame] = field(default_factory=list)
 
 
 # writing
@@ -113,6 +120,26 @@ def deltas(number: int, frame: pl.DataFrame) -> Record:
     return Record(_DELTAS, number, pack(frame))
 
 
+def spooled(number: int, deltas: SpooledDeltas) -> Record:
+    """Deltas of one view that wait in a file for the tasks that own the shards."""
+    return Record(_SPOOLED, number, deltas.text().encode())
+
+
+def segments(number: int, written: Sequence[Segment]) -> Record:
+    """The segments that a task has written."""
+    return Record(_SEGMENTS, number, json.dumps([segment.text() for segment in written]).encode())
+
+
+def pane_rows(number: int, frame: pl.DataFrame) -> Record:
+    """The panes of the shards of a task."""
+    return Record(_PANES, number, pack(frame))
+
+
+def late_rows(number: int, frame: pl.DataFrame) -> Record:
+    """Places of rows that only the merge could tell to be late."""
+    return Record(_LATE, number, pack(frame))
+
+
 def as_batches(records: Iterable[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
     """Records as `mapInArrow` returns them; nothing for no records."""
     rows = list(records)
@@ -156,6 +183,14 @@ def read(records: Iterable[Record]) -> TaskOutput:
             output.shared_deltas.setdefault(number, []).append(unpack(data))
         elif kind == _DELTAS:
             output.deltas.setdefault(number, []).append(unpack(data))
+        elif kind == _SPOOLED:
+            output.spooled.setdefault(number, []).append(SpooledDeltas.parsed(data))
+        elif kind == _SEGMENTS:
+            output.segments[number] = [Segment.parsed(text) for text in json.loads(data)]
+        elif kind == _PANES:
+            output.panes.setdefault(number, []).append(unpack(data))
+        elif kind == _LATE:
+            output.late.append(unpack(data))
         else:
             assert kind.startswith(_REJECTED), kind
             output.rejected.setdefault(kind.removeprefix(_REJECTED), []).append(unpack(data))

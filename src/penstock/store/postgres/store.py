@@ -56,6 +56,11 @@ class PostgresStore(SqlStore):
 
     # one writer
 
+    @property
+    def moves_by_size(self) -> bool:
+        """People read views in PostgreSQL with their own tools: only those who ask for it have state in segments."""
+        return False
+
     def _claim(self, standby: Standby | None = None) -> int:
         self._closing = False
         try:

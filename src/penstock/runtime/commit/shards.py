@@ -1,0 +1,156 @@
+"""Steps views whose state is in segments: on the driver if there is little to do, else in Spark's tasks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from penstock.errors import DefinitionError
+from penstock.history.events.writes import WriteId, WritesInFlight
+from penstock.kernel.fire import Time, pane_schema
+from penstock.kernel.plan import Plan, nothing
+from penstock.kernel.reduce import late_schema
+from penstock.model.placement import Placement
+from penstock.model.time import Instant
+from penstock.runtime.epoch.shard_job import ShardJob
+from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
+from penstock.state.sorted_rows import Looked
+from penstock.state.spool import FOLDER, Spool, SpooledDeltas
+from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, ordered, parted
+from penstock.store.sharded_view import ShardedView
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.store import Store
+
+#: Up to so many rows the driver steps a view by itself: a Spark job would take longer.
+FEW_ROWS: Final = 20_000
+#: A task with at most so many deltas of a view sends them to the driver.
+FEW_DELTAS: Final = 5_000
+#: With more open windows than this the state of a view moves into segments.
+LARGE: Final = 250_000
+
+
+class Shards:
+    """Large state of a run. `placements` are the users' choices by view; others are decided by size."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: Callable[[], SparkSession] | None = None,
+        placements: Mapping[str, Placement] | None = None,
+        *,
+        few_rows: int = FEW_ROWS,
+        few_deltas: int = FEW_DELTAS,
+        large: int = LARGE,
+    ) -> None:
+        self._store, self._session = store, session
+        self._placements = {} if placements is None else placements
+        self._few_rows, self._few_deltas, self.large = few_rows, few_deltas, large
+        self._looked: dict[str, Looked] = {}
+        #: Attempts that write segments now.
+        self.writes = WritesInFlight()
+        #: Spark jobs that steps have started.
+        self.jobs = 0
+
+    # where state lives
+
+    def placement(self, view: str) -> Placement:
+        """The choice for a view."""
+        return self._placements.get(view, Placement())
+
+    def place(self, views: Sequence[str], now: Instant) -> None:
+        """Moves views whose users ask for it, and those that were told another number of shards."""
+        for name in views:
+            chosen, sharded = self.placement(name), self._store.sharded(name)
+            if sharded is not None and chosen.kind == "store":
+                raise DefinitionError(
+                    f"the state of the view '{name}' is in segments, and state='store' asks for the store",
+                    hint=f"nothing moves back by itself: leave out state=, or drop the view and compute it again",
+                )
+            if chosen.kind == "sharded" and (sharded is None or sharded.shards != chosen.shards):
+                self._store.shard(name, chosen.shards, now)
+
+    def moves(self, view: str, rows: int) -> bool:
+        """Whether a view in the store with so many open windows should move into segments."""
+        return rows > self.large and self.placement(view).kind == "auto" and self._store.moves_by_size
+
+    def tasks(self, view: ShardedView) -> int:
+        """Into how many tasks a step is cut."""
+        if self._session is None:
+            return 1
+        return max(1, min(view.shards, self._session().sparkContext.defaultParallelism))
+
+    # an epoch
+
+    @contextmanager
+    def writing(self) -> Iterator[Spool]:
+        """An epoch or a tick, which may write files. What it spools is removed at its end."""
+        write_id = f"{self._store.token}-state-{uuid.uuid4().hex[:12]}"
+        root = self._store.segments_at
+        with self.writes.running(write_id):
+            try:
+                yield Spool(root, write_id, (), self._few_deltas)
+            finally:
+                folder = Path(root) / FOLDER
+                if folder.is_dir():
+                    for path in folder.glob(f"{write_id}.*"):
+                        path.unlink(missing_ok=True)
+
+    def step(
+        self,
+        view: ShardedView,
+        plan: Plan,
+        time: Time,
+        deltas: pl.DataFrame | None,
+        spooled: Sequence[SpooledDeltas],
+        write_id: WriteId,
+    ) -> SegmentChange:
+        """One commit of a view."""
+        looked = self._looked.get(view.name, Looked())
+        work = ShardStep(
+            view.name, plan, view.root, view.segments, view.closed, view.next_run, fixed_time(plan, time), looked=looked
+        )
+        rows = (0 if deltas is None else deltas.height) + sum(one.rows for one in spooled)
+        due = work.state().due_rows(time)
+        if not rows and not due:
+            return SegmentChange(nothing(pane_schema(plan)), nothing(late_schema()))
+        tasks = self.tasks(view)
+        if rows + due > self._few_rows and self._session is not None and plan.keys:
+            parts = () if deltas is None or not deltas.height else tuple(parted(plan, deltas, tasks))
+            return self._in_tasks(ShardJob(work, tasks, write_id, tuple(spooled), parts))
+        own = [deltas] if deltas is not None and deltas.height else []
+        own += [part for one in spooled for n in range(len(one.parts)) if (part := one.read(view.root, n)) is not None]
+        changes = SegmentChanges(view.root, f"{write_id}.{uuid.uuid4().hex}")
+        try:
+            changes.add(work(own))
+            return changes.change(plan)
+        except BaseException:
+            changes.abandon()
+            raise
+
+    def _in_tasks(self, job: ShardJob) -> SegmentChange:
+        assert self._session is not None
+        self.jobs += 1
+        session = self._session()
+        rows = session.range(0, job.tasks, 1, job.tasks).mapInArrow(job, RECORD).toArrow().to_pylist()
+        return gathered_change(job, list(records_of(rows)))
+
+    def committed(self, view: str, run: int, now: Instant) -> None:
+        """A step is committed: all rows of its runs that were due have been looked at."""
+        self._looked[view] = Looked(run, now)
+
+
+def gathered_change(job: ShardJob, records: Sequence[Record]) -> SegmentChange:
+    """What the tasks of a step have sent, put together."""
+    output, plan = read(records), job.step.plan
+    panes = [frame for number in sorted(output.panes) for frame in output.panes[number]]
+    late = [nothing(late_schema()), *output.late]
+    added = tuple(segment for number in sorted(output.segments) for segment in output.segments[number])
+    return SegmentChange(ordered(plan, [nothing(pane_schema(plan)), *panes]), pl.concat(late), added)

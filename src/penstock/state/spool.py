@@ -1,0 +1,89 @@
+"""The exchange: deltas on their way from the tasks that made them to the tasks that own the shards.
+
+A task writes its deltas of a view into one file, a part for each receiver. Such files are no state: they are needed until
+the epoch is committed, and a failed epoch makes new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.kernel.plan import Plan
+from penstock.state.step import parted
+
+#: The folder of such files beside the segments.
+FOLDER: Final = "spool"
+
+
+@dataclass(frozen=True)
+class Spool:
+    """Where tasks put deltas, and of which views: by their number, with the number of receivers.
+
+    Fewer deltas than `few` go to the driver with the other records.
+    """
+
+    root: str
+    write_id: str
+    receivers: tuple[tuple[int, int], ...]
+    few: int
+
+    def put(self, plan: Plan, count: int, deltas: pl.DataFrame) -> SpooledDeltas:
+        """Writes deltas for so many receivers."""
+        name = f"{FOLDER}/{self.write_id}.{uuid.uuid4().hex}.arrow"
+        path = Path(self.root) / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        parts: list[tuple[int, int]] = []
+        with pa.OSFile(str(path), "wb") as out:
+            for rows in parted(plan, deltas, count):
+                begin = out.tell()
+                if rows.height:
+                    table = rows.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+                    with pa.ipc.new_stream(out, table.schema) as writer:
+                        writer.write_table(table)
+                parts.append((begin, out.tell() - begin))
+        path.chmod(0o600)
+        return SpooledDeltas(name, deltas.height, tuple(parts))
+
+
+@dataclass(frozen=True)
+class SpooledDeltas:
+    """A file of deltas of one view, with where each receiver's part begins and how long it is."""
+
+    path: str
+    rows: int
+    parts: tuple[tuple[int, int], ...]
+
+    def read(self, root: str, receiver: int) -> pl.DataFrame | None:
+        """The deltas for one receiver; None if there are none."""
+        begin, length = self.parts[receiver]
+        if not length:
+            return None
+        with pa.memory_map(str(Path(root) / self.path)) as file:
+            file.seek(begin)
+            table = pa.ipc.open_stream(pa.BufferReader(file.read_buffer(length))).read_all()
+        frame = pl.from_arrow(table)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def text(self) -> str:
+        """As JSON, for the way from a task to the driver."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parsed(cls, text: str | bytes) -> SpooledDeltas:
+        fields = json.loads(text)
+        return cls(fields["path"], fields["rows"], tuple((begin, length) for begin, length in fields["parts"]))
+
+
+def remove(root: str, spooled: Sequence[SpooledDeltas]) -> None:
+    """The deltas are committed, or the epoch has failed."""
+    for deltas in spooled:
+        (Path(root) / deltas.path).unlink(missing_ok=True)
