@@ -27,6 +27,7 @@ from penstock.model.loops import SIGN, FrameLoop, Loop, Until, iteration
 from penstock.model.naming import valid_name
 from penstock.model.pattern_processor import Give, processor_of
 from penstock.model.patterns import Pattern
+from penstock.model.placement import Placement, placement
 from penstock.model.process import Processed, process_of, processed
 from penstock.model.processor import Processor
 from penstock.model.rows import Rows
@@ -74,6 +75,7 @@ class App:
         self.sinks: dict[str, tuple[str, View | Flow, Sink]] = {}
         self.batches: dict[str, Duration] = {}  # how often a view is computed from the master
         self.audits: dict[str, Duration] = {}  # how often it is audited
+        self.placements: dict[str, Placement] = {}  # where a view's state lives, if the user chose
         self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
 
     def stream(
@@ -365,12 +367,17 @@ class App:
         batch: str | timedelta | None = None,
         audit: str | timedelta | None = None,
         backfill: bool = True,
+        state: str | None = None,
+        shards: int | None = None,
     ) -> View:
         """Keeps a view up to date under a name: it becomes a table of that name.
 
         `batch="6 hours"` computes it anew from the master that often; late events then count too. `audit="1 day"`
         proves that often that it is what its events make of it. A new view begins with all of history, where the master
         has it; with `backfill=False` it begins with the next epoch.
+
+        `state`: "store" keeps the view's state in the store, "sharded" in segments that Spark's tasks merge, "auto" (the
+        default) in the store until it is large. `shards` is the number of parts that it is cut into.
         """
         if not valid_name(name):
             raise DefinitionError(f"«{name}» cannot be a view's name", hint="use letters, digits and underscores")
@@ -385,6 +392,8 @@ class App:
                     f"the view «{name}» reads the stream «{source.name}», which is not this app's",
                     hint="make it with app.stream(…)",
                 )
+        if state is not None or shards is not None:
+            self.placements[name] = placement(name, state, shards)
         if batch is not None:
             self.batches[name] = _every(batch, f"a batch run of «{name}»")
         if audit is not None:

@@ -104,7 +104,7 @@ def stopped(
         with quietly(directory, console, debug):
             run = Run(
                 app.name, waiting(app.streams), app.views, directory, master=master, store=store,
-                resting=sorted(found.resting & app.views.keys()),
+                resting=sorted(found.resting & app.views.keys()), placements=app.placements,
             )  # fmt: skip
     except BaseException:
         store.close()

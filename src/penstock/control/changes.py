@@ -19,6 +19,9 @@ def take(app: App, other: App) -> None:
     app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
     app.flows, app.tables = dict(other.flows), dict(other.tables)
     app.batches, app.audits, app.from_now = dict(other.batches), dict(other.audits), set(other.from_now)
+    placements = dict(other.placements)
+    app.placements.clear()  # a run reads the same object
+    app.placements.update(placements)
 
 
 def carry_out(run: Run, old: App, new: App, statement: str) -> None:

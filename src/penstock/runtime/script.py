@@ -19,9 +19,11 @@ from penstock.kernel.local import events_frame, kernel_columns, panes_of, table_
 from penstock.model.changes import all_below, origins
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.join import join_behind
+from penstock.model.placement import Placement
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
+from penstock.runtime.commit.shards import FEW_DELTAS, FEW_ROWS, Shards
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.origin import EpochOrigin
@@ -56,12 +58,17 @@ def _items(value: object) -> object:
 
 
 class OnSpark:
-    """Runs one view on Spark, commit by commit."""
+    """Runs one view on Spark, commit by commit. `placement` says where the state of all its views lives."""
 
     def __init__(
-        self, view: View, spark: SparkSession | None = None, directory: Path | None = None, tasks: int = 2
+        self,
+        view: View,
+        spark: SparkSession | None = None,
+        directory: Path | None = None,
+        tasks: int = 2,
+        placement: Placement = Placement(),  # noqa: B008
     ) -> None:
-        self.view, self.tasks = view, tasks
+        self.view, self.tasks, self._placement = view, tasks, placement
         self.spark = spark or spark_session("penstock-testing", master="local[2]")
         self._temporary = tempfile.TemporaryDirectory() if directory is None else None
         self.directory = Path(self._temporary.name) if self._temporary is not None else Path(str(directory))
@@ -106,7 +113,8 @@ class OnSpark:
             for row in frame.iter_rows(named=True)
             if row["view"] in (None, NAME)
         ]
-        return panes_of(engine.registry.views[NAME].plan, done.changes[NAME].panes), refused
+        change = done.segments[NAME] if NAME in done.segments else done.changes[NAME]
+        return panes_of(engine.registry.views[NAME].plan, change.panes), refused
 
     @property
     def lowered(self) -> View:
@@ -128,8 +136,19 @@ class OnSpark:
                 join = join_behind(behind.pop())
                 behind += [] if join is None else join.inputs
                 streams |= {} if join is None else {source.name: source for source in join.inputs}
-            self._engine = Engine(streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark)
-            self._engine.registry.keep({**all_below(self.view), NAME: self.view})
+            views = {**all_below(self.view), NAME: self.view}
+            is_sharded = self._placement.kind == "sharded"
+            shards = Shards(
+                self.store,
+                lambda: self.spark,
+                dict.fromkeys(views, self._placement),
+                few_rows=0 if is_sharded else FEW_ROWS,  # a script has few rows, and is to show what tasks do
+                few_deltas=0 if is_sharded else FEW_DELTAS,
+            )
+            self._engine = Engine(
+                streams, self.store, now, lambda name: self._caught_up, session=lambda: self.spark, shards=shards
+            )
+            self._engine.registry.keep(views)
             self._engine.take_tables(self._tables)
         return self._engine
 
@@ -139,7 +158,7 @@ class OnSpark:
 
     def restart(self) -> OnSpark:
         self.store.close()
-        other = OnSpark(self.view, self.spark, self.directory, self.tasks)
+        other = OnSpark(self.view, self.spark, self.directory, self.tasks, self._placement)
         other._epochs, other._events, other._temporary = self._epochs, self._events, self._temporary
         other._now, other._tables = self._now, self._tables
         return other

@@ -107,6 +107,10 @@ class _Finder:
         raise self.source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
 
+#: The options of a view that are not part of its definition.
+_OF_APP = ("backfill", "batch", "audit", "state", "shards")
+
+
 def compiled(app: App, statement: sql.CreateView) -> View:
     """The view that a statement means in an app, without adding it."""
     options = Options(statement.source, statement.options)
@@ -117,7 +121,7 @@ def compiled(app: App, statement: sql.CreateView) -> View:
             hint="leave it out; a view with windows has retention = '3 days'",
         )  # fmt: skip
     retention = options.take("retention").get("retention")
-    options.take("backfill", "batch", "audit")
+    options.take(*_OF_APP)
     options.nothing_left("a view")
     view = view_of(statement, finder(app, statement.source))
     if retention is None:
@@ -173,7 +177,7 @@ def _view(app: App, statement: sql.CreateView) -> None:
         for _, sink in _sinks_of(app, name):
             check(sink, view)
         app.views.pop(name, None)
-        said = Options(statement.source, statement.options).take("backfill", "batch", "audit")
+        said = Options(statement.source, statement.options).take(*_OF_APP)
         try:
             app.view(name, view, **said)
         except Exception:

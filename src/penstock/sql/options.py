@@ -17,7 +17,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "rate": (int,), "seed": (int,), "rows_per_file": (int,), "limit": (int,), "port": (int,),
     "events_per_epoch": (int,),
     "duplicates": (int, float), "late": (int, float),
-    "backfill": (bool,), "pattern": (bool,), "rows_per_transaction": (int,),
+    "backfill": (bool,), "shards": (int,), "pattern": (bool,), "rows_per_transaction": (int,),
     "create_table": (bool,), "rows_per_request": (int,), "timeout": (int, float),
 }  # fmt: skip
 _SHOWN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}

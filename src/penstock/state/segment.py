@@ -116,11 +116,27 @@ class EncodedRows:
 
 def encoded(owner: str, layout: Layout, run: int, rows: pl.DataFrame, gone: pl.DataFrame | None = None) -> EncodedRows:
     """Rows as a segment. `gone` has the identity of rows that are deleted."""
-    frame = rows if GONE in rows.columns else rows.with_columns(pl.lit(False).alias(GONE))
+    frame = _sound(rows)
+    frame = frame if GONE in frame.columns else frame.with_columns(pl.lit(False).alias(GONE))
     if gone is not None and gone.height:
         frame = pl.concat([frame, gone.with_columns(pl.lit(True).alias(GONE))], how="diagonal")
     hashed = hashes(frame.select(layout.keys)) if layout.keys else np.zeros(frame.height, np.uint64)
     return _encoded(owner, layout, run, frame, hashed)
+
+
+def _sound(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with lists whose offsets grow. Polars leaves others under nulls, and fails when it takes rows of them."""
+    broken = [column for column in frame.get_columns() if column.dtype == pl.List and not _offsets_grow(column)]
+    return frame.with_columns(pl.Series(column.name, column.to_list(), column.dtype) for column in broken)
+
+
+def _offsets_grow(lists: pl.Series) -> bool:
+    for chunk in lists.get_chunks():
+        array = chunk.to_arrow(compat_level=_OLDEST)
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+        if (np.diff(offsets) < 0).any():
+            return False
+    return True
 
 
 def _encoded(owner: str, layout: Layout, run: int, frame: pl.DataFrame, hashed: Array) -> EncodedRows:

@@ -273,6 +273,10 @@ class SqlStore(Reader, Generating, Store):
         """A view whose state is in segments; None if it is in the store's own tables."""
         return self._sharded.get(view)
 
+    def sharded_names(self) -> list[str]:
+        """The views whose state is in segments."""
+        return sorted(self._sharded)
+
     def count_open(self, view: str, most: int) -> int:
         """How many open windows a view in the store's own tables has; at most so many are counted."""
         table = self.tables_of(view).layout.table

@@ -1,0 +1,130 @@
+"""Looks after segments while an app runs: merges runs in the background, and removes files that nobody needs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time as clock_time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from penstock.model.time import Instant
+from penstock.runtime.commit.shards import FEW_ROWS, Shards
+from penstock.runtime.epoch.job import task_number
+from penstock.runtime.epoch.wire import RECORD, as_batches, read, records_of, segments
+from penstock.state.compact import Merge, kept_windows, merges
+from penstock.state.layout import layouts
+from penstock.state.segment import HashRange, Segment, SegmentFile
+from penstock.store import SqlStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger("penstock.state")
+#: Seconds between two looks at the list of segments, and between two sweeps.
+EVERY: Final = 1.0
+SWEEP_EVERY: Final = 60.0
+#: The pool of Spark's fair scheduler in which runs are merged.
+POOL: Final = "penstock-state"
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """A merge in Spark's tasks: each writes some shards into a file of its own, so that none holds a core for long."""
+
+    merge: Merge
+    write_id: str
+    pieces: tuple[HashRange, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:  # the rows say nothing but that there is a task
+            pass
+        number = task_number()
+        yield from as_batches([segments(number, self.run(number))])
+
+    def run(self, number: int) -> list[Segment]:
+        """Merges one piece."""
+        file = SegmentFile(self.merge.root, f"{self.write_id}.{number}-{uuid.uuid4().hex}.arrow")
+        try:
+            self.merge.write(file, [self.pieces[number]])
+            return file.close()
+        except BaseException:
+            file.abandon()
+            raise
+
+
+class StateKeeper:
+    """One for a run. The store must be this process's to write."""
+
+    def __init__(
+        self,
+        store: SqlStore,
+        shards: Shards,
+        session: Callable[[], SparkSession] | None,
+        clock: Callable[[], Instant],
+        sweep: Callable[[Instant], int],
+    ) -> None:
+        self._store, self._shards, self._session, self._clock, self._sweep = store, shards, session, clock, sweep
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="penstock-state", daemon=True)
+
+    def start(self) -> None:
+        """No epoch runs yet: what nobody lists is removed. From here on runs are merged as they pile up."""
+        self._sweep(self._clock())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lets the merge at hand end."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def compact(self) -> int:
+        """Merges what should be merged now; how many merges that were."""
+        done = 0
+        for name in self._store.sharded_names():
+            sharded = self._store.sharded(name)
+            if sharded is None:
+                continue
+            keep = kept_windows(sharded.expired)
+            for merge in merges(sharded.root, layouts(sharded.plan), sharded.segments, keep):
+                if self._stopping.is_set():
+                    return done
+                done += self._merge(name, merge)
+        return done
+
+    def _merge(self, owner: str, merge: Merge) -> bool:
+        """Merges some runs. False if another commit has replaced them meanwhile: the files are swept later."""
+        write_id = f"{self._store.token}-merge-{uuid.uuid4().hex[:12]}"
+        with self._shards.writes.running(write_id):
+            merge.check()
+            job = MergeJob(merge, write_id, tuple(merge.pieces))
+            added = self._run(job) if self._session is not None and merge.rows > FEW_ROWS else self._here(job)
+            return self._store.replace_segments(owner, merge.segments, added, self._clock())
+
+    def _here(self, job: MergeJob) -> list[Segment]:
+        return [segment for number in range(len(job.pieces)) for segment in job.run(number)]
+
+    def _run(self, job: MergeJob) -> list[Segment]:
+        assert self._session is not None
+        session, count = self._session(), len(job.pieces)
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+        rows = session.range(0, count, 1, count).mapInArrow(job, RECORD).toArrow().to_pylist()
+        written = read(records_of(rows)).segments
+        return [segment for number in sorted(written) for segment in written[number]]
+
+    def _look(self) -> None:
+        swept = clock_time.monotonic()
+        while not self._stopping.wait(EVERY):
+            try:
+                self.compact()
+                if clock_time.monotonic() - swept > SWEEP_EVERY:
+                    swept = clock_time.monotonic()
+                    self._sweep(self._clock())
+            except Exception as error:  # the app does without; it is tried again
+                if not self._stopping.is_set():
+                    _LOG.warning("segments could not be merged: %s", error)
