@@ -100,7 +100,7 @@ class Engine:
         parts = Reduction(feeds, jobs, columns, identify).run(rows)
         before, reduced = self._watermarks(name), clock_time.perf_counter()
         result = self._stepper.step({name: parts[name].observed}, self._jobs.deltas(jobs, parts), now, {})
-        late = late_in_merge(stream, parts.values(), result.changes)
+        late = late_in_merge(stream, parts.values(), result.changes, registry.views)
         rejected = together([refused(parts.values()), late, result.refused], registry.generations)
         warn_of_dead_files(name, rejected)
         counters = {f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows}
