@@ -22,7 +22,7 @@ def take_over_touched(connection: Connection, layout: Layout) -> None:
     if layout.plan.forgets and not is_there:
         (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [name]).row(0)
         (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
-        connection.script([f"ALTER TABLE {layout.table} ADD COLUMN {column} INTEGER"])
+        connection.run(layout.dialect.table(f"ALTER TABLE {layout.table} ADD COLUMN {column} INTEGER"))
         touched = now if watermark is None or watermark <= BEGINNING else watermark
         connection.run(f"UPDATE {layout.table} SET {column} = ?1", [touched])
         connection.script(layout.create_touched_index())

@@ -133,10 +133,7 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     connection.script(
         [
             *layout.dialect.drop_view(name),
-            *(
-                f"DROP INDEX IF EXISTS {index}"
-                for index in (layout.due_index, layout.key_index, layout.touched_index)
-            ),
+            *(f"DROP INDEX IF EXISTS {index}" for index in (layout.due_index, layout.key_index, layout.touched_index)),
             f"ALTER TABLE {layout.table} RENAME TO {old}",
             *layout.create_table(),
         ]
