@@ -39,7 +39,7 @@ _COMBINE_EVERY: Final = 8
 class Decisions:
     """What time decided for a view: by commit after `point`, the watermarks before and after it, and the clock.
 
-    `marks` has the columns `__commit`, `before`, `after` and `now`, in order. `forgotten` is of a view that forgets keys:
+    `marks` has the columns `__commit`, `before`, `after` and `now`, in order. `forgotten`: of a view that forgets keys,
     those that nothing has touched since then are gone.
     """
 
@@ -171,9 +171,8 @@ class LiveReading(Reading):
 
     def states(self, watermark: Instant, now: Instant) -> Iterator[Change]:
         """The view's windows as they must stand, open and closed, part by part; each key is in one of them."""
-        mark = before_end(self.plan, watermark, self.decisions.forgotten)
         for deltas in self.parts():
-            for change in self._stood(deltas, _time(BEGINNING, mark, now)):
+            for change in self._stood(deltas, _time(BEGINNING, watermark, now)):
                 yield answered(self.wide, self.plan, change)
 
     def _stood(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
@@ -181,33 +180,43 @@ class LiveReading(Reading):
         if isinstance(plan.view.windows, Counted):
             yield step(plan, [deltas], Memory(plan), end)
         elif plan.forgets:
-            yield step(plan, [self._remembered(deltas)], Memory(plan), end)
+            counted = self._remembered(deltas, end.after)
+            yield step(plan, [counted], Memory(plan), _time(BEGINNING, BEGINNING, end.now))
         elif not plan.merging:
             yield advance(plan, deltas, Memory(plan), end)
         else:
             yield from self._merged(deltas, end)
 
-    def _remembered(self, deltas: pl.DataFrame) -> pl.DataFrame:
-        """What counts of each key: the commits since it was last forgotten, without rows that came too late for it.
+    def _remembered(self, deltas: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
+        """What counts of the keys that are left: of each the commits since it was last forgotten, without late rows.
 
         A commit finds its key forgotten if all that came before it is older than the retention. What was late then was
-        older still, so that it does not matter that it is looked at here as well.
+        older still, so that it does not matter that it is looked at here as well. After the end of input nothing
+        becomes old: only the first commit of a key may find it forgotten, and none is late.
         """
-        plan, forgotten = self.wide, self.decisions.forgotten
-        bounds = [
-            plan.view.forgotten_before(before_end(plan, mark, forgotten)) for mark in self.decisions.marks["before"]
-        ]
-        marks = self.decisions.marks.select(_COMMIT, pl.Series("__bound", bounds, dtype=pl.Int64))
+        plan, marks = self.wide, self.decisions.marks
+
+        def bound(mark: Instant) -> Instant | None:
+            return plan.view.forgotten_before(before_end(plan, mark, self.decisions.forgotten))
+
+        bounds = pl.Series("__bound", [bound(mark) for mark in marks["before"]], dtype=pl.Int64)
+        ended = (pl.col("before") == FOREVER).alias("__ended")
         commits = deltas.group_by(*plan.keys, _COMMIT).agg(pl.col("__touched").max())
-        commits = commits.join(marks, on=_COMMIT, how="left").sort(_COMMIT)
+        commits = commits.join(marks.select(_COMMIT, bounds, ended), on=_COMMIT, how="left").sort(_COMMIT)
+        commits = commits.with_columns(pl.col("__ended").fill_null(False))
         before = pl.col("__touched").cum_max().shift(1).over(plan.keys)
-        begins = (before.is_null() | (before < pl.col("__bound"))).fill_null(False)
+        again = pl.col("__ended") & (pl.col("__ended").cum_sum().over(plan.keys) > 1)
+        begins = before.is_null() | (~again & (before < pl.col("__bound")).fill_null(False))
         commits = commits.with_columns(begins.alias("__begins"))
         first = pl.col(_COMMIT).filter(pl.col("__begins")).max().over(plan.keys)
-        late = (pl.col("__begins") & (pl.col("__touched") < pl.col("__bound"))).fill_null(False)
-        counted = commits.filter((pl.col(_COMMIT) >= first) & ~late).select(*plan.keys, _COMMIT)
-        deltas = deltas.join(counted, on=[*plan.keys, _COMMIT], how="semi", nulls_equal=True).drop(_COMMIT)
-        return combine(plan, [deltas, deltas.clear()])
+        late = pl.col("__begins") & ~pl.col("__ended") & (pl.col("__touched") < pl.col("__bound")).fill_null(False)
+        commits = commits.filter((pl.col(_COMMIT) >= first) & ~late)
+        last = bound(watermark)
+        if last is not None:
+            recent = pl.col("__touched").max().over(plan.keys) >= last
+            commits = commits.filter(recent | pl.col("__ended").any().over(plan.keys))
+        counted = deltas.join(commits, on=[*plan.keys, _COMMIT], how="semi", nulls_equal=True).drop(_COMMIT)
+        return combine(plan, [counted, counted.clear()])
 
     def _merged(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
         """Keys of which no row can have been late at once, the others commit by commit."""
