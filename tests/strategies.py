@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.changes import origins
 from penstock.model.reach import check_reach
-from penstock.model.windows import Counted, Window
+from penstock.model.windows import Counted, Global, Window
 from penstock.testing import DAY, TestStream
 
 SECOND = 1_000_000
@@ -52,6 +52,10 @@ def pairs(windows: list[tuple[datetime.datetime, datetime.datetime]]) -> list[li
     for number, (start, _) in enumerate(windows):
         groups.setdefault(int(start.timestamp()) // 10, []).append(number)
     return list(groups.values())
+
+
+#: How long views without windows keep a key: about as long as the streams are disordered.
+RETENTIONS = st.one_of(seconds(0, 30), seconds(0, 10))
 
 
 def aligned_windows() -> st.SearchStrategy[Window]:
@@ -205,6 +209,8 @@ def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None) -> p
     view = draw(shown(view))
     if chosen.ends_in_event_time:
         view = view.allow_late(draw(st.sampled_from(["0 seconds", "0 seconds", "5 seconds", "20 seconds", "1 hour"])))
+    elif isinstance(chosen, Global) and keys and draw(st.booleans()):
+        view = view.retain(draw(RETENTIONS))
     return view
 
 
@@ -256,6 +262,8 @@ def views_over(draw: st.DrawFn, lower: ps.View, name: str) -> ps.View:
         view = view.retracting()
     if chosen.ends_in_event_time:
         view = view.allow_late(draw(st.sampled_from(["0 seconds", "5 seconds", "1 hour"])))
+    elif keys and lower.windows.ends_in_event_time and draw(st.booleans()):
+        view = view.retain(draw(RETENTIONS))
     return view
 
 

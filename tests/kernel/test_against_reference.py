@@ -19,7 +19,7 @@ from penstock.kernel.local import LocalKernel
 from penstock.model.reference import Reference
 from penstock.testing import replay
 from tests.comparison import differences
-from tests.strategies import cases, scripts, seconds, views
+from tests.strategies import RETENTIONS, cases, scripts, seconds, views
 
 
 def cut_with(seed: int):
@@ -51,6 +51,12 @@ def compare(view: ps.View, data: st.DataObject) -> None:
 @given(views(), st.data())
 def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
+
+
+@cases(100, deep=40)
+@given(views(window=st.just(ps.global_window())).filter(lambda view: view.keys), RETENTIONS, st.data())
+def test_views_that_forget_keys_give_the_same_panes_table_and_refusals(view, retention, data):
+    compare(view.retain(retention), data)
 
 
 @cases(100, deep=40)

@@ -206,6 +206,39 @@ REFUSED = {
         "select the common columns",
     ),
     "a pipe that returns no stream": (lambda: TIMED.pipe(lambda s: 3), "must return a stream", ""),
+    "a retention of count windows": (
+        lambda: TIMED.group_by("k").window(ps.count_window(3)).agg(n=ps.count()).retain("1 day"),
+        "no end in event time",
+        "leave out retain",
+    ),
+    "a retention of one row": (
+        lambda: TIMED.group_by().agg(n=ps.count()).retain("1 day"),
+        "one row, which always stays",
+        "group by a key",
+    ),
+    "a retention without event time": (
+        lambda: ps.stream("s", schema="k string").group_by("k").agg(n=ps.count()).retain("1 day"),
+        "keys are forgotten by event time, and 's' has none",
+        "event_time='…'",
+    ),
+    "a retention without a watermark": (
+        lambda: ps.stream("s", schema=SCHEMA, event_time="at").group_by("k").agg(n=ps.count()).retain("1 day"),
+        "keys are forgotten by the watermark",
+        "watermark=ps.bounded",
+    ),
+    "a retention over the changes of a view without windows": (
+        lambda: (
+            TIMED.group_by("k")
+            .agg(n=ps.count())
+            .retracting()
+            .changes("c")
+            .group_by("n")
+            .agg(m=ps.count())
+            .retain("1 d")
+        ),
+        "keys are forgotten by event time, and 'c' has none",
+        "leave out retain",
+    ),
     "no window": (lambda: TIMED.group_by("k").window("1 minute"), "not a window", "ps.fixed"),
     "no trigger": (lambda: TIMED.group_by("k").agg(n=ps.count()).trigger("each"), "not a trigger", "ps.on_time"),
     "broken SQL": (lambda: TIMED.where("v > "), "", ""),
@@ -239,6 +272,19 @@ def test_the_fingerprint_is_the_same_for_every_spelling_and_differs_for_another_
     assert view.fingerprint() == same.fingerprint()
     other = TIMED.where("v > 2 AND k = 'a'").group_by("k").window(MINUTE).agg(n=ps.count())
     assert view.fingerprint() != other.fingerprint()
+
+
+def test_a_retention_may_come_change_and_go_while_the_state_of_a_view_without_windows_lives_on():
+    view = TIMED.group_by("k").agg(n=ps.count())
+    week = view.retain("7 days")
+    assert repr(week).endswith(".agg(n=ps.count()).retain('7 days')")
+    assert view.fingerprint() == week.fingerprint()
+    pairs = [(view, week), (week, view.retain("1 day")), (week, view)]
+    assert [[(c.what, c.allowed, c.why) for c in changes(old, new)] for old, new in pairs] == [
+        [("retention", True, "keys that are there count as touched now")],
+        [("retention", True, "keys that are gone stay gone")],
+        [("retention", True, "keys that are gone stay gone")],
+    ]
 
 
 def test_what_decides_about_time_may_change_and_what_the_state_is_made_of_may_not():

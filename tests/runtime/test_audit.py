@@ -37,6 +37,7 @@ VIEWS: dict[str, Callable[[ps.Stream], ps.View]] = {
     ),
     "tolerant": lambda s: s.window(ps.fixed("10 seconds")).agg(n=ps.count(), h=ps.heavy_hitters("k"))
     .allow_late("20 seconds"),
+    "forgetful": lambda s: s.group_by("k", d="v % 20").agg(n=ps.count(), last=ps.last("v")).retain("4 seconds"),
 }  # fmt: skip
 
 
@@ -120,9 +121,30 @@ def test_what_is_right_is_found_right_as_live_and_after_a_batch_run(spark, tmp_p
         for _ in range(3):
             feed.write()
             run.catch_up()
-        for view in ("session", "sliding", "total"):
+        for view in ("session", "sliding", "total", "forgetful"):
             found = audited(run, app, view)
             assert (found.unable, found.problems, found.shown, found.differences) == (None, [], [], 0), view
+
+
+def test_a_view_that_forgets_keys_is_right_after_the_end_of_input_and_cannot_be_told_after_another_retention(
+    spark, tmp_path
+):
+    app, state = fed(spark, tmp_path, 6, "forgetful")
+    with running(app, state, spark) as run:
+        run.drain()
+        before = run.store.query("SELECT * FROM forgetful ORDER BY k, d").rows()
+        found = audited(run, app, "forgetful")
+        assert (found.unable, found.problems, found.shown, found.differences) == (None, [], [], 0)
+        assert 0 < found.rows < 60
+        list(batch(run, ["forgetful"], late="as-live"))
+        assert run.store.query("SELECT * FROM forgetful ORDER BY k, d").rows() == before
+    app = an_app(tmp_path / "events")
+    app.views = {"forgetful": app.views["forgetful"].retain("9 seconds")}
+    with running(app, state, spark) as run:
+        assert "it had another retention" in str(audited(run, app, "forgetful").unable)
+        list(batch(run, ["forgetful"], whole=True))
+        found = audited(run, app, "forgetful")
+        assert (found.unable, found.problems, found.shown, found.differences) == (None, [], [], 0)
 
 
 def test_a_wrong_row_a_missing_one_and_one_too_many_are_found(spark, tmp_path):

@@ -97,7 +97,34 @@ def test_retention_is_part_of_the_definition_but_not_of_the_state(root):
     assert "finished windows stay for 3 days after their end" in other.explain()
     assert "finished windows stay for ever" in view.explain()
     with pytest.raises(DefinitionError, match="no end in event time"):
-        stream.group_by("page").agg(n=ps.count()).retain("1 day")
+        stream.group_by("page").window(ps.count_window(3)).agg(n=ps.count()).retain("1 day")
+
+
+def test_a_view_without_windows_forgets_keys_and_takes_no_events_older_than_its_retention(root, spark):
+    app, stream = visits(root)
+    app.view("by_page", stream.group_by("page").agg(n=ps.count()).retain("1 minute"))
+    pages = "SELECT page, n FROM by_page ORDER BY 1"
+    run = started(root, spark, app=app)
+    try:
+        put(root, 0, 10, page="/a")
+        put(root, 50, page="/b")
+        run.catch_up()
+        assert rows(run, pages) == [("/a", 2), ("/b", 1)]
+        put(root, 71, page="/b")
+        run.catch_up()
+        assert rows(run, pages) == [("/b", 2)]
+        put(root, 5, 8, page="/a")
+        run.catch_up()
+        assert rows(run, pages) == [("/b", 2)]
+        assert run.store.counters()["visits.late"] == 2
+        refused = "SELECT kind, view, reason FROM __refused"
+        reason = "older than the view's retention, and its key is not there"
+        assert rows(run, refused) == [("late", "by_page", reason)] * 2
+        put(root, 72, page="/a")
+        run.catch_up()
+        assert rows(run, pages) == [("/a", 1), ("/b", 2)]
+    finally:
+        run.stop()
 
 
 def test_windows_that_were_closed_stay_closed_when_more_lateness_is_allowed(root, spark):

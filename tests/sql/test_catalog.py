@@ -73,6 +73,14 @@ def test_retention_is_said_with_options() -> None:
     assert "WITH (retention = '3 days')" in sql.show(app.views["hours"], "hours")
 
 
+def test_a_view_without_windows_has_a_retention_too() -> None:
+    view = "SELECT item, count(*) AS n FROM orders GROUP BY item"
+    app = shop(f"CREATE CONTINUOUS VIEW kept WITH (retention = '7 days') AS {view}")
+    assert app.views["kept"].forgets
+    assert "WITH (retention = '7 days')" in asked(app, "SHOW CREATE kept")
+    assert "a key stays for 7 days after its newest element, in event time" in asked(app, "EXPLAIN kept")
+
+
 def test_a_stream_may_have_a_sink_too() -> None:
     app = shop("CREATE SINK rows FROM dear INTO FILES 'rows'")
     assert app.sinks["rows"][1] == sql.flows(app)["dear"]

@@ -50,6 +50,7 @@ class SegmentKernel(LocalKernel):
         for result in results:
             self._write(result.encoded)
         bound = closing_bound(self.plan, time.after)
+        bound = self.plan.view.forgotten_before(time.after) if self.plan.forgets else bound
         self._closed = self._closed if bound is None else max(self._closed, bound)
         if self._chance.random() < 0.3:
             self._compact()

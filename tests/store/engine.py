@@ -133,7 +133,7 @@ class StoreEngine:
             pl.lit(None, pl.String).alias("view"),
             *(pl.col(column).alias(column.strip("_")) for column in POSITION[1:]),
             pl.lit(None, pl.Int64).alias("at"),
-            _reason(kind, frame).alias("reason"),
+            _reason(kind, frame, self.plan).alias("reason"),
             pl.lit("{}").alias("row"),
             *(
                 (pl.col(f"__{c}").cast(pl.Int64) if f"__{c}" in frame.columns else pl.lit(0, pl.Int64)).alias(c)
@@ -163,12 +163,12 @@ class StoreEngine:
         return StoreEngine(self.view, self.directory, self._cut, self._url, self._shards)
 
 
-def _reason(kind: str, frame: pl.DataFrame) -> pl.Expr:
+def _reason(kind: str, frame: pl.DataFrame, plan: Plan) -> pl.Expr:
     if kind == "dead":
         return pl.col("__reason")
     if kind == "duplicate":
         return pl.lit(DUPLICATE)
-    return late_reason() if "__missed" in frame.columns else pl.lit(TOO_OLD)
+    return late_reason(plan) if "__missed" in frame.columns else pl.lit(TOO_OLD)
 
 
 def types(view: View) -> list[str]:

@@ -21,7 +21,7 @@ from tests.comparison import differences
 from tests.kernel.test_against_reference import cut_with
 from tests.postgres import Postgres
 from tests.store.engine import StoreEngine
-from tests.strategies import SCHEMA, cases, scripts, seconds, views
+from tests.strategies import RETENTIONS, SCHEMA, cases, scripts, seconds, views
 
 _NUMBERS = itertools.count(1)
 
@@ -42,6 +42,12 @@ def compare(view: ps.View, data: st.DataObject, server: Postgres | None = None) 
 @given(views(), st.data())
 def test_any_view_gives_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
+
+
+@cases(30, deep=40)
+@given(views(window=st.just(ps.global_window())).filter(lambda view: view.keys), RETENTIONS, st.data())
+def test_views_that_forget_keys_give_the_same_panes_table_and_refusals(view, retention, data):
+    compare(view.retain(retention), data)
 
 
 @cases(12, deep=40)
@@ -65,6 +71,12 @@ def test_ids_are_judged_alike_by_the_reference_and_by_the_ids_in_the_store(ident
 @given(views(), st.data())
 def test_any_view_gives_the_same_in_postgres(postgres, view, data):
     compare(view, data, postgres)
+
+
+@cases(12, deep=40)
+@given(views(window=st.just(ps.global_window())).filter(lambda view: view.keys), RETENTIONS, st.data())
+def test_views_that_forget_keys_give_the_same_in_postgres(postgres, view, retention, data):
+    compare(view.retain(retention), data, postgres)
 
 
 @cases(8, deep=40)

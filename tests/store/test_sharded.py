@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sqlite3
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.model.reference import Reference
-from penstock.testing import replay
+from penstock.testing import TestStream, replay
 from tests.comparison import differences
 from tests.kernel.test_against_reference import cut_with
 from tests.postgres import Postgres
-from tests.store.engine import StoreEngine
+from tests.store.engine import NAME, StoreEngine
 from tests.strategies import cases, scripts, seconds, views
 
 _NUMBERS = itertools.count(1)
@@ -53,3 +55,30 @@ def test_sessions_give_the_same_panes_table_and_refusals(view, data):
 @given(views(), st.data())
 def test_views_in_postgresql_give_the_same_panes_table_and_refusals(postgres, view, data):
     compare(view, data, postgres)
+
+
+STREAM = ps.stream("s", schema="k string, v int, at timestamp", event_time="at", watermark=ps.bounded("1 second"))
+
+
+def test_a_view_in_segments_fires_otherwise_and_forgets_keys_after_a_change(tmp_path):
+    """The state of the same values goes on under another trigger, and under a retention that comes later."""
+    counts = STREAM.group_by("k").agg(n=ps.count())
+    script = TestStream(STREAM).add({"k": "a", "v": 1, "at": 0}, {"k": "b", "v": 1, "at": 0})
+    engine = StoreEngine(counts.trigger(ps.each()), tmp_path, shards=lambda: 2)
+    for commit in script.commits():
+        engine.commit(commit)
+    engine.store.close()
+    changed = counts.trigger(ps.after_count(3)).retracting().retain("1 minute")
+    engine = StoreEngine(changed, tmp_path, shards=lambda: 2)
+    state = engine.store.state(NAME)
+    rows = state.kind("rows").all()
+    assert sorted(rows.select("k", "n", "__new", "__index").rows()) == [("a", 1, 0, 1), ("b", 1, 0, 1)]
+    assert rows["__touched"].null_count() == 0
+    engine.store.close()
+
+
+def test_a_plain_reader_of_sqlite_gets_an_error_and_no_wrong_answer(tmp_path):
+    engine = StoreEngine(STREAM.group_by("k").agg(n=ps.count()), tmp_path, shards=lambda: 2)
+    engine.store.close()
+    with sqlite3.connect(tmp_path / "store.db") as database, pytest.raises(sqlite3.OperationalError, match="segments"):
+        database.execute(f"SELECT * FROM {NAME}").fetchall()

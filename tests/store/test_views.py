@@ -20,6 +20,9 @@ from tests.store.conftest import NOON, ONLY_SQLITE, SECOND, STREAM, VIEW, change
 FLOATS = ps.stream("s", schema="k string, v int, at timestamp, f double", event_time="at", watermark=ps.bounded("1 s"))
 
 
+KEYS = STREAM.group_by("k").agg(n=ps.count())
+
+
 def commit(store, *rows, before=NOON, after=NOON, name="v"):
     """Commits rows and a watermark; the panes that fired: kind, n, index."""
     made = change(store, name, *rows, before=before, after=after)
@@ -89,15 +92,16 @@ def test_an_index_by_what_people_read_is_used(opened):
 @ONLY_SQLITE
 def test_what_a_commit_asks_for_is_found_by_order_or_index_and_not_by_a_scan(opened, monkeypatch):
     sessions = STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()).retracting()
-    store = opened(v=VIEW, sessions=sessions, counted=STREAM.group_by("k").window(ps.count_window(2)).agg(n=ps.count()))
+    counted = STREAM.group_by("k").window(ps.count_window(2)).agg(n=ps.count())
+    store = opened(v=VIEW, sessions=sessions, counted=counted, forgetful=KEYS.retain("1 minute"))
     asked: list[str] = []
     rows, rows_of = Connection.rows, Connection.rows_of
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "rows", lambda self, sql, *given: asked.append(sql) or rows(self, sql, *given))
         patched.setattr(Connection, "rows_of", lambda self, sql, of: asked.append(sql) or rows_of(self, sql, of))
-        for name in ("v", "sessions", "counted"):
+        for name in ("v", "sessions", "counted", "forgetful"):
             change(store, name, ("a", 1, 1), before=NOON, after=NOON + 10 * SECOND)
-    assert len(asked) == 8  # at, due; of, ghosts, due; seen, at, due
+    assert len(asked) == 10  # at, due; of, ghosts, due; seen, at, due; at, due
     for sql in asked:
         plan = store.query(f"EXPLAIN QUERY PLAN {sql}", ["?"] * sql.count("?"))["detail"].to_list()
         steps = [step for step in plan if not step.startswith(("COMPOUND", "LEFT-MOST", "UNION ALL"))]
@@ -235,6 +239,46 @@ def test_lateness_may_change_without_a_migration(opened):
     store.prepare({"v": Plan(LATE)})
     assert commit(store, after=NOON + 10 * SECOND) == [("insert", 1, 0)]
     assert contents(store, "SELECT final FROM v") == [(0,)]
+
+
+def test_a_view_without_windows_that_gets_a_retention_counts_its_keys_as_touched_now(opened):
+    store = opened(v=KEYS)
+    commit(store, ("a", 1, 0), ("b", 1, 0), after=NOON + 3600 * SECOND)
+    store.prepare({"v": Plan(KEYS.retain("1 minute"))})
+    assert commit(store, ("b", 1, 3610), before=NOON + 3600 * SECOND, after=NOON + 3660 * SECOND) == [("insert", 2, 1)]
+    assert contents(store, "SELECT k, n FROM v ORDER BY k") == [("a", 1), ("b", 2)]
+    commit(store, before=NOON + 3660 * SECOND, after=NOON + 3661 * SECOND)
+    assert contents(store, "SELECT k, n FROM v") == [("b", 2)]
+    assert contents(store, "SELECT value FROM __meta WHERE name = 'retained:v'") == [(1,)]
+
+
+def test_keys_without_a_watermark_count_as_touched_by_the_clock(opened):
+    store = opened(v=KEYS)
+    commit(store, ("a", 1, 0), before=-(1 << 62), after=-(1 << 62))
+    store.prepare({"v": Plan(KEYS.retain("1 minute"))})
+    commit(store, before=-(1 << 62), after=NOON + 60 * SECOND)
+    assert contents(store, "SELECT k FROM v") == [("a",)]
+    commit(store, before=NOON + 60 * SECOND, after=NOON + 61 * SECOND)
+    assert contents(store, "SELECT k FROM v") == []
+
+
+def test_a_retention_may_go_again_also_with_another_trigger(opened):
+    store = opened(v=KEYS.retain("1 minute"))
+    commit(store, ("a", 1, 0))
+    store.prepare({"v": Plan(KEYS.retracting())})
+    assert commit(store, ("a", 1, 1), after=NOON + 3600 * SECOND) == [("insert", 2, 1)]
+    assert contents(store, "SELECT k, n FROM v") == [("a", 2)]
+    store.prepare({"v": Plan(KEYS.retain("1 hour"))})
+    commit(store, before=NOON + 3600 * SECOND, after=NOON + 7201 * SECOND)
+    assert contents(store, "SELECT k FROM v") == []
+
+
+def test_a_key_that_a_shorter_retention_makes_old_begins_anew(opened):
+    store = opened(v=KEYS.retain("1 hour"))
+    commit(store, ("a", 1, 0), ("b", 1, 0), after=NOON + 600 * SECOND)
+    store.prepare({"v": Plan(KEYS.retain("1 minute"))})
+    assert commit(store, ("a", 1, 600), before=NOON + 600 * SECOND, after=NOON + 600 * SECOND) == [("insert", 1, 0)]
+    assert contents(store, "SELECT k, n FROM v") == [("a", 1)]
 
 
 def test_a_closed_window_is_never_overwritten(opened):

@@ -13,7 +13,7 @@ import polars as pl
 from penstock.kernel.aggregates import Columns
 from penstock.kernel.elements import compiled
 from penstock.kernel.expressions import dtype
-from penstock.kernel.merge import is_closed, is_complete
+from penstock.kernel.merge import is_closed, is_complete, is_forgotten
 from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing, shown
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import Instant
@@ -45,8 +45,10 @@ class Fired:
 
 
 def due(plan: Plan, time: Time) -> pl.Expr:
-    """Which stored windows time alone may have made ready. A superset does no harm."""
+    """Which stored windows time alone may have made ready, or forgotten. A superset does no harm."""
     conditions = [pl.col("__wake"), ~pl.col("__finished") & (plan.trigger.due() <= time.now)]
+    if plan.forgets:
+        conditions.append(is_forgotten(plan, time.after))
     if plan.view.windows.ends_in_event_time:
         passed = pl.col(END).is_between(time.before, time.after, closed="right")
         conditions += [passed, is_closed(plan, time.after)]

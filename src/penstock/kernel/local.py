@@ -22,7 +22,7 @@ from penstock.kernel.plan import END, PLACE, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.alone import check_alone
-from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import FORGOTTEN, Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.table import Snapshot, with_snapshots
@@ -125,8 +125,8 @@ class LocalKernel:
     ) -> None:
         for source, partition, offset, missed, windows in late.iter_rows():
             which = "its window" if windows == 1 else f"{missed} of its {windows} windows"
-            event = events[(source, partition, offset)]
-            refused.append(Refused("late", event, f"{which} had closed", missed, windows))
+            reason = FORGOTTEN if self.plan.forgets else f"{which} had closed"
+            refused.append(Refused("late", events[(source, partition, offset)], reason, missed, windows))
 
     # what comes out
 

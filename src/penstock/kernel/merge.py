@@ -77,6 +77,8 @@ def merge(
     late = nothing(late_schema())
     if plan.merging:
         deltas, touched, ghosts, late = _absorb(plan, deltas, touched, ghosts, before)
+    elif plan.forgets:
+        deltas, touched, late = _without_forgotten(plan, deltas, touched, before)
     rows = _stack(plan, deltas, touched).group_by([*plan.keys, START, END]).agg(_combining(plan))
     unsettled = [part for part in (*plan.columns, *plan.pending) if part.needs_settle]
     if unsettled:
@@ -111,6 +113,8 @@ def _combining(plan: Plan) -> list[pl.Expr]:
         pl.col("__stored").any(),
         *(column.merge(pl.col(name)).alias(name) for name, column in plan.trigger.columns.items()),
     ]
+    if plan.forgets:
+        parts.append(pl.col("__touched").max())
     if plan.retracting:
         firing.append(pl.col("__shown").max())
         firing += [pl.col(shown(name)).drop_nulls().first() for name in plan.values]
@@ -172,6 +176,36 @@ def is_closed(plan: Plan, watermark: Instant) -> pl.Expr:
     if isinstance(kind, CountWindow):
         return pl.col("__elements") >= kind.size
     return pl.col(END) <= max(watermark - plan.view.lateness, plan.closed) if kind.ends else pl.lit(False)
+
+
+# Keys that are forgotten
+
+
+def is_forgotten(plan: Plan, watermark: Instant) -> pl.Expr:
+    """Whether nothing has touched a key for the view's retention."""
+    bound = plan.view.forgotten_before(watermark)
+    return pl.lit(False) if bound is None else pl.col("__touched") < bound
+
+
+def _without_forgotten(
+    plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame, before: Instant
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Deltas of keys that take them, stored rows that are not forgotten, and the positions of late elements.
+
+    A key takes elements if it is there, or if one of the commit's elements is not older than the retention.
+    """
+    late = nothing(late_schema())
+    if plan.view.forgotten_before(before) is None:
+        return deltas, touched, late
+    kept = touched.filter(~is_forgotten(plan, before))
+    recent = deltas.filter(~is_forgotten(plan, before))
+    if recent.height == deltas.height:
+        return deltas, kept, late
+    live = pl.concat([kept.select(plan.keys), recent.select(plan.keys)]).unique()
+    old = deltas.join(live, on=plan.keys, how="anti", nulls_equal=True)
+    counts = [pl.col("__n").alias("__missed"), pl.col("__n").alias("__windows")]
+    late = old.with_columns(counts).select(list(late_schema()))
+    return deltas.join(live, on=plan.keys, how="semi", nulls_equal=True), kept, late
 
 
 # Windows that merge

@@ -6,7 +6,8 @@ The frames that the kernel passes on have these columns, besides the keys under 
   filters (`c:0`…), and `__sign` where rows can take others back;
 - deltas: `__start` and, where it does not follow from it, `__end`; `__n` elements, `__rows` (inserted less
   retracted), and the aggregates' partials;
-- state: the same, and the firing state beside it.
+- state: the same, and the firing state beside it;
+- views that forget keys: `__touched` in deltas and state, the newest event time of the elements.
 """
 
 from __future__ import annotations
@@ -144,6 +145,11 @@ class Plan:
         return isinstance(self.view.windows, (Counted, CustomMerging))
 
     @property
+    def forgets(self) -> bool:
+        """Whether keys are forgotten that no element has touched for the view's retention."""
+        return self.view.forgets
+
+    @property
     def discarding(self) -> bool:
         return self.view.accumulation == "discarding"
 
@@ -158,9 +164,11 @@ class Plan:
         schema[START] = pl.Int64()
         if self.merging or isinstance(self.view.windows, Assigned):
             schema[END] = pl.Int64()
-        if self.merging or self.by_row:
+        if self.merging or self.by_row or self.forgets:
             schema |= {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64()}
         schema["__n"] = pl.Int64()
+        if self.forgets:
+            schema["__touched"] = pl.Int64()
         if self.view.signed:
             schema["__rows"] = pl.Int64()
         return schema | self.fields
@@ -171,6 +179,8 @@ class Plan:
         schema: dict[str, pl.DataType] = {**self.key_types, START: pl.Int64(), END: pl.Int64()}
         if isinstance(self.view.windows, Counted):
             schema["__elements"] = pl.Int64()
+        if self.forgets:
+            schema["__touched"] = pl.Int64()
         if self.view.signed:
             schema["__rows"] = pl.Int64()
         return schema | self.fields

@@ -86,6 +86,10 @@ def combine(plan: Plan, deltas: list[pl.DataFrame]) -> pl.DataFrame:
     frame = pl.concat(deltas) if len(deltas) > 1 else deltas[0]
     if len(deltas) == 1 or plan.merging or plan.by_row:
         return frame
+    if plan.forgets:
+        grouped = pl.col("__offset").is_null()
+        rest = combine_by(plan, frame.filter(grouped), [*plan.keys, START, *POSITION])
+        return pl.concat([rest.select(*plan.delta_schema), frame.filter(~grouped)])
     window = [START, END] if END in plan.delta_schema else [START]
     return combine_by(plan, frame, [*plan.keys, *window]).select(*plan.delta_schema)
 
@@ -93,6 +97,7 @@ def combine(plan: Plan, deltas: list[pl.DataFrame]) -> pl.DataFrame:
 def combine_by(plan: Plan, frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Partials that belong together become one."""
     sums = [pl.col("__n").sum(), *([pl.col("__rows").sum()] if plan.view.signed else [])]
+    sums += [pl.col("__touched").max()] if plan.forgets else []
     parts = [expression for part in plan.aggregates for expression in part.columns.combine()]
     return settle(frame.group_by(by).agg(*sums, *parts), plan.columns)
 
@@ -124,7 +129,7 @@ def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, size: Size) 
 
 def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, size: Size) -> Reduced:
     if isinstance(kind, Global):
-        return Reduced(_deltas(plan, rows, plan.keys, size))
+        return _all_time(plan, rows, watermark, size)
     ends, dead = None, nothing(dead_schema())
     if isinstance(kind, Calendar):
         collected = rows.collect()
@@ -149,6 +154,25 @@ def _aligned(plan: Plan, kind: Aligned, rows: pl.LazyFrame, watermark: Instant, 
             late = _late(spans, rows, bound)
             rows = rows.filter(spans.last > bound)
     return Reduced(_deltas(plan, rows, [*plan.keys, START], size), late, dead)
+
+
+def _all_time(plan: Plan, rows: pl.LazyFrame, watermark: Instant, size: Size) -> Reduced:
+    """One delta for each key.
+
+    Where all elements of a key are older than the retention, only the merge knows whether the key is there: they go to
+    it one by one.
+    """
+    bound = plan.view.forgotten_before(watermark)
+    if bound is None:
+        return Reduced(_deltas(plan, rows, plan.keys, size))
+    old = (pl.col("__at").max().over(plan.keys) < bound).alias("__old")
+    elements = rows.collect()
+    if not (elements["__at"] < bound).any():
+        return Reduced(_deltas(plan, elements.lazy(), plan.keys, size))
+    elements = elements.with_columns(old)
+    alone = elements.filter("__old").lazy().with_columns(pl.lit(BEGINNING, pl.Int64).alias(START))
+    fresh = _deltas(plan, elements.filter(~pl.col("__old")).lazy(), plan.keys, size)
+    return Reduced(pl.concat([fresh, _by_row(plan, alone, size).deltas]))
 
 
 def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
@@ -268,6 +292,8 @@ def _deltas(
     sums = [pl.len().cast(pl.Int64).alias("__n")]
     if plan.view.signed:
         sums.append(pl.col("__sign").cast(pl.Int64).sum().alias("__rows"))
+    if plan.forgets:
+        sums.append(pl.col("__at").max().alias("__touched"))
     others = more or {}
     sums += [expression.alias(name) for name, expression in others.items()]
     parts = [*sums, *partials(plan.aggregates, size.small)]
@@ -275,7 +301,7 @@ def _deltas(
         grouped = group(rows, by, plan.key_types | _BOUNDS, parts, size.rows)
     else:  # a column, not a literal: of no rows there is no group
         grouped = rows.with_columns(pl.lit(0).alias("__all")).group_by("__all").agg(parts)
-    known = {*by, *others, "__n", "__rows", *plan.fields}
+    known = {*by, *others, "__n", "__rows", "__touched", *plan.fields}
     missing = {START: pl.lit(BEGINNING, pl.Int64)}
     columns = [
         pl.col(name) if name in known else missing.get(name, pl.lit(None, kind)).alias(name)

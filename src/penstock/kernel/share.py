@@ -281,11 +281,14 @@ def _conditions(plan: Plan) -> list[str]:
 
 
 def _can_share(plan: Plan) -> bool:
-    """Views of one branch with where steps only, windows that are slices of time, and expressions that cannot fail."""
+    """Views of one branch with where steps only, windows that are slices of time, and expressions that cannot fail.
+
+    A view that forgets keys may need elements one by one.
+    """
     view = plan.view
     if len(plan.branches) != 1 or not all(isinstance(step, Where) for step in plan.branches[0].steps):
         return False
-    if not isinstance(view.windows, (Fixed, Sliding, Cumulating, Global)) or view.signed:
+    if not isinstance(view.windows, (Fixed, Sliding, Cumulating, Global)) or view.signed or view.forgets:
         return False
     schema = plan.branches[0].source.schema
     return all(compiled(text, schema).error is None for text in (*view.expressions, *_conditions(plan)))

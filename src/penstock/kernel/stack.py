@@ -127,7 +127,7 @@ def stacks(plans: Mapping[str, Plan], watermarks: Mapping[str, Instant]) -> list
 
 
 def _can_stack(plan: Plan) -> bool:
-    plain = plan.view.shown is None and plan.view.condition is None and not plan.view.signed
+    plain = plan.view.shown is None and plan.view.condition is None and not plan.view.signed and not plan.forgets
     return plain and isinstance(plan.view.windows, Aligned)
 
 

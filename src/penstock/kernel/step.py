@@ -2,6 +2,11 @@
 
 The state is asked for just the rows that the deltas touch and those that time has made due; what comes back says which
 stored rows are replaced, so that a store can write it in one transaction.
+
+A view may forget keys (`Plan.forgets`). They go at the end of the commit whose watermark makes them old, so that state,
+table and readers agree at every commit. Such a row is in `Change.taken` and in none of the frames that replace it. An
+implementation of `State` then has two duties: `due` returns the stored rows for which `kernel.merge.is_forgotten` holds
+at the watermark `time.after`, and whoever applies a change removes all of `taken` that `live` does not hold.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Protocol
 import polars as pl
 
 from penstock.kernel.fire import Time, fire
-from penstock.kernel.merge import merge, number, widen
+from penstock.kernel.merge import is_forgotten, merge, number, widen
 from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.reduce import combine, late_schema
 from penstock.model.windows import Counted
@@ -35,14 +40,14 @@ class State(Protocol):
         """How many elements these keys had, for count windows: the keys and `__seen`."""
 
     def due(self, time: Time) -> pl.DataFrame:
-        """The stored rows that time alone may have made ready (`kernel.fire.due`); more do no harm."""
+        """The stored rows that time alone may have made ready, or forgotten (`kernel.fire.due`); more do no harm."""
 
 
 @dataclass
 class Change:
     """What a commit does to a view's state."""
 
-    taken: pl.DataFrame  # stored rows (keys, start, end) that the others replace
+    taken: pl.DataFrame  # stored rows (keys, start, end): `live` and `closed` replace them, others are removed
     live: pl.DataFrame
     closed: pl.DataFrame
     panes: pl.DataFrame
@@ -90,6 +95,7 @@ def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time)
             more = more.join(old_ghosts, on=[*by, "__shown"], how="anti", nulls_equal=True)
             ghosts, old_ghosts = pl.concat([ghosts, more]), pl.concat([old_ghosts, more])
     fired = fire(plan, rows, ghosts, time)
+    live = fired.live.filter(~is_forgotten(plan, time.after)) if plan.forgets else fired.live
     gone = old_ghosts.select(*by, "__shown")
     seen = nothing({**plan.key_types, "__seen": pl.Int64()})
-    return Change(taken.select(by), fired.live, fired.closed, fired.panes, late, gone, fired.ghosts, seen)
+    return Change(taken.select(by), live, fired.closed, fired.panes, late, gone, fired.ghosts, seen)

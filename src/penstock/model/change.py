@@ -23,7 +23,7 @@ from penstock.model.stream import Branch, Select, Transform, Where, WithTime, br
 from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
 from penstock.model.view import View
-from penstock.model.windows import Custom, CustomMerging, Window
+from penstock.model.windows import Custom, CustomMerging, Global, Window
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,15 @@ def changes(old: View, new: View) -> tuple[Change, ...]:
     note("accumulation", old.accumulation, new.accumulation, True, "from the next pane on")
     why = "windows that are closed stay closed"
     note("lateness", show_duration(old.lateness), show_duration(new.lateness), True, why)
-    note("retention", _retention(old), _retention(new), True, "windows that are gone stay gone")
+    note("retention", _retention(old), _retention(new), True, _why_retention(old, new))
     note("watermark", _watermarks(old), _watermarks(new), True, "a watermark never goes back")
     return tuple(sorted(found, key=lambda change: (change.allowed, change.what)))
+
+
+def _why_retention(old: View, new: View) -> str:
+    if not isinstance(new.windows, Global):
+        return "windows that are gone stay gone"
+    return "keys that are gone stay gone" if old.forgets else "keys that are there count as touched now"
 
 
 def _retention(view: View) -> str:

@@ -67,6 +67,8 @@ class TableRow:
 #: Why an event is refused by its id; the same text on every engine.
 DUPLICATE = "the id was accepted before"
 TOO_OLD = "older than the horizon within which ids are known"
+#: Why an event is late for a view that forgets keys.
+FORGOTTEN = "older than the view's retention, and its key is not there"
 
 
 @dataclass(frozen=True)

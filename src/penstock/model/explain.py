@@ -34,7 +34,7 @@ def explain(view: View, others: Mapping[str, View] | None = None) -> str:
     lines.append(f"  when          {view.firing!r}{_trigger_note(view)}")
     lines.append(f"  how           {view.accumulation}")
     lines.append(f"  lateness      {_lateness(view)}")
-    if view.windows.ends_in_event_time:
+    if view.windows.ends_in_event_time or view.forgets:
         lines.append(f"  retention     {_retention(view)}")
     if view.signed:
         lines.append("  retractions   taken: aggregates keep an inverse or multiplicities")
@@ -112,6 +112,8 @@ def _trigger_note(view: View) -> str:
 def _retention(view: View) -> str:
     if view.retention is None:
         return "none said: finished windows stay for ever"
+    if view.forgets:
+        return f"a key stays for {show_duration(view.retention)} after its newest element, in event time"
     return f"finished windows stay for {show_duration(view.retention)} after their end, in event time"
 
 

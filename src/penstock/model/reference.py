@@ -22,7 +22,7 @@ from penstock.errors import RowError
 from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.base import Partial
 from penstock.model.alone import check_alone
-from penstock.model.commits import Commit, Pane, Refused, TableRow, Timing
+from penstock.model.commits import FORGOTTEN, Commit, Pane, Refused, TableRow, Timing
 from penstock.model.intake import Element, Intake
 from penstock.model.order import Key, key
 from penstock.model.shown import Shown
@@ -57,6 +57,7 @@ class _Window:
     finished: bool = False
     index: int = 0
     shown: list[_Shown] = field(default_factory=list)
+    touched: Instant = BEGINNING  # the newest event time of its elements
 
 
 class Reference:
@@ -89,6 +90,7 @@ class Reference:
         after = self.intake.time.watermark
         panes = [pane for identity in sorted(self.windows) for pane in self._fire(identity, before, after, commit.now)]
         self._close(after)
+        self._forget(after)
         self.intake.forget_ids()
         return panes, refused
 
@@ -116,6 +118,9 @@ class Reference:
         for element in elements:
             by_key.setdefault(tuple(map(key, element.key)), []).append(element)
         for identity, group in by_key.items():
+            if not self._is_live(identity, group, before):
+                refused += [Refused("late", element.event, FORGOTTEN, 1, 1) for element in group]
+                continue
             placed: dict[Interval, list[Element]] = {}
             for element, intervals in self._assign(identity, group, before, now, refused):
                 for interval in intervals:
@@ -222,6 +227,7 @@ class Reference:
                 window.partials[i] = aggregate.merge(window.partials[i], partial)
                 window.pending[i] = aggregate.merge(window.pending[i], partial)
             window.rows += element.sign
+            window.touched = max(window.touched, element.origin.at)
         window.elements += len(elements)
         window.new += len(elements)
         window.trigger = self.view.firing.add(window.trigger, len(elements), Moment(now))
@@ -288,6 +294,20 @@ class Reference:
                         self.final[identity, interval] = TableRow(window.key, interval, values, True)
             if not self.windows[identity]:
                 del self.windows[identity]
+
+    # forget
+
+    def _is_live(self, identity: KeyId, elements: list[Element], before: Instant) -> bool:
+        """Whether a key takes elements: it is there, or one of them is not older than the retention."""
+        bound = self.view.forgotten_before(before)
+        return bound is None or identity in self.windows or any(e.origin.at >= bound for e in elements)
+
+    def _forget(self, after: Instant) -> None:
+        """Removes the keys that nothing has touched for the view's retention. No pane tells it."""
+        bound = self.view.forgotten_before(after)
+        if bound is not None:
+            newest = {identity: max(w.touched for w in windows.values()) for identity, windows in self.windows.items()}
+            self.windows = {identity: self.windows[identity] for identity, at in newest.items() if at >= bound}
 
     # when a window is complete, and when it is closed
 

@@ -22,7 +22,7 @@ from penstock.model.expressions import Bound, bind
 from penstock.model.naming import valid_name
 from penstock.model.reach import check_reach
 from penstock.model.stream import Flow, Named, named_expressions, show_named
-from penstock.model.time import Duration, not_negative, show_duration
+from penstock.model.time import BEGINNING, END, Duration, Instant, not_negative, show_duration
 from penstock.model.triggers import Trigger, each, on_time
 from penstock.model.types import Schema
 from penstock.model.watermarks import Percentile
@@ -107,7 +107,10 @@ class View:
         return replace(self, lateness=not_negative(lateness, "the allowed lateness"))
 
     def retain(self, retention: str | timedelta) -> View:
-        """How long after its end, in event time, a finished window stays in the table. Default: for ever."""
+        """How long rows stay in the table, in event time. Default: for ever.
+
+        A finished window stays so long after its end. Without windows, a key stays so long after its newest element.
+        """
         return replace(self, retention=not_negative(retention, "the retention"))
 
     def select(self, *columns: str, **named: str) -> View:
@@ -140,6 +143,20 @@ class View:
     def has_one_row(self) -> bool:
         """Whether its table is one row from the start, as SQL has it: without keys, over all time."""
         return not self.keys and isinstance(self.windows, Global)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it forgets keys that no element has touched for its retention: over all time, with a retention."""
+        return self.retention is not None and isinstance(self.windows, Global)
+
+    def forgotten_before(self, watermark: Instant) -> Instant | None:
+        """A key whose newest element is older than this is forgotten; None where none is.
+
+        The end of input makes nothing old.
+        """
+        if self.retention is None or not self.forgets or not BEGINNING < watermark < END:
+            return None
+        return max(watermark - self.retention, BEGINNING)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -292,10 +309,33 @@ def _check_time(view: View) -> None:
             hint="leave out allow_late, or choose a window in event time",
         )
     elif view.retention is not None:
+        _check_forgets(view)
+
+
+def _check_forgets(view: View) -> None:
+    """Refuses a retention where event time does not say when a key was last touched."""
+    if not view.forgets:
         raise DefinitionError(
             f"{view.windows!r} has no end in event time after which its windows could go",
             hint="leave out retain, or choose a window in event time",
         )
+    if not view.keys:
+        raise DefinitionError(
+            "a view without keys and windows has one row, which always stays",
+            hint="leave out retain, or choose a window in event time, or group by a key",
+        )
+    if not view.input.has_event_time:
+        names = ", ".join(source.name for source in view.input.sources if source.event_time is None)
+        raise DefinitionError(
+            f"keys are forgotten by event time, and '{names}' has none",
+            hint="leave out retain, or say event_time='…' on the stream",
+        )
+    for source in view.input.sources:
+        if source.watermark is None:
+            raise DefinitionError(
+                f"keys are forgotten by the watermark, and the stream '{source.name}' has none",
+                hint="leave out retain, or say how late its events may be: watermark=ps.bounded('10 seconds')",
+            )
 
 
 def _check_expressions(view: View) -> None:

@@ -106,7 +106,7 @@ class Engine:
         before, reduced = self._watermarks(name), clock_time.perf_counter()
         deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
         result = self._stepper.step({name: parts[name].observed}, deltas, now, {}, spool, spooled)
-        late = late_in_merge(stream, parts.values(), result.late)
+        late = late_in_merge(stream, parts.values(), result.late, registry.views)
         rejected = together([refused(parts.values()), late, result.refused], registry.generations)
         warn_of_dead_files(name, rejected)
         counters = {f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows}

@@ -117,8 +117,8 @@ def compiled(app: App, statement: sql.CreateView) -> View:
     place = options.place("ttl")
     if place is not None:
         raise statement.source.error(
-            "ttl is not there yet: a view keeps its keys for ever", place,
-            hint="leave it out; a view with windows has retention = '3 days'",
+            "a view has no ttl: how long it keeps rows is its retention", place,
+            hint="write retention = '3 days'",
         )  # fmt: skip
     retention = options.take("retention").get("retention")
     options.take(*_OF_APP)

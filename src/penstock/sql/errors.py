@@ -124,6 +124,8 @@ _WORDS = (
     ("leave out allow_late, or choose a window in event time",
      "leave out ALLOWED LATENESS, or choose a window in event time"),
     ("use .accumulating() or .retracting()", "use ACCUMULATING or RETRACTING"),
+    ("leave out retain, or say event_time='…' on the stream",
+     "leave out retention, or say WATERMARK FOR … on the stream"),
     ("leave out retain,", "leave out retention,"), ("end it with .or_finally(…)", "end it with OR FINALLY …"),
     ("use a window in event time, or ps.global_window()", "use a window in event time, or none"),
     ("use count_distinct", "use count(DISTINCT …)"), ("approx_distinct cannot", "approx_count_distinct cannot"),

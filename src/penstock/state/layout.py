@@ -19,6 +19,8 @@ from penstock.model.windows import Counted
 #: the processing time from which a row is worth a look.
 HASH, GONE, VISIBLE, DUE = "__hash", "__gone", "__visible", "__due"
 FINAL: Final = "final"
+#: The column of the state with the newest event time of a key, in views that forget keys.
+TOUCHED: Final = "__touched"
 #: Prefix of the columns that readers see, where the state has no such column.
 PRESENTED: Final = "="
 

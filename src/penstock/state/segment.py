@@ -1,7 +1,8 @@
 """A segment: sorted, immutable rows of one kind of state, as a part of a file that processes map into memory.
 
-A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and one
-with the times at which rows are due; their lengths stand at its end. Nothing in it is compressed.
+A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and two
+with the rows by the time at which they are due and by that at which they were touched last; their lengths stand at its
+end. Nothing in it is compressed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
-from penstock.state.layout import DUE, FINAL, GONE, HASH, Kind, Layout
+from penstock.state.layout import DUE, FINAL, GONE, HASH, TOUCHED, Kind, Layout
 
-_LENGTHS: Final = struct.Struct("<qqq")
+_LENGTHS: Final = struct.Struct("<qqqq")
 _OLDEST: Final = pl.CompatLevel.oldest()
 #: Hashes are listed as signed numbers in the same order.
 _SHIFT: Final = 1 << 63
@@ -146,7 +147,8 @@ def _encoded(owner: str, layout: Layout, run: int, frame: pl.DataFrame, hashed: 
         order = np.argsort(hashed, kind="stable")
     hashed = hashed[order]
     frame = frame[order].insert_column(0, pl.Series(HASH, hashed))
-    parts = [_arrow(frame.to_arrow(compat_level=_OLDEST)), _arrow(_windows(layout, frame)), _arrow(_dues(frame))]
+    tables = [frame.to_arrow(compat_level=_OLDEST), _windows(layout, frame)]
+    parts = [_arrow(table) for table in (*tables, _by_time(frame, DUE), _by_time(frame, TOUCHED))]
     data = b"".join([*parts, _LENGTHS.pack(*map(len, parts))])
     live = frame.filter(~pl.col(GONE))
     ends = live.filter(~pl.col(FINAL))[END] if FINAL in frame.columns else pl.Series(dtype=pl.Int64)
@@ -173,12 +175,12 @@ def _windows(layout: Layout, frame: pl.DataFrame) -> pa.Table:
     return pa.table({"end": ends[first], "start": starts[first], "first": first.astype(np.int64)})
 
 
-def _dues(frame: pl.DataFrame) -> pa.Table:
-    """The rows that are due at a time, by that time."""
-    if DUE not in frame.columns:
-        return pa.table({"due": pa.array([], pa.int64()), "row": pa.array([], pa.int64())})
-    timed = frame.select(DUE).with_row_index("row").drop_nulls().sort(DUE)
-    return pa.table({"due": timed[DUE].to_numpy(), "row": timed["row"].cast(pl.Int64).to_numpy()})
+def _by_time(frame: pl.DataFrame, column: str) -> pa.Table:
+    """The rows that have a time in a column, in the order of these times."""
+    if column not in frame.columns:
+        return pa.table({"time": pa.array([], pa.int64()), "row": pa.array([], pa.int64())})
+    timed = frame.select(column).with_row_index("row").drop_nulls().sort(column)
+    return pa.table({"time": timed[column].to_numpy(), "row": timed["row"].cast(pl.Int64).to_numpy()})
 
 
 def _arrow(table: pa.Table) -> bytes:
@@ -257,17 +259,16 @@ class MappedSegment:
         self._data = data
         try:
             lengths = _LENGTHS.unpack(data.slice(data.size - _LENGTHS.size))
-            begins = [0, lengths[0], lengths[0] + lengths[1]]
+            begins = [sum(lengths[:number]) for number in range(len(lengths))]
             tables = [_batch(data.slice(begin, length)) for begin, length in zip(begins, lengths, strict=True)]
         except (struct.error, pa.ArrowInvalid, OSError) as error:
             raise SegmentError(f"the segment '{segment.path}' is damaged", detail=str(error)) from error
-        self.batch, windows, dues = tables
+        self.batch, windows, *times = tables
         self.hashes: Array = self.batch.column(HASH).to_numpy(zero_copy_only=True)
         self.ends: Array = windows.column("end").to_numpy(zero_copy_only=True)
         self.starts: Array = windows.column("start").to_numpy(zero_copy_only=True)
         self.firsts: Array = np.append(windows.column("first").to_numpy(zero_copy_only=True), self.batch.num_rows)
-        self._due_times: Array = dues.column("due").to_numpy(zero_copy_only=True)
-        self._due_rows: Array = dues.column("row").to_numpy(zero_copy_only=True)
+        self._times = {name: _index(table) for name, table in zip((DUE, TOUCHED), times, strict=True)}
 
     def check(self) -> None:
         """Refuses a segment whose bytes are not those that were written."""
@@ -323,11 +324,16 @@ class MappedSegment:
         high = int(np.searchsorted(part, np.uint64(shard.high), side="right"))
         return first + low, first + high
 
-    def due(self, after: Instant, through: Instant) -> Array:
-        """Positions of rows that are due after one time, up to another."""
-        first = np.searchsorted(self._due_times, after, side="right")
-        last = np.searchsorted(self._due_times, through, side="right")
-        return self._due_rows[first:last]
+    def between(self, column: str, after: Instant, through: Instant) -> Array:
+        """Positions of rows that have a time in this column after one, up to another."""
+        values, rows = self._times[column]
+        first = np.searchsorted(values, after, side="right")
+        return rows[first : np.searchsorted(values, through, side="right")]
+
+
+def _index(table: pa.RecordBatch) -> tuple[Array, Array]:
+    """Times in order, and the rows that have them."""
+    return table.column("time").to_numpy(zero_copy_only=True), table.column("row").to_numpy(zero_copy_only=True)
 
 
 def _batch(data: pa.Buffer) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.step import Change
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
-from penstock.state.layout import DUE, FINAL, PRESENTED, VISIBLE, Kind, in_place, layouts
+from penstock.state.layout import DUE, FINAL, PRESENTED, TOUCHED, VISIBLE, Kind, in_place, layouts
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, encoded
 from penstock.state.sorted_rows import Looked, SortedRows
 
@@ -19,7 +19,7 @@ from penstock.state.sorted_rows import Looked, SortedRows
 class SegmentState:
     """What `kernel.step` asks for, of the keys of one shard.
 
-    `closed`: all windows that end up to here are final. `looked`: which rows that were due have been stepped.
+    `closed`: all windows that end up to here are final; keys that were touched last before are forgotten. `looked`: which rows that were due have been stepped.
     """
 
     def __init__(
@@ -66,24 +66,33 @@ class SegmentState:
     def due(self, time: Time) -> pl.DataFrame:
         """What `kernel.fire.due` selects."""
         rows = self._kinds["rows"]
-        waking = self._open(rows.due(time.now, self._looked))
-        if not self.plan.view.windows.ends_in_event_time:
-            return waking
-        ended = self._open(rows.ending(due_spans(self.plan, self.closed, time)))
-        if not waking.height or not ended.height:
-            return ended if ended.height else waking
-        by = [*self.plan.keys, START, END]
-        return pl.concat([ended, waking.join(ended, on=by, how="anti", nulls_equal=True)])
+        parts = [rows.due(time.now, self._looked)]
+        if (span := self._forgotten(time)) is not None:
+            parts.append(rows.touched(*span))
+        if self.plan.view.windows.ends_in_event_time:
+            parts.append(rows.ending(due_spans(self.plan, self.closed, time)))
+        parts = [self._open(part) for part in parts if part.height]
+        if len(parts) < 2:
+            return parts[0] if parts else nothing(self.plan.state_schema)
+        return pl.concat(parts).unique([*self.plan.keys, START, END])
 
     def due_rows(self, time: Time) -> int:
         """About how many rows `due` would give. It reads indexes only."""
         rows, count = self._kinds["rows"], 0
         spans = due_spans(self.plan, self.closed, time) if self.plan.view.windows.ends_in_event_time else []
+        forgotten = self._forgotten(time)
         for segment in rows.mapped():
             count += rows.count_ending(segment, spans)
             if segment.segment.due <= time.now:
-                count += len(segment.due(self._looked.after(segment.segment), time.now))
+                count += len(segment.between(DUE, self._looked.after(segment.segment), time.now))
+            if forgotten is not None:
+                count += len(segment.between(TOUCHED, forgotten[0] - 1, forgotten[1] - 1))
         return count
+
+    def _forgotten(self, time: Time) -> tuple[Instant, Instant] | None:
+        """Keys are forgotten now that were touched last within this span; those before it are gone already."""
+        bound = self.plan.view.forgotten_before(time.after)
+        return None if bound is None or bound <= self.closed else (self.closed, bound)
 
     # what others ask
 
@@ -146,7 +155,7 @@ def _gone(plan: Plan, change: Change) -> pl.DataFrame:
     """The identities of rows that were taken and not put back."""
     by = [*plan.keys, START, END]
     taken = change.taken.select(by)
-    if in_place(plan) and plan.view.windows.ends_in_event_time:
+    if in_place(plan) and not plan.forgets:
         return taken.clear()  # such rows are only replaced
     kept = change.live.select(by)
     if in_place(plan):

@@ -5,7 +5,7 @@ A row is found by one binary search per segment and window. Hashes may collide, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import polars as pl
 from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.plan import END, START, nothing
 from penstock.model.time import BEGINNING, Instant
-from penstock.state.layout import DUE, GONE, Layout
+from penstock.state.layout import DUE, GONE, TOUCHED, Layout
 from penstock.state.segment import ALL, HashRange, MappedSegment, Segment, mapped
 
 #: A span of window ends: after the first instant, up to the second.
@@ -156,17 +156,26 @@ class SortedRows:
 
     def due(self, now: Instant, looked: Looked) -> pl.DataFrame:
         """The rows that are due by a processing time. Versions that newer ones replaced are left out."""
+        after = {segment: looked.after(segment) for segment in self.segments if segment.due <= now}
+        return self._timed(DUE, after, now)
+
+    def touched(self, after: Instant, before: Instant) -> pl.DataFrame:
+        """The rows that were touched last within a span of time: from its begin on, before its end."""
+        return self._timed(TOUCHED, dict.fromkeys(self.segments, after - 1), before - 1)
+
+    def _timed(self, column: str, after: Mapping[Segment, Instant], through: Instant) -> pl.DataFrame:
+        """The rows with a time in a column after one, up to another."""
         places = []
         for segment in self.mapped():
-            if segment.segment.due <= now:
-                positions = segment.due(looked.after(segment.segment), now)
+            if segment.segment in after:
+                positions = segment.between(column, after[segment.segment], through)
                 hashed = segment.hashes[positions]
                 inside = (hashed >= np.uint64(self.shard.low)) & (hashed <= np.uint64(self.shard.high))
                 if inside.any():
                     places.append(segment.take(np.sort(positions[inside]), self.layout.identity))
         if not places:
             return nothing(self.layout.schema)
-        return self.lookup(pl.concat(places).unique()).filter(pl.col(DUE) <= now)
+        return self.lookup(pl.concat(places).unique()).filter(pl.col(column) <= through)
 
     # all
 

@@ -25,6 +25,7 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.retention import note_retention
 from penstock.store.state import put
 from penstock.store.tables import Layout, create_ids, drop_view, set_meta
 
@@ -278,7 +279,7 @@ def swap_tables(
     connection.script(drop_view(name, connection.dialect))
     final = Layout(name, plan, connection.dialect)
     moved = [(new.table, final.table)]
-    indexes = [new.due_index]
+    indexes = [new.due_index, *([new.touched_index] if plan.forgets else [])]
     if plan.merging:
         moved.append((new.ghosts, final.ghosts))
         indexes += [new.key_index, new.ghost_index]
@@ -325,6 +326,7 @@ def note_definition(connection: Connection, old: Layout | None, layout: Layout, 
     )
     connection.run("DELETE FROM __meta WHERE name = 'closed:' || ?1", [layout.name])
     set_meta(connection, f"lateness:{layout.name}", view.lateness)
+    note_retention(connection, layout, afresh=True)
     note_columns(connection, layout.name, layout.plan)
     note(connection, "view", layout.name, statement)
     for source in view.input.sources:

@@ -172,6 +172,10 @@ class Reader:
         found = self._rows("SELECT substr(name, 8), value FROM __meta WHERE substr(name, 1, 7) = 'closed:'")
         return dict(found.iter_rows())
 
+    def forgotten_before(self) -> dict[str, Instant]:
+        """Of views that forget keys: those that nothing has touched since this time are forgotten."""
+        return dict(self._rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").iter_rows())
+
     def counters(self) -> dict[str, int]:
         """The counters, by name."""
         return dict(self._rows("SELECT name, value FROM __counters ORDER BY name").iter_rows())

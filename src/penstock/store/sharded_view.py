@@ -13,7 +13,7 @@ from penstock.kernel.plan import Plan, nothing
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.compact import pieces
-from penstock.state.layout import FINAL, Kind, in_place, layouts
+from penstock.state.layout import FINAL, TOUCHED, Kind, in_place, layouts
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, encoded
 from penstock.state.segment_state import SegmentState, presented
 from penstock.state.sorted_rows import SortedRows
@@ -49,6 +49,17 @@ class ShardedView:
         """The age of the segments that the next commit writes."""
         return 1 + max((segment.run for segment in self.segments), default=0)
 
+    def columns(self, kind: Kind) -> set[str]:
+        """The columns that its segments of a kind have."""
+        rows = SortedRows(self.root, layouts(self.plan)[kind], self.segments)
+        return {name for segment in rows.mapped() for name in segment.columns}
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its segments have the columns of its definition."""
+        had = self.columns("rows")
+        return not had or (TOUCHED in had) == self.plan.forgets
+
     @property
     def rows(self) -> int:
         """Rows in segments, with versions that newer ones replaced."""
@@ -79,22 +90,34 @@ def move_to_segments(connection: Connection, layout: Layout, root: str, shards: 
     return ShardedView(layout.name, layout.plan, root, shards, tuple(segments))
 
 
-def restarted_triggers(connection: Connection, view: ShardedView, token: int, now: Instant) -> ShardedView:
-    """The view with a fresh firing state of its open windows, because it fires otherwise now. Values stay.
+def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: int, now: Instant) -> ShardedView:
+    """The view with all of its windows written anew, because the definition has other columns of state now. Values stay.
 
-    All of its windows are written anew, because firing state has other columns now.
+    If it fires otherwise (`restarts`), open windows get a fresh firing state. If it forgets keys now and did not before,
+    they count as touched at its watermark, or now.
     """
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [view.name]).row(0)
+    watermark = BEGINNING if watermark is None else watermark
     plan, run = view.plan, view.next_run
-    file = SegmentFile(view.root, f"{token}-restarted-{uuid.uuid4().hex}.arrow")
+    file = SegmentFile(view.root, f"{token}-rewritten-{uuid.uuid4().hex}.arrow")
     replaced = [segment for segment in view.segments if segment.kind in ("rows", "final")]
     if plan.merging and not plan.retracting:
         replaced += [segment for segment in view.segments if segment.kind == "ghosts"]
+    touched = now if watermark <= BEGINNING else watermark
     try:
-        for kind in ("rows", "final") if not in_place(plan) else ("rows",):
+        for kind in [kind for kind in layouts(plan) if kind in ("rows", "final")]:
             for shard in pieces([segment for segment in replaced if segment.kind == kind]):
-                for rows in _restarted(view, kind, shard, BEGINNING if watermark is None else watermark, now):
-                    file.add(encoded(view.name, layouts(plan)[kind], run, rows))
+                live, final = _kept(view, kind, shard, restarts, touched)
+                if restarts and live.height:
+                    live = afresh(plan, live, watermark, now)
+                for rows, is_final in ((live, False), (final, True)):
+                    lacking = [
+                        pl.lit(None, type).alias(name)
+                        for name, type in plan.state_schema.items()
+                        if name not in rows.columns
+                    ]
+                    whole = rows.with_columns(lacking).select(*plan.state_schema)
+                    file.add(encoded(view.name, layouts(plan)[kind], run, presented(plan, whole, final=is_final)))
         added = file.close()
     except BaseException:
         file.abandon()
@@ -103,22 +126,19 @@ def restarted_triggers(connection: Connection, view: ShardedView, token: int, no
     return view.changed(tuple(added), tuple(replaced))
 
 
-def _restarted(view: ShardedView, kind: Kind, shard: HashRange, watermark: Instant, now: Instant) -> list[pl.DataFrame]:
-    """The rows of one kind with a fresh firing state."""
+def _kept(
+    view: ShardedView, kind: Kind, shard: HashRange, restarts: bool, touched: Instant
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The open and the final rows of one kind, with the columns that keep their meaning."""
     plan, layout = view.plan, layouts(view.plan)[kind]
-    stored = SortedRows(view.root, layout, view.segments, shard)
-    had = {name for segment in stored.mapped() for name in segment.columns}
-    known = {name: plan.state_schema[name] for name in kept_columns(plan) if name in had}
+    had = view.columns(kind)
+    names = kept_columns(plan) if restarts else list(plan.state_schema)
+    known = {name: plan.state_schema[name] for name in names if name in had}
     layout = replace(layout, schema={**known, FINAL: pl.Boolean()})
-    frame = SortedRows(view.root, layout, view.segments, shard).all()
-    final, live = frame.filter(FINAL).select(*known), frame.filter(~pl.col(FINAL)).select(*known)
-    lacking = [pl.lit(None, type).alias(name) for name, type in plan.state_schema.items() if name not in known]
-    rows: list[pl.DataFrame] = []
-    if final.height:
-        rows.append(presented(plan, final.with_columns(lacking).select(*plan.state_schema), final=True))
-    if live.height:
-        rows.append(presented(plan, afresh(plan, live, watermark, now), final=False))
-    return rows
+    rows = SortedRows(view.root, layout, view.segments, shard).all()
+    if plan.forgets and TOUCHED not in had:
+        rows = rows.with_columns(pl.lit(touched, pl.Int64).alias(TOUCHED))
+    return rows.filter(~pl.col(FINAL)).drop(FINAL), rows.filter(FINAL).drop(FINAL)
 
 
 def moved_rows(connection: Connection, layout: Layout, run: int) -> Iterator[EncodedRows]:

@@ -40,7 +40,7 @@ from penstock.store.segments import (
     segments_of,
     shardings,
 )
-from penstock.store.sharded_view import ShardedView, move_to_segments, restarted_triggers
+from penstock.store.sharded_view import ShardedView, move_to_segments, rewritten
 from penstock.store.state import SqlState
 from penstock.store.tables import Layout, create_ids, ids_table
 from penstock.store.views import drop, prepare
@@ -192,9 +192,11 @@ class SqlStore(Reader, Generating, Store):
                     self._sharded[name] = self._loaded(connection, sharded[name], plan)
                 else:
                     self._states[name] = self._state_of(Layout(name, plan, connection.dialect), connection)
-            for name in stale:
-                (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
-                self._sharded[name] = restarted_triggers(connection, self._sharded[name], self.token, now)
+            (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
+            for name in [name for name in views if name in sharded]:
+                view = self._sharded[name]
+                if name in stale or not view.is_current:
+                    self._sharded[name] = rewritten(connection, view, name in stale, self.token, now)
             for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
                 if name in views:
                     self._note_closed(name, closed)

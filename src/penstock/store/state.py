@@ -18,7 +18,7 @@ from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame, stored_frame
 from penstock.store.keys import encoded
 from penstock.store.present import shown
-from penstock.store.tables import Layout
+from penstock.store.tables import TOUCHED, Layout
 
 _PLACE = (END, START, "__key")
 _AT = "final = 0 AND __end = ?1 AND __start = ?2 AND __key = ?3"
@@ -39,6 +39,8 @@ class SqlState:
         by_key, by_due = layout.dialect.by_index(layout.key_index), layout.dialect.by_index(layout.due_index)
         self._by_key = f"SELECT {columns} FROM {layout.table}{by_key} WHERE final = 0"
         self._by_due = f"SELECT {columns} FROM {layout.table}{by_due} WHERE final = 0"
+        by_touched = layout.dialect.by_index(layout.touched_index)
+        self._by_touched = f"SELECT {columns} FROM {layout.table}{by_touched} WHERE final = 0"
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
         """The stored rows of these windows."""
@@ -71,8 +73,12 @@ class SqlState:
         return keys.with_columns(asked["__key"]).join(found, on="__key").select(*keys.columns, "__seen")
 
     def due(self, time: Time) -> pl.DataFrame:
-        """What `kernel.fire.due` selects, by the table's order and the index of `__due`."""
+        """What `kernel.fire.due` selects, by the table's order and the indexes of `__due` and `__touched`."""
         waking = f"{self._by_due} AND __due <= {time.now}"
+        forgotten = self.plan.view.forgotten_before(time.after)
+        if forgotten is not None:
+            old = f"{self._by_touched} AND {quoted(TOUCHED)} < {forgotten}"
+            return self._rows(f"{old} UNION ALL {waking} AND {quoted(TOUCHED)} >= {forgotten}")
         if not self.plan.view.windows.ends_in_event_time:
             return self._rows(waking)
         beyond = f"{self._open} AND __end > {self.closed}"
@@ -117,7 +123,7 @@ class SqlState:
 
     def apply(self, change: Change) -> None:
         """Replaces what a commit has changed."""
-        if not self.layout.in_place:
+        if not self.layout.in_place or self.plan.forgets:
             self._connection.remove(self.layout.table, _AT, self._gone(change))
         put(self._connection, self.layout, change.live, final=False)
         put(self._connection, self.layout, change.closed, final=True)
@@ -130,6 +136,9 @@ class SqlState:
 
     def _gone(self, change: Change) -> pl.DataFrame:
         """The places of open windows that are no more. Those that live on are overwritten."""
+        if self.plan.forgets:
+            by = change.taken.columns
+            return self._places(change.taken.join(change.live, on=by, how="anti", nulls_equal=True))
         if not self.plan.merging:
             return self._places(change.closed)
         taken, live = self._places(change.taken), self._places(change.live)

@@ -25,6 +25,8 @@ from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
 FORMAT: Final = 6
+#: The column with the newest event time of a key's elements.
+TOUCHED: Final = ":__touched"
 APPLICATION: Final = 0x50454E53  # «PENS»
 
 #: Whoever reads a view whose rows are in segments with SQL of the database finds no table of this name.
@@ -110,6 +112,10 @@ class Layout:
         return quoted(f"__due_{self.name}")
 
     @property
+    def touched_index(self) -> str:
+        return quoted(f"__touched_{self.name}")
+
+    @property
     def key_index(self) -> str:
         return quoted(f"__key_{self.name}")
 
@@ -141,8 +147,12 @@ class Layout:
 
     @property
     def signature(self) -> str:
-        """The types of the value state, to notice a store that another version of the kernel wrote."""
-        return json.dumps({name: str(kind) for name, kind in self.plan.value_schema.items()})
+        """The types of the value state, to notice a store that another version of the kernel wrote.
+
+        When keys were touched is left out: a retention may come and go.
+        """
+        kinds = {name: str(kind) for name, kind in self.plan.value_schema.items() if name != "__touched"}
+        return json.dumps(kinds)
 
     @property
     def firing(self) -> str:
@@ -209,11 +219,17 @@ class Layout:
         return [f"CREATE TABLE {self.table} ({columns}, {checks}) WITHOUT ROWID", *self.create_indexes()]
 
     def create_indexes(self) -> list[str]:
-        """What finds open windows by the time at which they are due, and by key where they merge."""
+        """What finds open windows by the time at which they are due, by key, and keys by their newest element."""
         made = [f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL"]
         if self.plan.merging:
             made.append(f"CREATE INDEX {self.key_index} ON {self.table} (__key) WHERE final = 0")
-        return made
+        return [*made, *self.create_touched_index()]
+
+    def create_touched_index(self) -> list[str]:
+        """What finds the keys that are to be forgotten, where the view forgets some."""
+        if not self.plan.forgets:
+            return []
+        return [f"CREATE INDEX {self.touched_index} ON {self.table} ({quoted(TOUCHED)})"]
 
     def _create_ghosts(self) -> list[str]:
         kinds = self.plan.ghost_schema

@@ -17,6 +17,7 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.retention import note_retention, take_over_touched
 from penstock.store.segments import remove_sharding
 from penstock.store.state import put
 from penstock.store.tables import Layout, create_ids, drop_view, set_meta
@@ -45,6 +46,7 @@ def prepare(
         else:
             _take_over(connection, layout, row)
         _note_lateness(connection, name, plan)
+        note_retention(connection, layout)
         note_columns(connection, name, plan)
         if name in statements:
             note(connection, "view", name, statements[name])
@@ -79,7 +81,8 @@ def drop(connection: Connection, name: str) -> None:
     forget(connection, "view", name)
     connection.run("DELETE FROM __generations WHERE view = ?1", [name])
     connection.run("DELETE FROM __outbox WHERE view = ?1", [name])  # another view of this name has other panes
-    connection.run("DELETE FROM __meta WHERE name IN ('lateness:' || ?1, 'closed:' || ?1, 'woken:' || ?1)", [name])
+    noted = ", ".join(f"'{what}:' || ?1" for what in ("lateness", "closed", "woken", "retention", "retained"))
+    connection.run(f"DELETE FROM __meta WHERE name IN ({noted})", [name])
 
 
 def _create(connection: Connection, layout: Layout) -> None:
@@ -99,7 +102,9 @@ def _create(connection: Connection, layout: Layout) -> None:
 
 def _take_over(connection: Connection, layout: Layout, row: tuple[str, str, str, str, str]) -> None:
     """Goes on with the state of a view that was there before."""
-    if _check_definition(layout, row):
+    restarts = _check_definition(layout, row)
+    take_over_touched(connection, layout)
+    if restarts:
         _migrate(connection, layout)
     if not connection.rows(f"SELECT 1 FROM {layout.table} LIMIT 1").height:
         put(connection, layout, one_row(layout.plan), final=False)
@@ -153,7 +158,7 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     connection.script(
         [
             *layout.dialect.drop_view(name),
-            *(f"DROP INDEX IF EXISTS {index}" for index in (layout.due_index, layout.key_index)),
+            *(f"DROP INDEX IF EXISTS {index}" for index in (layout.due_index, layout.key_index, layout.touched_index)),
             f"ALTER TABLE {layout.table} RENAME TO {old}",
             *layout.create_table(),
         ]

@@ -91,13 +91,18 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
 
 
 def closing_bounds(record: Commit, states: Mapping[str, ViewState]) -> dict[str, Instant]:
-    """Up to where the windows of each view that took its step are final after a commit."""
-    found = {}
+    """Up to where the windows of each view that took its step are final after a commit.
+
+    Of a view that forgets keys: before which time a key must have been touched last to be forgotten.
+    """
+    bounds = {}
     for view, time in record.view_times.items():
-        bound = closing_bound(states[view].plan, time) if view in states else None
-        if bound is not None:
-            found[view] = bound
-    return found
+        if view in states:
+            plan = states[view].plan
+            bound = plan.view.forgotten_before(time) if plan.forgets else closing_bound(plan, time)
+            if bound is not None:
+                bounds[view] = bound
+    return bounds
 
 
 def in_tables(state: ViewState) -> SqlState:

@@ -2,7 +2,7 @@
 
 Up to the point of the view's last generation no row is late; after it a row missed the windows that had closed. Where
 windows do not merge, a row's fate is its own. Where they do, it depends on what came before: keys with a row that may
-have been late are stepped commit by commit, all others at once.
+have been late are stepped commit by commit, all others at once. Of a key that was forgotten what came since counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from penstock.kernel.exact import answered, as_past, has_pairs
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.merge import widen
-from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.plan import END, POSITION, START, Plan, nothing
 from penstock.kernel.reduce import closing_bound, combine, combine_by, reduce
 from penstock.kernel.step import Change, advance, step
 from penstock.model.stream import WithTime
 from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as FOREVER
 from penstock.model.windows import Counted
 from penstock.runtime.epoch.job import Job, task_number
 from penstock.store.reader import Reader
@@ -38,17 +39,20 @@ _COMBINE_EVERY: Final = 8
 class Decisions:
     """What time decided for a view: by commit after `point`, the watermarks before and after it, and the clock.
 
-    `marks` has the columns `__commit`, `before`, `after` and `now`, in order.
+    `marks` has the columns `__commit`, `before`, `after` and `now`, in order. `forgotten`: of a view that forgets keys,
+    those that nothing has touched since then are gone.
     """
 
     point: int
     marks: pl.DataFrame
+    forgotten: Instant | None = None
 
     @classmethod
     def of(cls, reader: Reader, view: str, sources: Collection[str], point: int, through: int) -> Decisions:
         """Those that the store has recorded."""
         times = reader.times_of(view, sources, point, through)
-        return cls(point, times.select(pl.col("commit").alias(_COMMIT), "before", "after", "now"))
+        marks = times.select(pl.col("commit").alias(_COMMIT), "before", "after", "now")
+        return cls(point, marks, reader.forgotten_before().get(view))
 
 
 class LiveTask(PastTask):
@@ -71,7 +75,8 @@ class LiveTask(PastTask):
             rows = rows.join(self._marks, on=_COMMIT, how="left")
         else:  # DataFrame code has made them; that is judged only where no row was late
             rows = rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (_COMMIT, "before", "__bound"))
-        self.windowed += self._by_commits(rows) if self._plan.merging else self._by_watermarks(rows)
+        by_commit = self._plan.merging or self._plan.forgets
+        self.windowed += self._by_commits(rows) if by_commit else self._by_watermarks(rows)
         if len(self.windowed) >= _COMBINE_EVERY:
             self.windowed = [joined(self._plan, self.windowed)]
         for frames in self.refused.values():
@@ -103,7 +108,8 @@ class LiveTask(PastTask):
         rows = rows.with_columns(pl.when(pl.col("before").is_not_null()).then(_COMMIT).otherwise(0).alias(_COMMIT))
         found = []
         for (commit, before), part in rows.partition_by(_COMMIT, "before", as_dict=True).items():
-            mark = BEGINNING if before is None else int(before)
+            # Which of a key's rows count is told when all are together.
+            mark = BEGINNING if before is None or self._plan.forgets else int(before)
             deltas = reduce(self._plan, self.job.sharing.source, part.drop("before", "__bound"), mark).deltas
             if before is None and self._point:
                 deltas = as_past(self._plan, deltas)
@@ -117,8 +123,10 @@ def windowed_schema(plan: Plan) -> dict[str, pl.DataType]:
 
 
 def joined(plan: Plan, frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Deltas of several batches as one; by commit where windows merge."""
+    """Deltas of several batches as one; by commit where windows merge or keys are forgotten."""
     frame = pl.concat(frames)
+    if plan.forgets:
+        return combine_by(plan, frame, [*plan.keys, START, *POSITION, _COMMIT]).select(frame.columns)
     return frame if plan.merging else combine_by(plan, frame, [*plan.keys, START, END]).select(frame.columns)
 
 
@@ -171,10 +179,44 @@ class LiveReading(Reading):
         plan = self.wide
         if isinstance(plan.view.windows, Counted):
             yield step(plan, [deltas], Memory(plan), end)
+        elif plan.forgets:
+            counted = self._remembered(deltas, end.after)
+            yield step(plan, [counted], Memory(plan), _time(BEGINNING, BEGINNING, end.now))
         elif not plan.merging:
             yield advance(plan, deltas, Memory(plan), end)
         else:
             yield from self._merged(deltas, end)
+
+    def _remembered(self, deltas: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
+        """What counts of the keys that are left: of each the commits since it was last forgotten, without late rows.
+
+        A commit finds its key forgotten if all that came before it is older than the retention. What was late then was
+        older still, so that it does not matter that it is looked at here as well. After the end of input nothing
+        becomes old: only the first commit of a key may find it forgotten, and none is late.
+        """
+        plan, marks = self.wide, self.decisions.marks
+
+        def bound(mark: Instant) -> Instant | None:
+            return plan.view.forgotten_before(before_end(plan, mark, self.decisions.forgotten))
+
+        bounds = pl.Series("__bound", [bound(mark) for mark in marks["before"]], dtype=pl.Int64)
+        ended = (pl.col("before") == FOREVER).alias("__ended")
+        commits = deltas.group_by(*plan.keys, _COMMIT).agg(pl.col("__touched").max())
+        commits = commits.join(marks.select(_COMMIT, bounds, ended), on=_COMMIT, how="left").sort(_COMMIT)
+        commits = commits.with_columns(pl.col("__ended").fill_null(False))
+        before = pl.col("__touched").cum_max().shift(1).over(plan.keys)
+        again = pl.col("__ended") & (pl.col("__ended").cum_sum().over(plan.keys) > 1)
+        begins = before.is_null() | (~again & (before < pl.col("__bound")).fill_null(False))
+        commits = commits.with_columns(begins.alias("__begins"))
+        first = pl.col(_COMMIT).filter(pl.col("__begins")).max().over(plan.keys)
+        late = pl.col("__begins") & ~pl.col("__ended") & (pl.col("__touched") < pl.col("__bound")).fill_null(False)
+        commits = commits.filter((pl.col(_COMMIT) >= first) & ~late)
+        last = bound(watermark)
+        if last is not None:
+            recent = pl.col("__touched").max().over(plan.keys) >= last
+            commits = commits.filter(recent | pl.col("__ended").any().over(plan.keys))
+        counted = deltas.join(commits, on=[*plan.keys, _COMMIT], how="semi", nulls_equal=True).drop(_COMMIT)
+        return combine(plan, [counted, counted.clear()])
 
     def _merged(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
         """Keys of which no row can have been late at once, the others commit by commit."""
@@ -217,6 +259,14 @@ class LiveReading(Reading):
                 reached = after
         last = take([], _time(reached, end.after, end.now))
         return replace(last, live=state.live, closed=pl.concat(closed))
+
+
+def before_end(plan: Plan, watermark: Instant, forgotten: Instant | None) -> Instant:
+    """The watermark by which keys are forgotten: at the end of input, the last one before it."""
+    retention = plan.view.retention
+    if watermark < FOREVER or not plan.forgets or retention is None:
+        return watermark
+    return BEGINNING if forgotten is None else forgotten + retention
 
 
 def _time(before: Instant, after: Instant, now: Instant) -> Time:

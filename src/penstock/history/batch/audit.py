@@ -92,6 +92,7 @@ class _Moment:
     point: int
     kind: str | None
     woken: int | None
+    retained: int | None  # the last commit at which it had another retention
     late: int
     rows: pl.DataFrame
 
@@ -200,6 +201,7 @@ class Audit:
                 name, number or 0,
             )  # fmt: skip
             (woken,) = one("SELECT value FROM __meta WHERE name = 'woken:' || ?1", name)
+            (retained,) = one("SELECT value FROM __meta WHERE name = 'retained:' || ?1", name)
             late = sum(
                 one("SELECT value FROM __counters WHERE name = ?1", f"{source}.late")[0] or 0 for source in sources
             )
@@ -208,7 +210,8 @@ class Audit:
             rows = ask(f"SELECT {columns} FROM {layout.table}", []) if known else pl.DataFrame()
         return _Moment(
             commit if rested is None else min(commit, rested), now, BEGINNING if watermark is None else watermark,
-            definition, fingerprint, since or 0, point or 0, "replay" if replayed else None, woken, late, rows,
+            definition, fingerprint, since or 0, point or 0, "replay" if replayed else None, woken, retained, late,
+            rows,
         )  # fmt: skip
 
     def _unable(self, name: str, view: View, lowered: Lowered, moment: _Moment, as_of: int | None) -> str | None:
@@ -225,6 +228,8 @@ class Audit:
             return f"it was replayed from a point of the log. {again}"
         if moment.woken is not None and moment.woken > moment.point:
             return f"it rested until commit {moment.woken}, and took no events. {again}"
+        if moment.retained is not None and moment.retained > max(moment.point, moment.since):
+            return f"up to commit {moment.retained} it had another retention. {again}"
         erased = [
             t.commit for t in self._reader.listing().tombstones if t.stream in {s.name for s in view.input.sources}
         ]
@@ -239,6 +244,8 @@ class Audit:
             untold = "rows that DataFrame code makes do not tell which commit brought them"
             if moment.late:
                 return f"{untold}, and some came late"
+            if view.forgets:
+                return f"{untold}, and so not which keys were forgotten before them"
             if moment.point and any(isinstance(one, Paired) for _, one in view.aggregates):
                 return f"{untold}, and so not which answers of a batch run still stand"
         if as_of is not None and not moment.point <= as_of <= moment.commit:

@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
-from penstock.history.batch.as_live import Decisions, LiveReading
+from penstock.history.batch.as_live import Decisions, LiveReading, before_end
 from penstock.history.batch.reading import PART_ROWS, Reading
 from penstock.history.events.past import Past
 from penstock.history.events.pins import pinned
@@ -148,7 +148,7 @@ class Generation:
         reading.read(reach.pasts, self._read)
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
-        for number, change in enumerate(_states(begun, reading), 1):
+        for number, change in enumerate(self._states(begun, reading), 1):
             self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope))
             self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
@@ -209,6 +209,19 @@ class Generation:
             change = _within(plan, change, reach.spans)
         store.load(begun.hidden, change)
 
+    def _states(self, begun: GenerationStart, reading: Reading) -> Iterator[Change]:
+        """The state that the past gives: windows that the watermark has closed since are final, old keys are gone."""
+        if isinstance(reading, LiveReading):
+            yield from reading.states(begun.watermark, begun.now)
+            return
+        old = self._run.views.get(self._name)
+        same = old is not None and old.plan.written == self._view
+        forgotten = self._run.store.forgotten_before().get(self._name) if same else None
+        mark, wide = before_end(begun.plan, begun.watermark, forgotten), widened(begun.plan)
+        time = Time(BEGINNING, mark, begun.now, lambda _: mark)
+        for deltas in reading.parts():
+            yield answered(wide, begun.plan, step(wide, [deltas], Memory(wide), time))
+
     # progress
 
     def _phase(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
@@ -218,16 +231,6 @@ class Generation:
     def _read(self, done: int, total: int) -> None:
         if total:
             self._phase("reading", share=min(done / total, 1.0))
-
-
-def _states(begun: GenerationStart, reading: Reading) -> Iterator[Change]:
-    """The state that the past gives: windows that the watermark has closed since are final."""
-    if isinstance(reading, LiveReading):
-        yield from reading.states(begun.watermark, begun.now)
-        return
-    time, wide = Time(BEGINNING, begun.watermark, begun.now, lambda _: begun.watermark), widened(begun.plan)
-    for deltas in reading.parts():
-        yield answered(wide, begun.plan, step(wide, [deltas], Memory(wide), time))
 
 
 def _scoped(plan: Plan, change: Change, scope: Scope) -> Change:

@@ -42,14 +42,14 @@ class Cascade:
                 placed = rows.with_columns(pl.lit(plan.sources[source.name], pl.Int32).alias("__source"))
                 admitted = admit(source, placed, self.now)
                 reduced = reduce(plan, source.name, admitted.rows, before)
-                self._refuse("late", source, name, reduced.late.with_columns(late_reason().alias("__reason")))
+                self._refuse("late", source, name, reduced.late.with_columns(late_reason(plan).alias("__reason")))
                 self._refuse("dead", source, name, pl.concat([admitted.dead, reduced.dead]))
                 found.append(reduced.deltas)
         return [combine(plan, found)] if found else []
 
     def late_in_merge(self, name: str, plan: Plan, late: pl.DataFrame) -> None:
-        """Rows of merging windows that only the merge could tell to be late."""
-        told = late.with_columns(late_reason().alias("__reason"))
+        """Rows that only the merge could tell to be late."""
+        told = late.with_columns(late_reason(plan).alias("__reason"))
         for source in plan.view.input.sources:
             if isinstance(source, Changes):
                 self._refuse("late", source, name, told.filter(pl.col("__source") == plan.sources[source.name]))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 import polars as pl
 
 from penstock.model.stream import Stream
+from penstock.runtime.commit.view_runtime import ViewRuntime
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.wire import late_reason, refusals
 from penstock.sources.base import FILE
@@ -17,16 +18,17 @@ _log = logging.getLogger("penstock.runtime")
 
 
 def late_in_merge(
-    stream: Stream, parts: Iterable[Epoch], late_by_view: Mapping[str, pl.DataFrame]
+    stream: Stream, parts: Iterable[Epoch], late_by_view: Mapping[str, pl.DataFrame], views: Mapping[str, ViewRuntime]
 ) -> dict[str, pl.DataFrame]:
-    """Rows of merging windows that only the merge could tell to be late."""
+    """Rows that only the merge could tell to be late: for windows that merge, and for keys that may be forgotten."""
     late = []
     for suspects in (pl.concat(part.suspects) for part in parts if part.suspects):
         places = suspects.unique(["__partition", "__offset"])
         for view, merged in late_by_view.items():
             if merged.height:
                 rows = merged.join(places, on=["__partition", "__offset"])
-                late.append(refusals(stream.name, view, rows.with_columns(late_reason().alias("__reason"))))
+                reason = late_reason(views[view].plan).alias("__reason")
+                late.append(refusals(stream.name, view, rows.with_columns(reason)))
     return {"late": pl.concat(late)} if late else {}
 
 

@@ -284,7 +284,7 @@ class Stepper:
         """Before which end a view's finished windows are removed: not a few at each commit, but now and then."""
         ends: dict[str, Instant] = {}
         for name, view in self._registry.views.items():
-            retention = view.plan.view.retention
+            retention = None if view.plan.forgets else view.plan.view.retention  # forgotten keys go at each commit
             if retention is not None and BEGINNING < view.time.watermark < END:  # the end of input makes nothing old
                 before = view.time.watermark - retention
                 if before > self._expired.get(name, BEGINNING) + retention // EXPIRE_STEPS:

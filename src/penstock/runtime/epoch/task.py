@@ -221,12 +221,12 @@ class Task:
 
     def _refuse_late(self, number: int, late: pl.DataFrame, rows: pl.DataFrame) -> None:
         if late.height:
-            found = late.with_columns(late_reason().alias("__reason"))
+            found = late.with_columns(late_reason(self.job.sharing.plans[number]).alias("__reason"))
             self._refuse("late", self.job.views[number], found, rows)
 
     def _suspect(self, plan: Plan, deltas: pl.DataFrame, rows: pl.DataFrame) -> None:
-        """Rows of merging windows that the merge may find to be late travel along."""
-        if plan.merging:
+        """Rows that only the merge can tell to be late travel along."""
+        if plan.merging or plan.forgets:
             alone = deltas.filter(pl.col("__offset").is_not_null()).select(PLACE).unique()
             if alone.height:
                 found = self._with_json(rows.join(alone, on=PLACE))

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 import pyarrow as pa
 
+from penstock.kernel.plan import Plan
+from penstock.model.commits import FORGOTTEN
 from penstock.model.watermarks import Observation, Seen
 from penstock.sources.base import EXTENT
 from penstock.state.segment import Segment
@@ -211,8 +213,10 @@ def _observation(data: bytes) -> Observation:
 # rejected rows
 
 
-def late_reason() -> pl.Expr:
-    """Why a row is late, in words."""
+def late_reason(plan: Plan) -> pl.Expr:
+    """Why a row is late for a view, in words."""
+    if plan.forgets:
+        return pl.lit(FORGOTTEN)
     some = pl.format("{} of its {} windows had closed", "__missed", "__windows")
     return pl.when(pl.col("__windows") == 1).then(pl.lit("its window had closed")).otherwise(some)
 
