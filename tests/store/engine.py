@@ -6,6 +6,7 @@ import json
 import uuid
 from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,14 @@ from penstock.kernel.reduce import combine, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
 from penstock.model.time import BEGINNING, END, instant
+from penstock.model.stream import Stream
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.model.windows import Counted, Interval
-from penstock.runtime.epoch.ids import left_out
+from penstock.runtime.epoch.ids import id_step, left_out
 from penstock.runtime.epoch.wire import late_reason
+from penstock.state.ids import IdChange, ShardedIds, as_bytes, parted_ids
+from penstock.state.segment import SegmentFile, shards
 from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, steps
 from penstock.store import Commit as Record
 from penstock.store import open_store
@@ -54,6 +58,8 @@ class StoreEngine:
         self.store.prepare({NAME: self.plan})
         if shards is not None and self.store.sharded(NAME) is None:
             self.store.shard(NAME, 8, 0)
+            for name in [name for name, stream in self.streams.items() if stream.id is not None]:
+                self.store.shard_ids(name, 8, 0)
         saved = self.store.trackers()
         self.trackers = {
             n: Tracker.restore(s.watermark, saved[n]) if n in saved else Tracker(s.watermark)
@@ -68,6 +74,7 @@ class StoreEngine:
         before, reduced, observed = self.time.watermark, [], {}
         refused: dict[str, list[pl.DataFrame]] = {}
         new_ids: dict[str, pl.DataFrame] = {}
+        id_segments: dict[str, IdChange] = {}
         for name, stream in self.streams.items():
             events = [e for e in commit.events if e.stream == name]
             tracker = self.trackers.get(name)
@@ -79,7 +86,11 @@ class StoreEngine:
                 identified = identify(stream, rows)
                 self._refuse(refused, "dead", identified.dead)
                 ids = identified.rows.drop_nulls("__id").select("__id", "__at", *PLACE)
-                rejected = left_out(stream, tracker, self.store, ids, new_ids)
+                known = self.store.sharded_ids(name)
+                if known is None:
+                    rejected = left_out(stream, tracker, self.store, ids, new_ids)
+                else:
+                    rejected, id_segments[name] = self._judged(stream, known, ids)
                 source = pl.lit(self.plan.sources[name], pl.Int32).alias("__source")
                 for (kind,), some in rejected.with_columns(source).group_by("__kind"):
                     self._refuse(refused, str(kind), some)
@@ -105,10 +116,26 @@ class StoreEngine:
                 trackers={n: t.snapshot() for n, t in self.trackers.items()},
                 refused={kind: pl.concat(frames) for kind, frames in refused.items()},
                 new_ids=new_ids,
+                id_segments={
+                    n: replace(change, expired=_forgotten(self.trackers.get(n), self.streams[n]))
+                    for n, change in id_segments.items()
+                },
                 forget_ids={n: mark - self.streams[n].id_horizon for n, mark in marks.items()},
             )
         )
         return panes_of(self.view, panes(self.store).filter(pl.col("id") > last)), self._refused(number)
+
+    def _judged(self, stream: Stream, known: ShardedIds, ids: pl.DataFrame) -> tuple[pl.DataFrame, IdChange]:
+        step = id_step(stream, self.trackers.get(stream.name), known)
+        count = self._shards() if self._shards is not None else 1
+        rejected, added = [], []
+        for number, (shard, rows) in enumerate(zip(shards(count), parted_ids(as_bytes(ids), count), strict=True)):
+            verdict, encoded = step.within(shard)(rows, known.next_run)
+            rejected.append(verdict.rejected)
+            file = SegmentFile(known.root, f"{self.store.token}-{number}-{uuid.uuid4().hex}.arrow")
+            file.add(encoded)
+            added += file.close()
+        return pl.concat(rejected), IdChange(tuple(added))
 
     def _step(
         self, deltas: list[pl.DataFrame], time: Time
@@ -161,6 +188,11 @@ class StoreEngine:
     def restart(self) -> StoreEngine:
         self.store.close()
         return StoreEngine(self.view, self.directory, self._cut, self._url, self._shards)
+
+
+def _forgotten(tracker: Tracker | None, stream: Stream) -> int | None:
+    is_known = tracker is not None and tracker.watermark > BEGINNING
+    return tracker.watermark - stream.id_horizon if is_known and tracker is not None else None
 
 
 def _reason(kind: str, frame: pl.DataFrame, plan: Plan) -> pl.Expr:

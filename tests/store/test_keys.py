@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.store.keys import encoded
+from penstock.kernel.keys import encoded
 from tests.strategies import cases
 
 KINDS: dict[pl.DataType, st.SearchStrategy[object]] = {

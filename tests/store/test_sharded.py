@@ -20,7 +20,7 @@ from tests.comparison import differences
 from tests.kernel.test_against_reference import cut_with
 from tests.postgres import Postgres
 from tests.store.engine import NAME, StoreEngine
-from tests.strategies import cases, scripts, seconds, views
+from tests.strategies import SCHEMA, cases, scripts, seconds, views
 
 _NUMBERS = itertools.count(1)
 
@@ -55,6 +55,16 @@ def test_sessions_give_the_same_panes_table_and_refusals(view, data):
 @given(views(), st.data())
 def test_views_in_postgresql_give_the_same_panes_table_and_refusals(postgres, view, data):
     compare(view, data, postgres)
+
+
+@cases(30, deep=40)
+@given(st.sampled_from(["id", "id % 3", "12 div v"]), seconds(0, 15), seconds(1, 40), st.data())
+def test_ids_are_judged_alike_by_the_reference_and_by_ids_in_segments(identity, delay, horizon, data):
+    stream = ps.stream(
+        "s", schema=SCHEMA, event_time="at", watermark=ps.bounded(delay), id=identity, id_horizon=horizon,
+        max_ahead="1 day",
+    )  # fmt: skip
+    compare(stream.group_by("k").agg(n=ps.count()), data)
 
 
 STREAM = ps.stream("s", schema="k string, v int, at timestamp", event_time="at", watermark=ps.bounded("1 second"))

@@ -23,12 +23,13 @@ from penstock.runtime.commit.shards import Shards
 from penstock.runtime.commit.stepper import Stepper
 from penstock.runtime.derived.base import Rows, read_through
 from penstock.runtime.epoch.gather import kept_files, refused, shown
-from penstock.runtime.epoch.ids import left_out
+from penstock.runtime.epoch.ids import IdsOnDriver, left_out
 from penstock.runtime.epoch.jobs import Jobs
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.undo import undone_on_failure
 from penstock.runtime.tables.tables import Tables
+from penstock.state.ids import IdChange
 from penstock.state.spool import Spool
 from penstock.store import Commit, Store
 from penstock.store.base import LATE_EVENTS
@@ -99,10 +100,11 @@ class Engine:
         jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping, spool) for feed in feeds}
         new_ids: dict[str, pl.DataFrame] = {}
 
-        def identify(ids: pl.DataFrame) -> pl.DataFrame:
+        def judge(ids: pl.DataFrame) -> pl.DataFrame:
             return left_out(stream, tracker, self.store, ids, new_ids)
 
-        parts = Reduction(feeds, jobs, columns, identify).run(rows)
+        sharded_ids = None if stream.id is None else registry.shards.ids(stream, tracker, spool)
+        parts = Reduction(feeds, jobs, columns, sharded_ids or IdsOnDriver(judge)).run(rows)
         before, reduced = self._watermarks(name), clock_time.perf_counter()
         deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
         result = self._stepper.step({name: parts[name].observed}, deltas, now, {}, spool, spooled)
@@ -117,7 +119,8 @@ class Engine:
         lateness = _lateness(name, source, rejected.get("late"), counters)
         figures = Figures(parts[name].rows, lateness, source.intake, registry.tables.why_stale(versions))
         is_derived = source.step is not None and source.step.inputs is not None
-        forgets = bool(new_ids) and tracker is not None and tracker.watermark > BEGINNING
+        forgets = stream.id is not None and tracker is not None and tracker.watermark > BEGINNING
+        forgotten = tracker.watermark - stream.id_horizon if forgets and tracker is not None else None
         commit = Commit(
             kind="epoch",
             now=now,
@@ -132,7 +135,8 @@ class Engine:
             trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
             refused=rejected,
             new_ids=new_ids,
-            forget_ids={name: tracker.watermark - stream.id_horizon} if forgets and tracker is not None else {},
+            forget_ids={name: forgotten} if forgotten is not None and new_ids else {},
+            id_segments={name: IdChange(tuple(sharded_ids.added), forgotten)} if sharded_ids is not None else {},
             counters=counters,
             expire=result.expire,
             figures=figures,

@@ -17,6 +17,7 @@ from penstock.runtime.commit.shards import FEW_ROWS, Shards
 from penstock.runtime.epoch.job import task_number
 from penstock.runtime.epoch.wire import RECORD, as_batches, read, records_of, segments
 from penstock.state.compact import Merge, kept_windows, merges
+from penstock.state.ids import LAYOUT, kept_ids, owner_of
 from penstock.state.layout import layouts
 from penstock.state.segment import HashRange, Segment, SegmentFile
 from penstock.store import SqlStore
@@ -95,6 +96,12 @@ class StateKeeper:
                 if self._stopping.is_set():
                     return done
                 done += self._merge(name, merge)
+        for stream in self._store.sharded_id_streams():
+            ids = self._store.sharded_ids(stream)
+            for merge in [] if ids is None else merges(ids.root, {"ids": LAYOUT}, ids.segments, kept_ids(ids.expired)):
+                if self._stopping.is_set():
+                    return done
+                done += self._merge(owner_of(stream), merge)
         return done
 
     def _merge(self, owner: str, merge: Merge) -> bool:

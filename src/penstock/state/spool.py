@@ -16,9 +16,6 @@ from typing import Final
 import polars as pl
 import pyarrow as pa
 
-from penstock.kernel.plan import Plan
-from penstock.state.step import parted
-
 #: The folder of such files beside the segments.
 FOLDER: Final = "spool"
 
@@ -35,14 +32,14 @@ class Spool:
     receivers: tuple[tuple[int, int], ...]
     few: int
 
-    def put(self, plan: Plan, count: int, deltas: pl.DataFrame) -> SpooledDeltas:
-        """Writes deltas for so many receivers."""
+    def put(self, parts_of: Sequence[pl.DataFrame]) -> SpooledDeltas:
+        """Writes a part for each receiver."""
         name = f"{FOLDER}/{self.write_id}.{uuid.uuid4().hex}.arrow"
         path = Path(self.root) / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         parts: list[tuple[int, int]] = []
         with pa.OSFile(str(path), "wb") as out:
-            for rows in parted(plan, deltas, count):
+            for rows in parts_of:
                 begin = out.tell()
                 if rows.height:
                     table = rows.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -50,7 +47,7 @@ class Spool:
                         writer.write_table(table)
                 parts.append((begin, out.tell() - begin))
         path.chmod(0o600)
-        return SpooledDeltas(name, deltas.height, tuple(parts))
+        return SpooledDeltas(name, sum(rows.height for rows in parts_of), tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,3 @@ class SpooledDeltas:
     def parsed(cls, text: str | bytes) -> SpooledDeltas:
         fields = json.loads(text)
         return cls(fields["path"], fields["rows"], tuple((begin, length) for begin, length in fields["parts"]))
-
-
-def remove(root: str, spooled: Sequence[SpooledDeltas]) -> None:
-    """The deltas are committed, or the epoch has failed."""
-    for deltas in spooled:
-        (Path(root) / deltas.path).unlink(missing_ok=True)

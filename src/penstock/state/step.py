@@ -128,7 +128,12 @@ def parted(plan: Plan, rows: pl.DataFrame, count: int) -> list[pl.DataFrame]:
     """Rows by the shard of their key."""
     if count == 1 or not plan.keys:
         return [rows, *(rows.clear() for _ in range(count - 1))]
-    number = shard_numbers(hashes(rows.select(plan.keys)), count)
+    return cut(rows, hashes(rows.select(plan.keys)), count)
+
+
+def cut(rows: pl.DataFrame, hashed: Array, count: int) -> list[pl.DataFrame]:
+    """Rows by the shard of their hash."""
+    number = shard_numbers(hashed, count)
     order = np.argsort(number, kind="stable")
     bounds = np.searchsorted(number[order], np.arange(count + 1))
     rows = rows[order]

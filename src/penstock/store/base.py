@@ -17,6 +17,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
+from penstock.state.ids import IdChange, ShardedIds
 from penstock.state.segment import Segment
 from penstock.state.step import SegmentChange
 from penstock.store.block import Block, Head
@@ -98,7 +99,7 @@ class Commit:
     """All that one commit writes.
 
     `changes` are those of single views, `stacked` those of views that took their steps together, `segments` those of
-    views whose state is in segments.
+    views whose state is in segments. `id_segments` are new ids, by stream, where they are in segments.
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
@@ -123,6 +124,7 @@ class Commit:
     refused: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     new_ids: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     forget_ids: Mapping[str, Instant] = field(default_factory=dict)
+    id_segments: Mapping[str, IdChange] = field(default_factory=dict, kw_only=True)
     counters: Mapping[str, int] = field(default_factory=dict)
     expire: Mapping[str, Instant] = field(default_factory=dict)
     deliver: Collection[str] | None = None
@@ -233,6 +235,18 @@ class Store(ABC):
     @abstractmethod
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
+
+    @abstractmethod
+    def count_ids(self, stream: str, most: int) -> int:
+        """How many ids are known in the store's own table; at most so many are counted."""
+
+    @abstractmethod
+    def sharded_ids(self, stream: str) -> ShardedIds | None:
+        """The known ids of a stream, if they are in segments."""
+
+    @abstractmethod
+    def shard_ids(self, stream: str, shards: int, now: Instant) -> None:
+        """Moves the known ids of a stream into segments."""
 
     @abstractmethod
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:

@@ -107,9 +107,14 @@ def forget_segments(connection: Connection, segments: Collection[Segment]) -> No
     connection.remove("__segments", 'path = ?1 AND "offset" = ?2', places)
 
 
+def note_expired(connection: Connection, owner: str, before: Instant) -> None:
+    """What is older than an instant is gone, for readers at once."""
+    connection.run("UPDATE __sharded SET expired = ?2 WHERE owner = ?1 AND expired < ?2", [owner, before])
+
+
 def expire_segments(connection: Connection, owner: str, before: Instant, now: Instant) -> None:
     """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged."""
-    connection.run("UPDATE __sharded SET expired = ?2 WHERE owner = ?1 AND expired < ?2", [owner, before])
+    note_expired(connection, owner, before)
     connection.run(
         "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind IN ('rows', 'final') "
         "AND last_end < ?2 AND first_end = ?3",

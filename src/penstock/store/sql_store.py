@@ -17,6 +17,7 @@ import polars as pl
 
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
+from penstock.state.ids import ShardedIds, owner_of
 from penstock.state.segment import Segment
 from penstock.state.segment_state import SegmentState
 from penstock.store import catalog, files, memory
@@ -27,7 +28,7 @@ from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
 from penstock.store.generating import Generating
-from penstock.store.keys import encoded
+from penstock.kernel.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
@@ -35,11 +36,13 @@ from penstock.store.segments import (
     Sharding,
     add_sharding,
     forget_segments,
+    remove_sharding,
     replace_segments,
     replaced_segments,
     segments_of,
     shardings,
 )
+from penstock.store.sharded_ids import loaded_ids, move_ids
 from penstock.store.sharded_view import ShardedView, move_to_segments, rewritten
 from penstock.store.state import SqlState
 from penstock.store.tables import Layout, create_ids, ids_table
@@ -65,6 +68,7 @@ class SqlStore(Reader, Generating, Store):
         self._open = False  # a transaction is, of the thread that holds the lock
         self._states: dict[str, SqlState] = {}
         self._sharded: dict[str, ShardedView] = {}
+        self._sharded_ids: dict[str, ShardedIds | None] = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -240,6 +244,9 @@ class SqlStore(Reader, Generating, Store):
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
+            (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
+            remove_sharding(connection, owner_of(stream), now)
+        self._sharded_ids.pop(stream, None)
 
     def forgotten(self, stream: str) -> None:
         """All that a forgotten stream had is gone."""
@@ -308,6 +315,9 @@ class SqlStore(Reader, Generating, Store):
             replace_segments(connection, old, new, now)
         if owner in self._sharded:
             self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
+        for stream, ids in self._sharded_ids.items():
+            if ids is not None and owner_of(stream) == owner:
+                self._sharded_ids[stream] = ids.changed(new, tuple(old))
         return True
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
@@ -347,6 +357,11 @@ class SqlStore(Reader, Generating, Store):
             expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
         for name, change in record.segments.items():
             self._sharded[name] = self._sharded[name].changed(change.added)
+        for stream, change_of in record.id_segments.items():
+            ids = self._sharded_ids[stream]
+            if ids is not None:
+                before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
+                self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
         for name, segments in expired.items():
             self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
         for name, bound in closing_bounds(record, states).items():
@@ -364,6 +379,31 @@ class SqlStore(Reader, Generating, Store):
             return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
         found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
         return asked.join(found, on="id").select("__id", "__at")
+
+    def count_ids(self, stream: str, most: int) -> int:
+        """How many ids are known in the store's own table; at most so many are counted."""
+        with self._own_read() as connection:
+            if f"__ids_{stream}" not in connection.tables():
+                return 0
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM {ids_table(stream)} LIMIT {most}) known"
+            return int(connection.rows(sql).item())
+
+    def sharded_ids(self, stream: str) -> ShardedIds | None:
+        """The known ids of a stream, if they are in segments."""
+        if stream not in self._sharded_ids:
+            with self._own_read() as connection:
+                self._sharded_ids[stream] = loaded_ids(connection, stream, self.segments_at)
+        return self._sharded_ids[stream]
+
+    def shard_ids(self, stream: str, shards: int, now: Instant) -> None:
+        """Moves the known ids of a stream into segments."""
+        with self._transaction() as connection:
+            moved = move_ids(connection, stream, self.segments_at, shards, self.token)
+        self._sharded_ids[stream] = moved
+
+    def sharded_id_streams(self) -> list[str]:
+        """The streams whose known ids are in segments."""
+        return sorted(stream for stream, ids in self._sharded_ids.items() if ids is not None)
 
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""

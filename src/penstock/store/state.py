@@ -16,7 +16,7 @@ from penstock.model.time import END as FOREVER
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame, stored_frame
-from penstock.store.keys import encoded
+from penstock.kernel.keys import encoded
 from penstock.store.present import shown
 from penstock.store.tables import TOUCHED, Layout
 

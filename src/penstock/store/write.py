@@ -10,17 +10,18 @@ import polars as pl
 
 from penstock.kernel.reduce import closing_bound
 from penstock.model.time import Instant
+from penstock.state.ids import owner_of
 from penstock.store.base import REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.block import flow_panes, view_panes
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks
 from penstock.store.figures import Figures, write_figures
 from penstock.store.files import write_files, write_retried
-from penstock.store.keys import encoded
+from penstock.kernel.keys import encoded
 from penstock.store.marks import trim_marks, write_mark, write_ticks
 from penstock.store.memory import remember
 from penstock.store.outbox import write_panes
-from penstock.store.segments import expire_segments, list_segments
+from penstock.store.segments import expire_segments, list_segments, note_expired
 from penstock.store.sharded_view import ShardedView
 from penstock.store.state import SqlState, apply_stack
 from penstock.store.tables import create_ids, ids_table, set_meta
@@ -42,6 +43,10 @@ def write(connection: Connection, record: Commit, states: Mapping[str, ViewState
         apply_stack(connection, stack, [in_tables(states[name]).layout for name in stack.names], change)
     for segments in record.segments.values():
         list_segments(connection, segments.added)
+    for stream, ids in record.id_segments.items():
+        list_segments(connection, ids.added)
+        if ids.expired is not None:
+            note_expired(connection, owner_of(stream), ids.expired)
     for name, before in record.expire.items():
         _expire(connection, states[name], before, record.now)
     panes = _deliver(connection, record, states, number)

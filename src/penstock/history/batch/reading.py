@@ -37,6 +37,7 @@ from penstock.runtime.epoch.feeds import Feed, Lowered
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.needs import needed
+from penstock.runtime.epoch.ids import IdsOnDriver
 from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.wire import RECORD, Record, is_deltas, read, records_of, unpack
 
@@ -116,7 +117,7 @@ class Reading:
             count = len(pieces.pieces)
             wished = self._tasks(sum(file.rows for file in past.files))
             rows = self._spark.range(0, count, 1, max(min(count, wished), 1))
-        Reduction(feeds, jobs, columns, _duplicates, take).run(rows)
+        Reduction(feeds, jobs, columns, IdsOnDriver(_duplicates), take).run(rows)
 
     def _tasks(self, rows: int) -> int:
         """How many tasks read so many rows of the master."""

@@ -15,8 +15,11 @@ from penstock.history.events.writes import WriteId, WritesInFlight
 from penstock.kernel.fire import Time, pane_schema
 from penstock.kernel.plan import Plan, nothing
 from penstock.kernel.reduce import late_schema
-from penstock.model.placement import Placement
+from penstock.model.placement import SHARDS, Placement
+from penstock.model.stream import Stream
 from penstock.model.time import Instant
+from penstock.model.watermarks import Tracker
+from penstock.runtime.epoch.ids import IdsInShards, IdShardJob, id_step
 from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
 from penstock.state.sorted_rows import Looked
@@ -83,9 +86,12 @@ class Shards:
 
     def tasks(self, view: ShardedView) -> int:
         """Into how many tasks a step is cut."""
+        return self._tasks(view.shards)
+
+    def _tasks(self, shards: int) -> int:
         if self._session is None:
             return 1
-        return max(1, min(view.shards, self._session().sparkContext.defaultParallelism))
+        return max(1, min(shards, self._session().sparkContext.defaultParallelism))
 
     # an epoch
 
@@ -136,11 +142,33 @@ class Shards:
             raise
 
     def _in_tasks(self, job: ShardJob) -> SegmentChange:
+        return gathered_change(job, self._run(job))
+
+    def _run(self, job: ShardJob | IdShardJob) -> list[Record]:
         assert self._session is not None
         self.jobs += 1
         session = self._session()
         rows = session.range(0, job.tasks, 1, job.tasks).mapInArrow(job, RECORD).toArrow().to_pylist()
-        return gathered_change(job, list(records_of(rows)))
+        return list(records_of(rows))
+
+    # ids
+
+    def ids(self, stream: Stream, tracker: Tracker | None, spool: Spool) -> IdsInShards | None:
+        """Judges the ids of an epoch, if those that are known are in segments. They move there when they are many."""
+        known = self._store.sharded_ids(stream.name)
+        if known is None:
+            return None
+        tasks, run = self._tasks(known.shards), None if self._session is None else self._run
+        return IdsInShards(id_step(stream, tracker, known), spool, tasks, self._few_rows, run)
+
+    def move_ids(self, stream: str, now: Instant) -> bool:
+        """Moves the known ids of a stream into segments, if they are many."""
+        if not self._store.moves_by_size or self._store.sharded_ids(stream) is not None:
+            return False
+        if self._store.count_ids(stream, self.large + 1) <= self.large:
+            return False
+        self._store.shard_ids(stream, SHARDS, now)
+        return True
 
     def committed(self, view: str, run: int, now: Instant) -> None:
         """A step is committed: all rows of its runs that were due have been looked at."""

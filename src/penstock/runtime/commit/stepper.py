@@ -149,17 +149,20 @@ class Stepper:
                 if rows.live.height > self._open_rows:
                     self._open[stack] = None
                     self._note_large(stack, rows.live)
-        self._count_large(number)
+        self._count_large(number, commit.now)
 
     def _note_large(self, stack: Stack, rows: pl.DataFrame) -> None:
         """Views with many open windows move into segments before the next step."""
         parts = stack.parted(rows)
         self._large |= {name for name, own in parts.items() if self._registry.shards.moves(name, own.height)}
 
-    def _count_large(self, number: int) -> None:
+    def _count_large(self, number: int, now: Instant) -> None:
         """The same for views of which nothing is cached; they are counted now and then."""
         if number % COUNT_EVERY:
             return
+        for stream in self._registry.streams.values():
+            if stream.id is not None and self._registry.shards.move_ids(stream.name, now):
+                _log.info("the known ids of the stream '%s' are in segments from here on", stream.name)
         for stack, rows in self._open.items():
             for name in stack.names if rows is None else ():
                 if self._registry.store.sharded(name) is None:

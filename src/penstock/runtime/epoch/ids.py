@@ -2,21 +2,126 @@
 
 from __future__ import annotations
 
-import polars as pl
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from penstock.kernel.deduplicate import deduplicate
+import polars as pl
+import pyarrow as pa
+
+from penstock.kernel.deduplicate import Verdict, deduplicate
 from penstock.model.stream import Stream
-from penstock.model.time import BEGINNING
+from penstock.model.time import BEGINNING, Instant
 from penstock.model.watermarks import Tracker
+from penstock.runtime.epoch.gather import unpacked_ids
+from penstock.runtime.epoch.job import IdJob, Job, task_number
+from penstock.runtime.epoch.wire import Record, as_batches, read, segments, verdicts
+from penstock.state.ids import SCHEMA, IdStep, ShardedIds, parted_ids
+from penstock.state.segment import Segment, SegmentFile, shards
+from penstock.state.spool import Spool, SpooledDeltas
 from penstock.store import Store
+
+
+class Identifier(Protocol):
+    """Judges the ids of an epoch."""
+
+    def job(self, job: Job) -> IdJob:
+        """What tasks do in the first pass over the rows."""
+
+    def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
+        """The places of rows that do not count, with kind and reason, from what those tasks have sent."""
+
+
+class IdsOnDriver:
+    """All ids of an epoch come to the driver. `judge` has the verdict on them."""
+
+    def __init__(self, judge: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        self._judge = judge
+
+    def job(self, job: Job) -> IdJob:
+        return IdJob(job)
+
+    def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
+        return self._judge(unpacked_ids(records, stream))
+
+
+class IdsInShards:
+    """Ids go to the tasks that own the shards, unless they are few. `added` are the segments that these write.
+
+    `run` has tasks do a job, and returns their records.
+    """
+
+    def __init__(
+        self, step: IdStep, spool: Spool, tasks: int, few: int, run: Callable[[IdShardJob], Sequence[Record]] | None
+    ) -> None:
+        self._step, self._spool, self._tasks, self._few, self._run = step, spool, tasks, few, run
+        self.added: list[Segment] = []
+
+    def job(self, job: Job) -> IdJob:
+        return IdJob(job, self._spool, self._tasks)
+
+    def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
+        output = read(records)
+        spooled = [one for several in output.spooled.values() for one in several]
+        here = pl.concat([pl.DataFrame(schema=SCHEMA), *output.ids])
+        job = IdShardJob(self._step, self._tasks, self._spool.write_id, tuple(spooled), here)
+        if self._run is not None and here.height + sum(one.rows for one in spooled) > self._few:
+            sent = read(self._run(job))
+            self.added = [segment for number in sorted(sent.segments) for segment in sent.segments[number]]
+            return pl.concat(sent.verdicts)
+        verdict, self.added = job.judged(None)
+        return verdict.rejected
+
+
+@dataclass(frozen=True)
+class IdShardJob:
+    """The verdicts on an epoch's ids in Spark's tasks, cut into so many. `here` are ids that travel with the job."""
+
+    step: IdStep
+    tasks: int
+    write_id: str
+    spooled: tuple[SpooledDeltas, ...]
+    here: pl.DataFrame
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:  # the rows say nothing but that there is a task
+            pass
+        number = task_number()
+        verdict, added = self.judged(number)
+        yield from as_batches([segments(number, added), verdicts(verdict.rejected)])
+
+    def judged(self, number: int | None) -> tuple[Verdict, list[Segment]]:
+        """The verdict of one task, or on all ids; and the segments that were written."""
+        root = self.step.ids.root
+        parts = range(self.tasks) if number is None else [number]
+        rows = [part for one in self.spooled for n in parts if (part := one.read(root, n)) is not None]
+        own = [self.here] if number is None else [parted_ids(self.here, self.tasks)[number]]
+        step = self.step if number is None else self.step.within(shards(self.tasks)[number])
+        verdict, encoded = step(pl.concat([pl.DataFrame(schema=SCHEMA), *rows, *own]), self.step.ids.next_run)
+        file = SegmentFile(root, f"{self.write_id}.ids-{uuid.uuid4().hex}.arrow")
+        try:
+            file.add(encoded)
+            return verdict, file.close()
+        except BaseException:
+            file.abandon()
+            raise
+
+
+def id_step(stream: Stream, tracker: Tracker | None, ids: ShardedIds) -> IdStep:
+    """How the ids of an epoch are judged."""
+    return IdStep(ids, _watermark(tracker), stream.id_horizon)
 
 
 def left_out(
     stream: Stream, tracker: Tracker | None, store: Store, ids: pl.DataFrame, new_ids: dict[str, pl.DataFrame]
 ) -> pl.DataFrame:
     """The places of rows that do not count, with kind and reason, of all ids of an epoch; notes the new ids."""
-    watermark = BEGINNING if tracker is None else tracker.watermark
     known = store.ids(stream.name, ids.select("__id").unique())
-    verdict = deduplicate(ids, known, watermark, stream.id_horizon)
+    verdict = deduplicate(ids, known, _watermark(tracker), stream.id_horizon)
     new_ids[stream.name] = verdict.new_ids
     return verdict.rejected
+
+
+def _watermark(tracker: Tracker | None) -> Instant:
+    return BEGINNING if tracker is None else tracker.watermark

@@ -20,9 +20,10 @@ from penstock.kernel.share import Sharing
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.runtime.epoch.task import Task
-from penstock.runtime.epoch.wire import as_batches, ids
+from penstock.runtime.epoch.wire import as_batches, ids, spooled
 from penstock.sources import MALFORMED, REASON
 from penstock.sources.base import EXTENT, LATE
+from penstock.state.ids import as_bytes, parted_ids
 from penstock.state.spool import Spool
 
 
@@ -86,9 +87,11 @@ class Job:
 
 @dataclass(frozen=True)
 class IdJob:
-    """The first pass over a stream with ids: each row's id, time and place."""
+    """The first pass over a stream with ids: each row's id, time and place. Many go to the shards, for `receivers`."""
 
     job: Job
+    spool: Spool | None = None
+    receivers: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         stream = self.job.stream
@@ -98,8 +101,15 @@ class IdJob:
             rows = task.timely(task.rows_of(frame))
             rows = identify(stream, admit(stream, rows, self.job.now).rows).rows
             frames.append(rows.filter(pl.col("__id").is_not_null()).select("__id", "__at", *PLACE))
-        if frames:
-            yield from as_batches([ids(pl.concat(frames))])
+        if not frames:
+            return
+        rows = pl.concat(frames)
+        if self.spool is None:
+            yield from as_batches([ids(rows)])
+            return
+        rows = as_bytes(rows)
+        few = rows.height <= self.spool.few
+        yield from as_batches([ids(rows) if few else spooled(0, self.spool.put(parted_ids(rows, self.receivers)))])
 
 
 @dataclass(frozen=True)

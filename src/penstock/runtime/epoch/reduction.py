@@ -23,8 +23,9 @@ from penstock.kernel.share import Sharing
 from penstock.runtime.derived.base import Rows
 from penstock.runtime.epoch.analyst import applied
 from penstock.runtime.epoch.feeds import Feed
-from penstock.runtime.epoch.gather import Epoch, gathered, unpacked_ids
-from penstock.runtime.epoch.job import Admitting, Decoding, IdJob, Job
+from penstock.runtime.epoch.gather import Epoch, gathered
+from penstock.runtime.epoch.ids import Identifier
+from penstock.runtime.epoch.job import Admitting, Decoding, Job
 from penstock.runtime.epoch.poison import Culprit, culprits, numbered
 from penstock.runtime.epoch.task import NUMBER
 from penstock.runtime.epoch.wire import RECORD, Record, as_json, records_of, refusals
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 HERE: Final = 8 << 20
 #: Has Spark's tasks do a job, and puts together what they send.
 Take = Callable[["DataFrame", Job], Epoch]
-#: Given the ids of an epoch (`__id`, `__at`, place), the places of rows that do not count, with kind and reason.
-Identify = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 class Reduction:
@@ -54,11 +53,11 @@ class Reduction:
         feeds: Sequence[Feed],
         jobs: Mapping[str, Job],
         columns: tuple[str, ...],
-        identify: Identify,
+        identifier: Identifier,
         take: Take | None = None,
     ) -> None:
         self._feed, *self._made = feeds
-        self._jobs, self._columns, self._identify, self._take = jobs, columns, identify, take or taken
+        self._jobs, self._columns, self._identifier, self._take = jobs, columns, identifier, take or taken
         self._kept: list[DataFrame] = []
 
     def run(self, rows: Rows) -> dict[str, Epoch]:
@@ -143,7 +142,8 @@ class Reduction:
 
     def _reduced(self, frame: DataFrame, job: Job) -> tuple[Epoch, Job]:
         if job.stream.id is not None:
-            job = job.without(self._identify(unpacked_ids(_records(frame, IdJob(job)), job.stream)))
+            sent = records(frame, self._identifier.job(job))
+            job = job.without(self._identifier.rejected(sent, job.stream))
         epoch = self._take(frame, job)
         epoch.sharing = job.sharing
         return epoch, job
@@ -214,10 +214,11 @@ class Reduction:
 
 def taken(frame: DataFrame, job: Job) -> Epoch:
     """What the tasks send, on the driver."""
-    return gathered(_records(frame, job))
+    return gathered(records(frame, job))
 
 
-def _records(frame: DataFrame, job: Any) -> Iterator[Record]:
+def records(frame: DataFrame, job: Any) -> Iterator[Record]:
+    """What tasks send that do a job with the rows of a frame."""
     return records_of(frame.mapInArrow(job, RECORD).toArrow().to_pylist())
 
 

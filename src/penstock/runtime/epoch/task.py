@@ -24,6 +24,7 @@ from penstock.runtime.epoch.wire import as_json, late_reason, refusals
 from penstock.sources import MALFORMED, REASON, Source
 from penstock.sources.base import EXTENT, LATE, PATH, ROW
 from penstock.sources.files.positions import in_files
+from penstock.state.step import parted
 
 if TYPE_CHECKING:
     from penstock.runtime.epoch.job import Job, RowsOut
@@ -256,8 +257,8 @@ class Task:
             for number, own in batch.own.items():
                 deltas = own.deltas
                 if self.job.spool is not None and number in receivers and deltas.height > self.job.spool.few:
-                    plan = self.job.sharing.plans[number]
-                    yield wire.spooled(number, self.job.spool.put(plan, receivers[number], deltas))
+                    parts = parted(self.job.sharing.plans[number], deltas, receivers[number])
+                    yield wire.spooled(number, self.job.spool.put(parts))
                     deltas = deltas.clear()
                 yield wire.deltas(number, deltas)
 

@@ -33,7 +33,7 @@ _SCHEMA: Final = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("dat
 _OBSERVED, _ROW_COUNT, _FILE, _IDS = "observed", "row count", "file", "ids"
 _FLOW_ROWS, _SAMPLE, _SUSPECTS = "flow rows", "sample", "suspects"
 _SHARED_DELTAS, _DELTAS = "shared deltas", "deltas"
-_SPOOLED, _SEGMENTS, _PANES, _LATE = "spooled", "segments", "panes", "late"
+_SPOOLED, _SEGMENTS, _PANES, _LATE, _VERDICTS = "spooled", "segments", "panes", "late", "verdicts"
 _REJECTED = "rejected "
 
 
@@ -63,6 +63,7 @@ class TaskOutput:
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     panes: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     late: list[pl.DataFrame] = field(default_factory=list)
+    verdicts: list[pl.DataFrame] = field(default_factory=list)
 
 
 # writing
@@ -142,6 +143,11 @@ def late_rows(number: int, frame: pl.DataFrame) -> Record:
     return Record(_LATE, number, pack(frame))
 
 
+def verdicts(frame: pl.DataFrame) -> Record:
+    """Places of rows that do not count because of their ids, with kind and reason."""
+    return Record(_VERDICTS, 0, pack(frame))
+
+
 def as_batches(records: Iterable[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
     """Records as `mapInArrow` returns them; nothing for no records."""
     rows = list(records)
@@ -191,6 +197,8 @@ def read(records: Iterable[Record]) -> TaskOutput:
             output.segments[number] = [Segment.parsed(text) for text in json.loads(data)]
         elif kind == _PANES:
             output.panes.setdefault(number, []).append(unpack(data))
+        elif kind == _VERDICTS:
+            output.verdicts.append(unpack(data))
         elif kind == _LATE:
             output.late.append(unpack(data))
         else:
