@@ -117,43 +117,34 @@ class EncodedRows:
 
 def encoded(owner: str, layout: Layout, run: int, rows: pl.DataFrame, gone: pl.DataFrame | None = None) -> EncodedRows:
     """Rows as a segment. `gone` has the identity of rows that are deleted."""
-    frame = _sound(rows)
-    frame = frame if GONE in frame.columns else frame.with_columns(pl.lit(False).alias(GONE))
+    frame = rows if GONE in rows.columns else rows.with_columns(pl.lit(False).alias(GONE))
+    table, keys = frame.to_arrow(compat_level=_OLDEST), frame.select(layout.keys)
     if gone is not None and gone.height:
-        frame = pl.concat([frame, gone.with_columns(pl.lit(True).alias(GONE))], how="diagonal")
-    hashed = hashes(frame.select(layout.keys)) if layout.keys else np.zeros(frame.height, np.uint64)
-    return _encoded(owner, layout, run, frame, hashed)
+        gone = gone.select(layout.identity)
+        deleted = gone.with_columns(pl.lit(True).alias(GONE)).to_arrow(compat_level=_OLDEST)
+        table = pa.concat_tables([table, deleted], promote_options="default")
+        keys = pl.concat([keys, gone.select(layout.keys)])
+    hashed = hashes(keys) if layout.keys else np.zeros(table.num_rows, np.uint64)
+    return _encoded(owner, layout, run, table, hashed)
 
 
-def _sound(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with lists whose offsets grow. Polars leaves others under nulls, and fails when it takes rows of them."""
-    broken = [column for column in frame.get_columns() if column.dtype == pl.List and not _offsets_grow(column)]
-    return frame.with_columns(pl.Series(column.name, column.to_list(), column.dtype) for column in broken)
-
-
-def _offsets_grow(lists: pl.Series) -> bool:
-    for chunk in lists.get_chunks():
-        array = chunk.to_arrow(compat_level=_OLDEST)
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-        if (np.diff(offsets) < 0).any():
-            return False
-    return True
-
-
-def _encoded(owner: str, layout: Layout, run: int, frame: pl.DataFrame, hashed: Array) -> EncodedRows:
+def _encoded(owner: str, layout: Layout, run: int, table: pa.Table, hashed: Array) -> EncodedRows:
+    # Arrow puts the rows in order: Polars corrupts memory when it takes rows of lists that were appended to nulls.
     if layout.by_window:
-        order = np.lexsort((hashed, frame[START].to_numpy(), frame[END].to_numpy()))
+        order = np.lexsort((hashed, table.column(START).to_numpy(), table.column(END).to_numpy()))
     else:
         order = np.argsort(hashed, kind="stable")
-    hashed = hashed[order]
-    frame = frame[order].insert_column(0, pl.Series(HASH, hashed))
-    tables = [frame.to_arrow(compat_level=_OLDEST), _windows(layout, frame)]
-    parts = [_arrow(table) for table in (*tables, _by_time(frame, DUE), _by_time(frame, TOUCHED))]
+    hashed, table = hashed[order], table.combine_chunks().take(pa.array(order))
+    table = table.add_column(0, HASH, pa.array(hashed))
+    names = [name for name in (START, END, GONE, FINAL, DUE, TOUCHED) if name in table.column_names]
+    frame = pl.from_arrow(table.select(names))
+    assert isinstance(frame, pl.DataFrame)
+    parts = [_arrow(one) for one in (table, _windows(layout, frame), _by_time(frame, DUE), _by_time(frame, TOUCHED))]
     data = b"".join([*parts, _LENGTHS.pack(*map(len, parts))])
     live = frame.filter(~pl.col(GONE))
-    ends = live.filter(~pl.col(FINAL))[END] if FINAL in frame.columns else pl.Series(dtype=pl.Int64)
-    due = live[DUE].min() if DUE in frame.columns else None
-    last_end = frame[END].max() if END in frame.columns else None
+    ends = live.filter(~pl.col(FINAL))[END] if FINAL in names else pl.Series(dtype=pl.Int64)
+    due = live[DUE].min() if DUE in names else None
+    last_end = frame[END].max() if END in names else None
     segment = Segment(
         owner, layout.kind, run, "", 0, len(data), frame.height, frame.height - live.height,
         int(hashed.min()) - _SHIFT if len(hashed) else 0, int(hashed.max()) - _SHIFT if len(hashed) else 0,
