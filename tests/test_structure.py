@@ -14,9 +14,6 @@ FAN_OUT = 19
 LARGER = {
     "penstock.app": 37,
     "penstock.control.live": 26,
-    "penstock.history.batch.audit": 21,
-    "penstock.history.batch.reading": 21,
-    "penstock.scripts.play": 23,
     "penstock.store.sql_store": 20,
     "penstock.testing": 27,
 }

@@ -17,8 +17,8 @@ from penstock.control.server import Server
 from penstock.control.tasks import do
 from penstock.control.works import TASKS, Works
 from penstock.errors import PenstockError, unknown
-from penstock.history.batch.audit import Audit
 from penstock.history.batch.questions import Historian
+from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.runs import SHOWN, back_fill, has_history, replace
 from penstock.history.events.master import Master
 from penstock.model.change import changes
@@ -189,7 +189,7 @@ class Live:
     def _historian(self) -> Historian:
         run, master = self.run, self.run.master
         views = {name: kept.plan.written for name, kept in run.views.items()}
-        at = Audit(run.spark, self.store, self.app.streams, views, master).at
+        at = Recomputation(run.spark, self.store, self.app.streams, views, master).at
         return Historian(run.spark, self.store, self.app.streams, master, at, run.processor_state)
 
     def _answer(self, statement: Statement) -> Reply:
