@@ -11,14 +11,12 @@ from penstock.errors import DefinitionError, PenstockError, unknown
 from penstock.model.stream import Stream
 from penstock.model.table import Table
 from penstock.model.time import Instant
-from penstock.model.types import Schema
 from penstock.model.view import View
-from penstock.query.explain import explain_query
 from penstock.scripts.follow import Following
 from penstock.scripts.judge import judge
-from penstock.scripts.questions import ask
+from penstock.scripts.questions import ask, explain
 from penstock.sql import statements as sql
-from penstock.sql.answers import Answer, answer, subscription, table_schema
+from penstock.sql.answers import Answer, answer, subscription
 from penstock.sql.catalog import define
 from penstock.sql.constants import value
 from penstock.sql.errors import Piece
@@ -50,7 +48,7 @@ class Play:
                 columns, rows = self.ask(statement)
                 return Answer(tuple(columns), tuple(rows))
             case sql.Explain(statement=sql.Question() as asked):
-                return Answer(("plan",), tuple((line,) for line in explain_query(asked, self._schemas())))
+                return Answer(("plan",), tuple((line,) for line in explain(asked, self.app.views)))
             case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                 return answer(self.app, statement)
             case sql.Subscribe():
@@ -148,10 +146,7 @@ class Play:
 
     def ask(self, asked: sql.Question) -> tuple[list[str], list[tuple[object, ...]]]:
         """The answer to a SELECT over the views, as the store would give it: the columns and the rows."""
-        return ask(asked, self._schemas(), self._script().now, lambda view: self.result(view).table)
-
-    def _schemas(self) -> dict[str, Schema]:
-        return {name: table_schema(view) for name, view in self.app.views.items()}
+        return ask(asked, self.app.views, self._script().now, lambda view: self.result(view).table)
 
     def _assert(self, statement: sql.Assert) -> None:
         self.assertions += 1

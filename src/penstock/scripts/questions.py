@@ -8,10 +8,13 @@ import pyarrow as pa
 
 from penstock.model.time import Instant
 from penstock.model.types import Schema
+from penstock.model.view import View
 from penstock.query.errors import QueryError
+from penstock.query.explain import explain_query
 from penstock.query.plan import Scan, compile_query
 from penstock.query.run import shared_engine
 from penstock.query.values import column, values
+from penstock.sql.answers import table_schema
 from penstock.sql.statements import Question
 
 #: The rows of a view, by its name.
@@ -19,9 +22,10 @@ Rows = Callable[[str], Sequence[Mapping[str, object]]]
 
 
 def ask(
-    question: Question, schemas: Mapping[str, Schema], now: Instant, rows_of: Rows
+    question: Question, views: Mapping[str, View], now: Instant, rows_of: Rows
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """The columns and the rows of the answer."""
+    schemas = _schemas(views)
     plan = compile_query(question, schemas, now=now)
     try:
         answer = shared_engine().run(plan, lambda scan: _scan(scan, schemas[scan.view], rows_of(scan.view)))
@@ -29,6 +33,15 @@ def ask(
         raise question.source.error(error.message, question.whole, detail=error.detail, hint=error.hint) from None
     columns = [values(one) for one in answer.table.columns]
     return list(answer.schema.names), list(zip(*columns, strict=True))
+
+
+def explain(question: Question, views: Mapping[str, View]) -> list[str]:
+    """How the question is answered, line by line."""
+    return explain_query(question, _schemas(views))
+
+
+def _schemas(views: Mapping[str, View]) -> dict[str, Schema]:
+    return {name: table_schema(view) for name, view in views.items()}
 
 
 def _scan(scan: Scan, schema: Schema, rows: Sequence[Mapping[str, object]]) -> pa.Table:
