@@ -23,6 +23,7 @@ from penstock.runtime.queries.queries import Queries
 from penstock.runtime.queries.supervisor import QuerySupervisor
 from penstock.runtime.queries.ticker import Ticker
 from penstock.runtime.spark.executors import ExecutorWatch
+from penstock.runtime.tables.sort import TableSizes
 from penstock.runtime.tables.tables import Tables
 from penstock.runtime.workspace import Workspace
 
@@ -46,11 +47,14 @@ class Reading:
         every: str,
         target: str | timedelta | None,
         bounds: Sequence[Bounds],
+        sizes: TableSizes,
         refresh: float = 0.5,
     ) -> None:
         self._workspace, self._master, self._lifecycle, self._feed = workspace, master, lifecycle, CommitFeed()
         store, self._refresh = workspace.store, refresh
-        self.tables = Tables(lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query)
+        self.tables = Tables(
+            lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query, sizes
+        )
         master.keep(streams)
         self.groups = Groups(streams, views, flows, self._engine)
         master.read_through = self.groups.read_through

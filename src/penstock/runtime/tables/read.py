@@ -16,7 +16,7 @@ from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.expressions import dtype
 from penstock.model.table import Table
 from penstock.runtime.spark.internals import cloned_session
-from penstock.runtime.tables.sort import check_once, checked, sort, unique
+from penstock.runtime.tables.sort import TableSizes, check_once, checked, sort, unique
 from penstock.sources.base import MALFORMED
 from penstock.sources.database import Database
 from penstock.sources.files.source import Files
@@ -24,8 +24,6 @@ from penstock.sources.files.source import Files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: A table with more rows or bytes than this is not given to every process.
-ROWS, BYTES = 1_000_000, 64 << 20
 #: Asks the store of the run.
 Ask = Callable[[str], pl.DataFrame]
 
@@ -61,7 +59,9 @@ def seen(table: Table) -> str | None:
     return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
-def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None) -> Written | None:
+def write(
+    spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None, sizes: TableSizes
+) -> Written | None:
     """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
     source = table.source
     if isinstance(source, Files):
@@ -76,9 +76,9 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
     files = list(folder.glob("*.parquet"))
     rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
     written = Written(int(rows_read), sum(file.stat().st_size for file in files))
-    large = written.rows > ROWS or written.bytes > BYTES
+    large = written.rows > sizes.broadcast_rows or written.bytes > sizes.broadcast_bytes
     if large and table.broadcast is None:
-        sort(spark, table, folder, written.rows, written.bytes)
+        sort(spark, table, folder, written.rows, written.bytes, sizes)
     elif large and not table.broadcast:
         checked(spark, table, folder)
     elif files:
