@@ -21,7 +21,7 @@ from penstock.runtime.queries.retry import Fault, Retries
 from penstock.runtime.reading import Reading
 from penstock.runtime.tables.sort import TableSizes
 from penstock.runtime.workspace import SparkOptions, open_workspace
-from penstock.store import Keep, SqlStore, Standby
+from penstock.store import Keep, SqlStore, Standby, Tombstone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from penstock.model.view import View
     from penstock.runtime.commit.view_runtime import ViewRuntime
     from penstock.sinks import Sink
-    from penstock.store.file import Tombstone
 
 
 class Companion(Protocol):
