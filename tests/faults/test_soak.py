@@ -42,7 +42,7 @@ BOUNDS = {
     "driver MB": (240, 1.15, 40), "JVM MB": (620, 1.15, 60), "workers MB": (300, 1.15, 30),
     "workers": (4, 1, 2), "largest worker MB": (150, 1.15, 20), "descriptors": (450, 1.2, 30),
     "store MB": (150, 1.3, 8), "history files": (250, 1.5, 60), "history MB": (20, 1.5, 8),
-    "checkpoint files": (1_500, 1.3, 60), "checkpoint MB": (10, 1.3, 4),
+    "checkpoint files": (2_500, 1.3, 60), "checkpoint MB": (15, 1.3, 4),
     "outbox panes": (110_000, 1.1, 0),
 }  # fmt: skip
 
