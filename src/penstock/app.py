@@ -11,54 +11,71 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
-from penstock.errors import DefinitionError, unknown
-from penstock.learning.definition import learning_of
-from penstock.learning.model import Model
-from penstock.model.changes import Changes, check_below
-from penstock.model.epochs import Epochs
-from penstock.model.join import StreamJoin, stream_join
-from penstock.model.loops import SIGN, FrameLoop, Loop, Until, iteration
+from penstock.errors import DefinitionError
 from penstock.model.naming import valid_name
-from penstock.model.pattern_processor import Give, processor_of
-from penstock.model.patterns import Pattern
 from penstock.model.placement import Placement, placement
-from penstock.model.process import Processed, process_of, processed
-from penstock.model.processor import Processor
-from penstock.model.rows import Rows
-from penstock.model.stream import Flow, Stream, stream
-from penstock.model.table import AT_START, Table, table
-from penstock.model.time import Duration, duration, not_negative
-from penstock.model.types import Schema
+from penstock.model.stream import Flow, Stream
+from penstock.model.table import Table
+from penstock.model.time import Duration, duration
 from penstock.model.view import View
-from penstock.model.watermarks import Watermark
-from penstock.model.windows import Window
+from penstock.runtime.definition_checks import check_row_sink, check_view
 from penstock.runtime.derived.base import check_inputs
-from penstock.runtime.derived.epochs import OnEpoch, epochs_stream
-from penstock.runtime.derived.joins.source import DISK, MEMORY, JoinSource
-from penstock.runtime.derived.learning.source import LearnerSource
-from penstock.runtime.derived.loops.source import LoopSource
-from penstock.runtime.derived.processors.source import ProcessorSource
-from penstock.runtime.derived.topologies.source import TopologySource
-from penstock.runtime.queries.realtime import check_lane, is_lane
-from penstock.runtime.tables.read import check_reload, view_table
-from penstock.sinks import Sink, check, check_rows
-from penstock.sources import Files, Source
-from penstock.sources.database import Database
-from penstock.topology.builder import TopologyBuilder
-from penstock.topology.definition import Guarantee
-from penstock.topology.streams import Flowing, flowing
+from penstock.runtime.derived.epochs import epoch_stream
+from penstock.runtime.derived.joins.definition import join_stream, joined_stream
+from penstock.runtime.derived.learning.definition import model_stream
+from penstock.runtime.derived.loops.definition import loop_stream
+from penstock.runtime.derived.processors.definition import pattern_stream, processor_stream
+from penstock.runtime.derived.topologies.definition import topology_stream
+from penstock.runtime.tables.definitions import check_reload, source_table, view_table
+from penstock.sinks import Sink, check
+from penstock.sources.streams import source_stream
 
 if TYPE_CHECKING:
     from penstock.runtime.run import Run
 
 
 _log = logging.getLogger("penstock")
+
+
+class Output(Protocol):
+    """What an operator gives, with the stream that its rows are in."""
+
+    @property
+    def stream(self) -> Stream: ...
+
+
+Parameters = ParamSpec("Parameters")
+Definition = TypeVar("Definition", bound=Stream | Table | Output)
+
+
+class Added(Generic[Parameters, Definition]):
+    """A method of an app: it calls a function with the same parameters, and adds what that defines to the app."""
+
+    def __init__(self, define: Callable[Parameters, Definition]) -> None:
+        self._define = define
+        self.__doc__ = define.__doc__
+
+    def __get__(self, app: App | None, owner: type[App]) -> Callable[Parameters, Definition]:
+        if app is None:
+            return self._define
+
+        @wraps(self._define)
+        def add(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Definition:
+            made = self._define(*args, **kwargs)
+            if isinstance(made, Table):
+                app.take_table(made)
+            else:
+                app.take_stream(made if isinstance(made, Stream) else made.stream)
+            return made
+
+        return add
 
 
 class App:
@@ -78,56 +95,17 @@ class App:
         self.placements: dict[str, Placement] = {}  # where a view's state lives, if the user chose
         self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
 
-    def stream(
-        self,
-        name: str,
-        log: Source,
-        *,
-        schema: str | Schema,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        id: str | None = None,
-        id_horizon: str | timedelta = "1 day",
-        max_ahead: str | timedelta | None = "1 day",
-        sign: str | None = None,
-        keep: str | timedelta | None = None,
-        epoch: str | Epochs | None = None,
-    ) -> Stream:
-        """A stream of this app: `penstock.stream` with a log."""
-        self._check_free(name)
-        if not isinstance(log, Source):
-            raise DefinitionError(f"not a log: {log!r}", hint="for example ps.files('directory')")
-        log.check(Schema.parse(schema))
-        made = stream(
-            name, log, schema=schema, event_time=event_time, watermark=watermark,
-            id=id, id_horizon=id_horizon, max_ahead=max_ahead, sign=sign, keep=keep, epoch=epoch,
-        )  # fmt: skip
-        self.streams[name] = made
-        return made
-
-    def table(
-        self,
-        name: str,
-        source: Source | Database,
-        *,
-        schema: str | Schema,
-        key: str | Sequence[str],
-        reload: str = AT_START,
-        valid_from: str | None = None,
-        valid_to: str | None = None,
-        broadcast: bool | None = None,
-    ) -> Table:
-        """A table of this app, `penstock.table` with a source: `ps.files(…)` or `ps.database(…)`."""
-        if not isinstance(source, (Files, Database)):
-            raise DefinitionError(
-                f"a table cannot be read from {source!r}",
-                hint="read ps.files('folder', format='parquet') or ps.database('postgresql://…', 'SELECT …')",
-            )
-        made = table(
-            name, source, schema=schema, key=key, reload=reload, valid_from=valid_from, valid_to=valid_to,
-            broadcast=broadcast,
-        )  # fmt: skip
-        return self.take_table(made)
+    # Each takes the parameters of its function, and adds what that defines.
+    stream = Added(source_stream)
+    table = Added(source_table)
+    process = Added(processor_stream)
+    match = Added(pattern_stream)
+    iterate = Added(loop_stream)
+    on_epoch = Added(epoch_stream)
+    join = Added(join_stream)
+    take_join = Added(joined_stream)
+    learn = Added(model_stream)
+    topology = Added(topology_stream)
 
     def table_of(self, view: View | str, *, name: str | None = None, reload: str = "10 seconds") -> Table:
         """The rows of a view of this app as a table: those of its last commit when it is read.
@@ -146,218 +124,12 @@ class App:
         self.tables[made.name] = made
         return made
 
-    def process(
-        self,
-        name: str,
-        flow: Flow,
-        processor: type[Processor],
-        *,
-        by: str | Sequence[str],
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        allow_late: str | timedelta = "0 seconds",
-        max_ahead: str | timedelta | None = "1 day",
-        keep: str | timedelta | None = None,
-        parts: int = 32,
-    ) -> Processed:
-        """What a processor makes of the events of a flow, as a stream of this name.
-
-        `by` are its keys: column names or «expression AS name». `event_time` and `watermark` are those of the rows that
-        it gives out. Events further behind the watermark than `allow_late` are refused as late. The keys are in `parts`
-        parts, each the work of one task at a time; their number stays what it was when the app first ran.
-        """
-        self._check_free(name)
-        keys = (by,) if isinstance(by, str) else tuple(by)
-        process = process_of(flow, processor, keys, not_negative(allow_late, "allow_late"), event_time)
-        if parts < 1:
-            raise DefinitionError(f"a processor has at least one part, and not {parts}")
-        made = stream(
-            name, ProcessorSource(process, parts), schema=process.schema, event_time=event_time, watermark=watermark,
-            max_ahead=max_ahead, keep=keep,
-        )  # fmt: skip
-        self._take_stream(made)
-        return processed(made, process)
-
-    def iterate(
-        self,
-        name: str,
-        flow: Flow,
-        body: Loop | FrameLoop | type[Loop],
-        *,
-        until: Until | None = None,
-        max_rounds: int | None = None,
-        keep: str | timedelta | None = None,
-    ) -> Stream:
-        """A loop over the events of a flow, as a stream of this name: what its keys show, change by change.
-
-        In each epoch keys send messages to one another, round by round, until none is sent, or until `until` says so
-        of a round (`penstock.model.loops.Round`). An epoch that needs more than `max_rounds` goes wrong: the events
-        that make it so become dead letters. Rows have a `sign`: what was shown before is taken back.
-        """
-        self._check_free(name)
-        loop = iteration(flow, body, max_rounds, until)
-        made = stream(name, LoopSource(loop), schema=loop.schema, sign=SIGN, keep=keep)
-        return self._take_stream(made)
-
-    def on_epoch(
-        self,
-        name: str,
-        of: Stream,
-        function: OnEpoch,
-        *,
-        output: str | None = None,
-        keep: str | timedelta | None = None,
-    ) -> Stream:
-        """Calls a function when an epoch of a stream is over: all of it is committed, in all that is made from it.
-
-        Epochs are the producer's, where the stream says `epoch=…`, else Penstock's own, by the number of their commit.
-        The function gets an `Epoch` with its `number`. What it returns, a row of `output` or a list of rows, is a
-        stream of this name with the epoch before it: that comes exactly once. The function itself is called at least
-        once: where it does something elsewhere, the number tells whether it was done.
-        """
-        self._check_free(name)
-        log, schema = epochs_stream(of, function, output)
-        made = stream(name, log, schema=schema, keep=keep)
-        return self._take_stream(made)
-
-    def join(
-        self,
-        name: str,
-        left: Flow,
-        right: Flow,
-        *,
-        on: str | Sequence[str],
-        within: tuple[str, str] | None = None,
-        window: Window | None = None,
-        how: str = "inner",
-        prefix: str = "",
-        state: str = DISK,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        max_ahead: str | timedelta | None = "1 day",
-        keep: str | timedelta | None = None,
-    ) -> Stream:
-        """Two streams joined by Spark, as a stream of this name: `on="ad = ad_id", within=("-1 hour", "0 seconds")`.
-
-        `within` bounds the right one's time less the left one's; or both must fall into the same `window`. Columns of
-        the right that the left has too get names that begin with `prefix`. `how`: inner, left, right or full.
-        What waits for a partner lies on disk (`state`) or, as long as it fits, in memory, which is faster.
-        `event_time` and `watermark` are those of the rows that come out.
-        """
-        self._check_free(name)
-        join = stream_join(left, right, on, within, window, how, prefix)
-        return self.take_join(
-            name, join, state=state, event_time=event_time, watermark=watermark, max_ahead=max_ahead, keep=keep
-        )
-
-    def take_join(
-        self,
-        name: str,
-        join: StreamJoin,
-        *,
-        state: str = DISK,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        max_ahead: str | timedelta | None = "1 day",
-        keep: str | timedelta | None = None,
-    ) -> Stream:
-        """Adds what a join gives that was made elsewhere, as a stream of this name."""
-        if state not in (DISK, MEMORY):
-            raise unknown("place for the state of a join", state, [DISK, MEMORY])
-        made = stream(
-            name, JoinSource(join, state), schema=join.schema, event_time=event_time, watermark=watermark,
-            max_ahead=max_ahead, keep=keep,
-        )  # fmt: skip
-        return self._take_stream(made)
-
-    def match(
-        self,
-        name: str,
-        flow: Flow,
-        pattern: Pattern,
-        *,
-        by: str | Sequence[str],
-        output: str,
-        give: Give,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        allow_late: str | timedelta = "0 seconds",
-        keep: str | timedelta | None = None,
-    ) -> Processed:
-        """The matches of a pattern in the events of each key, as a stream of this name.
-
-        `give(key, match)` makes the rows of `output` of a match. Events are matched in the order of their times, once
-        the watermark has passed them. The rest is as for `process`.
-        """
-        return self.process(
-            name, flow, processor_of(pattern, output, give), by=by, event_time=event_time, watermark=watermark,
-            allow_late=allow_late, keep=keep,
-        )  # fmt: skip
-
-    def learn(
-        self,
-        name: str,
-        flow: Flow,
-        model: Model | type[Model],
-        *,
-        give: str | Sequence[str] = (),
-        by: str | None = None,
-        learns: str | None = None,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        max_ahead: str | timedelta | None = "1 day",
-        keep: str | timedelta | None = None,
-        parts: int = 8,
-        versions: int = 10,
-        every: int = 1000,
-    ) -> Stream:
-        """What a model predicts for the events of a flow, as a stream of this name; then it learns from them.
-
-        A row of it is the columns `give` of an event, what the model predicts, and `version`: the one before the epoch.
-        It learns from the events for which the condition `learns` holds, else from all, in `parts` parts: those with
-        the same value of the column `by` are in the same one. The last `versions` are kept, and each `every`-th.
-        """
-        self._check_free(name)
-        learning = learning_of(flow, model, give, by, learns=learns, parts=parts, versions=versions, every=every)
-        made = stream(
-            name, LearnerSource(learning), schema=learning.schema, event_time=event_time, watermark=watermark,
-            max_ahead=max_ahead, keep=keep,
-        )  # fmt: skip
-        return self._take_stream(made)
-
-    def topology(
-        self,
-        name: str,
-        builder: TopologyBuilder,
-        *,
-        outputs: str | Sequence[str | tuple[str, str]] | None = None,
-        guarantee: Guarantee = "at_least_once",
-        timeout: str | timedelta = "30 seconds",
-        tries: int = 3,
-        max_pending: int = 100_000,
-        options: Mapping[str, object] | None = None,
-        event_time: str | None = None,
-        watermark: Watermark | None = None,
-        max_ahead: str | timedelta | None = "1 day",
-        keep: str | timedelta | None = None,
-    ) -> Flowing:
-        """What spouts and bolts make of streams, as a stream of this name.
-
-        `outputs` are the bolts, or (bolt, stream), whose rows leave the topology: where none are named, those that no
-        bolt takes. A message is a dead letter after `tries` tries, and has failed when its tree is not complete after
-        `timeout`. `options` come to the components in their context. `event_time` and `watermark` are of the rows.
-        """
-        self._check_free(name)
-        topology = builder.build(
-            name, outputs=outputs, guarantee=guarantee, timeout=timeout, tries=tries, max_pending=max_pending,
-            options=options,
-        )  # fmt: skip
-        made = stream(
-            name, TopologySource(topology), schema=topology.schema, event_time=event_time, watermark=watermark,
-            max_ahead=max_ahead, keep=keep,
-        )  # fmt: skip
-        self._take_stream(made)
-        return flowing(made, topology)
+    def take_stream(self, made: Stream) -> Stream:
+        """Adds a stream that was made elsewhere."""
+        self._check_free(made.name)
+        check_inputs({**self.streams, made.name: made})
+        self.streams[made.name] = made
+        return made
 
     def view(
         self,
@@ -384,14 +156,7 @@ class App:
         self._check_free(name, "stream", "view")
         if not isinstance(view, View):
             raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
-        for source in view.input.sources:
-            if isinstance(source, Changes):
-                check_below({name: view}, self.views)
-            elif self.streams.get(source.name) != source:
-                raise DefinitionError(
-                    f"the view «{name}» reads the stream «{source.name}», which is not this app's",
-                    hint="make it with app.stream(…)",
-                )
+        check_view(name, view, self.streams, self.views)
         if state is not None or shards is not None:
             self.placements[name] = placement(name, state, shards)
         if batch is not None:
@@ -425,19 +190,7 @@ class App:
         return sink
 
     def _row_sink(self, flow: Flow, sink: Sink, name: str | None) -> Sink:
-        for source in flow.sources:
-            if self.streams.get(source.name) != source:
-                raise DefinitionError(
-                    f"the sink reads the stream «{source.name}», which is not this app's",
-                    hint="make it with app.stream(…)",
-                )
-        if not isinstance(sink, Sink):
-            raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
-        check_rows(sink)
-        if is_lane(sink):
-            check_lane(flow, sink)
-        if flow.schema is not None:
-            Rows.of(flow, flow.schema)
+        check_row_sink(flow, sink, self.streams)
         chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks or chosen in self.views:
             raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
@@ -451,12 +204,6 @@ class App:
         for kind in kinds or known:
             if name in known[kind]:
                 raise DefinitionError(f"the app has a {kind} «{name}» already", hint="choose another name")
-
-    def _take_stream(self, made: Stream) -> Stream:
-        """Adds a stream that is made from others of this app."""
-        check_inputs({**self.streams, made.name: made})
-        self.streams[made.name] = made
-        return made
 
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
         """The app, ready to run; `options` are those of `penstock.runtime.run.Run`.

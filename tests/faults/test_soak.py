@@ -20,7 +20,7 @@ import pytest
 
 from penstock.model.time import show_instant
 from penstock.store import Reader, StoreError
-from tests.conftest import need_spark
+from tests.conftest import need_spark, without
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = float(os.environ.get("PENSTOCK_SOAK", "3600"))
@@ -34,14 +34,15 @@ visits = app.stream(
 by_page = visits.group_by("page").window(ps.fixed("5 seconds")).agg(n=ps.count(), users=ps.count_distinct("user"))
 app.sink(app.view("by_page", by_page.retain("1 minute")), ps.to_function(lambda panes: None))
 """
-#: Up to where a value says nothing (a store's log grows to 64 MB before it is copied, Spark keeps the logs of a hundred
-#: epochs, the outbox the last 100 000 panes), and what it may be after that, by its largest value in the first half of
-#: the run: so many times, and so much more.
+#: Up to where a value says nothing (a run of 15 minutes took at most 206 MB in the driver, 545 in Java, 265 in three
+#: workers, of which the largest had 125; a store's log grows to 64 MB before it is copied, Spark keeps the logs of a
+#: hundred epochs, the outbox the last 100 000 panes), and what it may be after that, by its largest value in the first
+#: half of the run: so many times, and so much more.
 BOUNDS = {
-    "driver MB": (300, 1.15, 80), "JVM MB": (700, 1.15, 150), "workers MB": (450, 1.3, 80),
-    "workers": (8, 1, 4), "largest worker MB": (200, 1.3, 40), "descriptors": (450, 1.2, 30),
+    "driver MB": (240, 1.15, 40), "JVM MB": (620, 1.15, 60), "workers MB": (300, 1.15, 30),
+    "workers": (4, 1, 2), "largest worker MB": (150, 1.15, 20), "descriptors": (450, 1.2, 30),
     "store MB": (150, 1.3, 8), "history files": (250, 1.5, 60), "history MB": (20, 1.5, 8),
-    "checkpoint files": (1_500, 1.3, 60), "checkpoint MB": (10, 1.3, 4),
+    "checkpoint files": (2_500, 1.3, 60), "checkpoint MB": (15, 1.3, 4),
     "outbox panes": (110_000, 1.1, 0),
 }  # fmt: skip
 
@@ -158,6 +159,8 @@ def show(samples: list[Sample]) -> str:
 @pytest.mark.deep
 def test_an_app_that_runs_for_long_stays_within_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     need_spark()
+    if sys.platform != "linux":
+        without("the memory of an app is read from /proc")
     (tmp_path / "in").mkdir()
     (tmp_path / "soak.py").write_text(APP)
     command = [sys.executable, "-m", "penstock.cli", "run", "soak.py", "--no-serve", "--grace", "30s"]

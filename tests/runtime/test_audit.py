@@ -17,6 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock.history.batch.audit import Audit, Audited
+from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.runs import batch
 from penstock.model.time import instant, show_instant
 from penstock.runtime.run import Run
@@ -233,12 +234,12 @@ def test_after_every_commit_a_view_is_what_the_past_gives_under_the_recorded_dec
             last = run.store.last()
             assert last is not None
             tables[last.number] = {name: rows_of(run.store.query(f"SELECT * FROM {name}")) for name in names}
-        audit = Audit(spark, run.store, app.streams, app.views, run.master)
+        past = Recomputation(spark, run.store, app.streams, app.views, run.master)
         for commit, found in tables.items():
             for name in names:
-                assert rows_of(audit.at(name, commit)) == found[name], (name, commit)
+                assert rows_of(past.at(name, commit)) == found[name], (name, commit)
         for name in names:
-            assert audit.run(name).is_right
+            assert Audit(spark, run.store, app.streams, app.views, run.master).run(name).is_right
 
 
 def rows_of(table: pl.DataFrame) -> list[tuple[Any, ...]]:

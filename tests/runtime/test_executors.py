@@ -6,9 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
-import pytest
 
-from penstock.runtime.spark import executors
 from penstock.runtime.spark.executors import ExecutorWatch
 from penstock.serve.server import Server
 from penstock.serve.service import Host
@@ -19,12 +17,12 @@ from penstock.store import open_store
 class Cluster:
     """A Spark that says how many executors it has, look by look; the watch ends with the last one."""
 
-    def __init__(self, *counts: int) -> None:
+    def __init__(self, *counts: int, patience: float) -> None:
         self._counts, self.reports = iter(counts), list[str | None]()
         self.master = "spark://somewhere:7077"
         self.sparkContext = self
         self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusTracker=lambda: self))
-        self.watch: Any = ExecutorWatch(self, lambda error: None)  # type: ignore[arg-type]
+        self.watch: Any = ExecutorWatch(self, lambda error: None, pause=0.0, patience=patience)  # type: ignore[arg-type]
 
     def getExecutorInfos(self) -> list[str]:
         self.reports.append(self.watch.missing)
@@ -34,20 +32,16 @@ class Cluster:
         return ["driver", *["executor"] * (count or 0)]
 
 
-def test_a_cluster_without_executors_is_missing_them_until_one_comes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(executors, "_LOOK", 0.0)
-    monkeypatch.setattr(executors, "_PATIENT", 0.0)
-    cluster = Cluster(1, 0, 0, 1, 1)
+def test_a_cluster_without_executors_is_missing_them_until_one_comes():
+    cluster = Cluster(1, 0, 0, 1, 1, patience=0.0)
     cluster.watch.start()
     cluster.watch._thread.join(60)
     lacks = "Spark has no executor at spark://somewhere:7077"
     assert cluster.reports == [None, None, lacks, lacks, None, None]
 
 
-def test_a_short_lack_is_not_reported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(executors, "_LOOK", 0.0)
-    monkeypatch.setattr(executors, "_PATIENT", 3600.0)
-    cluster = Cluster(1, 0, 0, 1)
+def test_a_short_lack_is_not_reported():
+    cluster = Cluster(1, 0, 0, 1, patience=3600.0)
     cluster.watch.start()
     cluster.watch._thread.join(60)
     assert set(cluster.reports) == {None}

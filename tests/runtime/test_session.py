@@ -1,14 +1,17 @@
-"""How Java is started, and that it ends with the process that has started it, whatever it does."""
+"""How Java is started, that it ends with the process that has started it, and that sessions are left as they were."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import penstock as ps
 from penstock.runtime.spark.session import _end_java, _environment
 
 if TYPE_CHECKING:
@@ -39,6 +42,35 @@ def test_a_child_of_ours_leaves_it_alone(java: subprocess.Popen[bytes]) -> None:
 def test_java_has_few_heaps(spark: SparkSession) -> None:
     assert spark._jvm is not None
     assert spark._jvm.System.getenv("MALLOC_ARENA_MAX") == os.environ.get("MALLOC_ARENA_MAX", "2")
+
+
+@pytest.mark.xdist_group("runtime")
+def test_settings_of_queries_do_not_reach_the_session_that_they_were_given(spark: SparkSession, tmp_path: Path) -> None:
+    before = settings(spark)
+    app = ps.App("apart")
+    for name in ("ads", "clicks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.json").write_text(json.dumps({"ad": 1, "at": "2024-05-01 12:00:00"}) + "\n")
+    ads, clicks = (
+        app.stream(
+            name, ps.files(tmp_path / name), schema="ad int, at timestamp", event_time="at",
+            watermark=ps.bounded("0 seconds"),
+        )
+        for name in ("ads", "clicks")
+    )  # fmt: skip
+    joined = app.join("matched", ads, clicks, on="ad", within=("0 seconds", "1 minute"), prefix="click_")
+    app.view("by_ad", joined.group_by("ad").agg(n=ps.count()))
+    run = app.run(tmp_path / "state", spark=spark, tick=0.05).start()
+    try:
+        run.catch_up()
+        assert run.store.query("SELECT ad, n FROM by_ad").rows() == [(1, 1)]
+    finally:
+        run.stop()
+    assert settings(spark) == before
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in spark.sql("SET").collect()}
 
 
 def test_what_somebody_has_set_stands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from penstock.kernel.expressions import dtype
 from penstock.model.reference import Reference
 from penstock.runtime.errors import RunError
 from penstock.runtime.script import OnSpark
-from penstock.runtime.tables import read as table_read
-from penstock.runtime.tables import sort as table_sort
+from penstock.runtime.tables.sort import TableSizes
 from penstock.testing import TestStream, replay
 
 CLICKS = ps.stream(
@@ -132,15 +131,13 @@ def wait_for(run, version: int) -> None:
 
 
 @pytest.mark.parametrize(("broadcast", "rows", "here"), [(True, 9, 9), (False, 9, 9), (None, 0, 9), (None, 0, 0)])
-def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
-    spark, tmp_path, monkeypatch, broadcast, rows, here
-):
-    monkeypatch.setattr(table_read, "ROWS", rows)  # more rows are looked up in files
-    monkeypatch.setattr(table_sort, "HERE", here)  # and if there are more of them, Spark sorts those
+def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(spark, tmp_path, broadcast, rows, here):
+    # More rows are looked up in files, and if there are more of them, Spark sorts those.
+    sizes = TableSizes(broadcast_rows=rows, sorted_rows=here)
     put(tmp_path / "users", "a.json", {"id": 1, "tier": "free"})
     put(tmp_path / "clicks", "1.json", click(1, 1), click(2, 2))
     app = shop(tmp_path, reload="on change", broadcast=broadcast)
-    run = app.run(tmp_path / "data", spark=spark).start()
+    run = app.run(tmp_path / "data", spark=spark, table_sizes=sizes).start()
     try:
         run.catch_up()
         assert counted(run) == {"free": 1, None: 1}

@@ -18,7 +18,6 @@ from penstock.store.address import Address
 from penstock.store.connection import Away, Busy
 from penstock.store.database import NOTE
 from penstock.store.postgres import connection as postgres_connection
-from penstock.store.postgres import store as postgres_store
 from penstock.store.postgres.connection import PostgresConnection
 from tests.postgres import PASSWORD, Postgres
 from tests.query.asking import rows_of
@@ -242,16 +241,18 @@ def test_names_that_postgres_would_cut_off_are_refused(opened):
     store.prepare({"v" * 46: Plan(VIEW)})
 
 
-def test_many_rows_go_in_at_once(opened, monkeypatch):
-    monkeypatch.setattr(postgres_connection, "_MANY", 100)
+def test_many_rows_go_in_at_once(home: Home):
     sessions = STREAM.group_by("k").window(ps.session("5 seconds")).agg(n=ps.count()).trigger(ps.each()).retracting()
-    store = opened(v=VIEW, s=sessions)
+    store = PostgresStore(home.directory, schema_of(home), many=100)
+    store.lock()
+    store.prepare({"v": Plan(VIEW), "s": Plan(sessions)})
     rows = [(f"key {number}", number, number % 50) for number in range(1000)]
     for _ in range(2):
         commit(store, *rows)
         commit(store, *rows, name="s")
     assert store.query("SELECT count(*), sum(n), sum(total) FROM v").rows() == [(1000, 2000, 999_000)]
     assert store.query("SELECT count(*), sum(n) FROM s").rows() == [(1000, 2000)]
+    store.close()
 
 
 # lost connections
@@ -321,21 +322,24 @@ def test_what_became_of_a_commit_whose_answer_never_came_is_found_out(opened, po
     assert store.counters()["events"] == 6
 
 
-def test_a_commit_of_which_nobody_can_tell_ends_the_app(opened, monkeypatch):
-    store = opened(v=VIEW)
-    monkeypatch.setattr(postgres_store, "UNKNOWN_FOR", 0.0)
+def test_a_commit_of_which_nobody_can_tell_ends_the_app(home: Home, monkeypatch):
+    store = PostgresStore(home.directory, schema_of(home), patience=0.0)
+    store.lock()
+    store.prepare({"v": Plan(VIEW)})
 
     def lost(self, *_):
         self._broken = True
         raise self._gone()
 
-    monkeypatch.setattr(PostgresConnection, "commit", lost)
-    monkeypatch.setattr(
-        PostgresConnection, "_fetch", lambda self, sql, bound: lost(self) if store._writer is self else None
-    )
-    with pytest.raises(StoreError, match="nobody knows whether") as error:
-        store._end(store._writer)
+    with monkeypatch.context() as broken:
+        broken.setattr(PostgresConnection, "commit", lost)
+        broken.setattr(
+            PostgresConnection, "_fetch", lambda self, sql, bound: lost(self) if store._writer is self else None
+        )
+        with pytest.raises(StoreError, match="nobody knows whether") as error:
+            store._end(store._writer)
     assert not isinstance(error.value, Busy)
+    store.close()
 
 
 def test_who_was_cut_off_and_taken_over_writes_nothing_more(opened, home: Home, postgres: Postgres):

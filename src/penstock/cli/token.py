@@ -32,7 +32,7 @@ def list_tokens(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """List the tokens by name."""
     with errors_shown(debug):
         table = Table("token", "scopes", "made", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for known in Tokens(directory).known:
+        for known in Tokens(directory).read():
             made = datetime.fromtimestamp(known.created, UTC)
             table.add_row(known.name, ", ".join(known.scopes), f"{made:%Y-%m-%d %H:%M}")
         output().print(table if table.row_count else "no tokens")

@@ -25,6 +25,7 @@ from penstock.runtime.queries.queries import Queries
 from penstock.runtime.queries.supervisor import QuerySupervisor
 from penstock.runtime.queries.ticker import Ticker
 from penstock.runtime.spark.executors import ExecutorWatch
+from penstock.runtime.tables.sort import TableSizes
 from penstock.runtime.tables.tables import Tables
 from penstock.runtime.workspace import Workspace
 
@@ -49,11 +50,14 @@ class Reading:
         target: str | timedelta | None,
         bounds: Sequence[Bounds],
         placements: Mapping[str, Placement],
+        sizes: TableSizes,
         refresh: float = 0.5,
     ) -> None:
         self._workspace, self._master, self._lifecycle, self._feed = workspace, master, lifecycle, CommitFeed()
         store, self._refresh = workspace.store, refresh
-        self.tables = Tables(lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query)
+        self.tables = Tables(
+            lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query, sizes
+        )
         self.shards = Shards(store, lambda: workspace.spark, placements)
         master.keep(streams)
         self.groups = Groups(streams, views, flows, self._engine)

@@ -20,8 +20,9 @@ from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.retry import Fault, Retries
 from penstock.runtime.reading import Reading
 from penstock.runtime.state_keeper import StateKeeper
+from penstock.runtime.tables.sort import TableSizes
 from penstock.runtime.workspace import SparkOptions, open_workspace
-from penstock.store import Keep, SqlStore, Standby
+from penstock.store import Keep, SqlStore, Standby, Tombstone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from penstock.model.view import View
     from penstock.runtime.commit.view_runtime import ViewRuntime
     from penstock.sinks import Sink
-    from penstock.store.file import Tombstone
 
 
 class Companion(Protocol):
@@ -58,7 +58,8 @@ class Run:
     modules they get, `checkpoints` a path or URL for Spark's checkpoints. A `standby` waits for the store until the
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
-    Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose.
+    Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose,
+    `table_sizes` which tables every process gets whole.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Run:
         group: str | None = None,
         bounds: Sequence[Bounds] = BOUNDS,
         placements: Mapping[str, Placement] | None = None,
+        table_sizes: TableSizes = TableSizes(),  # noqa: B008
     ) -> None:
         self._companion = companion
         self.name, self.directory = name, directory
@@ -106,7 +108,7 @@ class Run:
             self._history = History(self.workspace, self._lifecycle, master_at, grace)
             self._reading = Reading(
                 self.workspace, self._history.master, streams, views, flows_of(outlets), self._lifecycle,
-                tick=tick, every=epoch_every, target=target, bounds=bounds,
+                tick=tick, every=epoch_every, target=target, bounds=bounds, sizes=table_sizes,
                 placements={} if placements is None else placements,
             )  # fmt: skip
             self.groups, self.queries = self._reading.groups, self._reading.queries

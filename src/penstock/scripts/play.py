@@ -6,25 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import pyarrow as pa
-
 from penstock.app import App
 from penstock.errors import DefinitionError, PenstockError, unknown
 from penstock.model.stream import Stream
 from penstock.model.table import Table
 from penstock.model.time import Instant
-from penstock.model.types import Schema
 from penstock.model.view import View
-from penstock.query.errors import QueryError
-from penstock.query.explain import explain_query
-from penstock.query.plan import Scan, compile_query
-from penstock.query.run import shared_engine
-from penstock.query.values import column as arrow_column
-from penstock.query.values import values as python_values
 from penstock.scripts.follow import Following
-from penstock.scripts.values import comparable, expected, literal
+from penstock.scripts.judge import judge
+from penstock.scripts.questions import ask, explain
 from penstock.sql import statements as sql
-from penstock.sql.answers import Answer, answer, subscription, table_schema
+from penstock.sql.answers import Answer, answer, subscription
 from penstock.sql.catalog import define
 from penstock.sql.constants import value
 from penstock.sql.errors import Piece
@@ -56,8 +48,7 @@ class Play:
                 columns, rows = self.ask(statement)
                 return Answer(tuple(columns), tuple(rows))
             case sql.Explain(statement=sql.Question() as asked):
-                schemas = {name: table_schema(view) for name, view in self.app.views.items()}
-                return Answer(("plan",), tuple((line,) for line in explain_query(asked, schemas)))
+                return Answer(("plan",), tuple((line,) for line in explain(asked, self.app.views)))
             case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                 return answer(self.app, statement)
             case sql.Subscribe():
@@ -155,29 +146,13 @@ class Play:
 
     def ask(self, asked: sql.Question) -> tuple[list[str], list[tuple[object, ...]]]:
         """The answer to a SELECT over the views, as the store would give it: the columns and the rows."""
-        schemas = {name: table_schema(view) for name, view in self.app.views.items()}
-        plan = compile_query(asked, schemas, now=self._script().now)
-        try:
-            found = shared_engine().run(plan, lambda scan: self._scan(scan, schemas[scan.view]))
-        except QueryError as error:
-            raise asked.source.error(error.message, asked.whole, detail=error.detail, hint=error.hint) from None
-        columns = [python_values(column) for column in found.table.columns]
-        return list(found.schema.names), list(zip(*columns, strict=True))
-
-    def _scan(self, scan: Scan, schema: Schema) -> pa.Table:
-        """The rows of a view, in the columns that a question needs."""
-        rows = self.result(scan.view).table
-        if not scan.columns:
-            return pa.table({"__row": pa.nulls(len(rows), pa.bool_())})
-        return pa.table(
-            {name: arrow_column([row[name] for row in rows], schema.type_of(name)) for name in scan.columns}
-        )
+        return ask(asked, self.app.views, self._script().now, lambda view: self.result(view).table)
 
     def _assert(self, statement: sql.Assert) -> None:
         self.assertions += 1
         if statement.question is not None:
             names, found = self.ask(statement.question)
-            _judge(statement, names, [list(row) for row in found])
+            judge(statement, names, [list(row) for row in found])
             return
         source, view = statement.source, statement.view
         if view.text not in self.app.views:
@@ -188,7 +163,7 @@ class Play:
                 raise source.placed(unknown("column", column.text, names), column, {})
         hidden = {"TABLE": {"final"}, "PANES": {"commit", "final"}}.get(statement.what, set())
         columns = [column.text for column in statement.columns] or [name for name in names if name not in hidden]
-        _judge(statement, columns, [[row.get(name) for name in columns] for row in rows])
+        judge(statement, columns, [[row.get(name) for name in columns] for row in rows])
 
     def _rows(self, what: str, view: str) -> tuple[list[dict[str, object]], list[str]]:
         """Rows to be asserted, and their columns. Panes and refused rows are those since they were last asserted."""
@@ -215,29 +190,3 @@ def _columns(what: str, view: View) -> list[str]:
         return ["commit", *view.columns[:-1], "kind", "timing", "index", "final"]
     names = dict.fromkeys(name for source in view.input.sources for name in source.schema.names if name[:2] != "__")
     return [*names, "reason"]
-
-
-def _judge(statement: sql.Assert, columns: list[str], left: list[list[object]]) -> None:
-    """Compares rows with what was said; the error shows the first row that differs."""
-    source = statement.source
-    got = "\n".join(f"    ({', '.join(map(literal, row))})" for row in left) or "    nothing"
-    ordered = statement.what in ("PANES", "SELECT")
-    for number, said in enumerate(statement.rows):
-        if len(said) != len(columns):
-            raise source.error(
-                f"the row has {len(said)} values for {len(columns)} columns", said[0],
-                detail=f"they are {', '.join(columns)}",
-            )  # fmt: skip
-        values = [value(source, piece) for piece in said]
-        candidates = left[:1] if ordered and statement.how == "EQUALS" else left
-        found = next((row for row in candidates if _same(values, row)), None)
-        if found is None:
-            raise source.error(f"row {number + 1} is not there", said[0], detail=f"there are\n{got}")
-        left.remove(found)
-    if left and statement.how == "EQUALS":
-        first = f"({', '.join(map(literal, left[0]))})"
-        raise source.error(f"there is one more row: {first}", statement.whole, detail=f"there are\n{got}")
-
-
-def _same(said: list[object], row: list[object]) -> bool:
-    return all(expected(one, other) == comparable(other) for one, other in zip(said, row, strict=True))

@@ -98,7 +98,7 @@ class Guard:
             raise Answered(431, "the head of the request is too large")
         if "content-length" in headers and "transfer-encoding" in headers:  # those on the way may see another body
             raise Answered(400, "a body has one length")
-        required = self._tokens.required
+        required = self._tokens.are_required()
         if not required:
             self._check_host(headers)
         self._check_origin(scope, headers)
@@ -118,7 +118,7 @@ class Guard:
         token = self._tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             hint = "send the header Authorization: Bearer …"
-            if not self._tokens.known:
+            if not self._tokens.read():
                 hint = "all tokens were removed: make one with penstock token create, or restart with --no-tokens"
             raise Answered(401, "a token is needed", hint=hint)
         wanted = _wanted(scope)

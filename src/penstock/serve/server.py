@@ -94,7 +94,7 @@ class Server:
     """Serves the app in a directory. `app` is what to mount a dashboard on before it starts."""
 
     def __init__(self, directory: Path, settings: Settings = Settings(), host: Host = Host()) -> None:  # noqa: B008
-        settings.check(has_tokens=bool(Tokens(directory).known))
+        settings.check(has_tokens=bool(Tokens(directory).read()))
         self.settings = settings
         self.app: FastAPI = create_app(directory, settings, host)
         self._socket = _bound(settings.host, settings.port)

@@ -49,20 +49,19 @@ class Tokens:
         self._known: list[Token] = []
         self._in_use = False
 
-    @property
-    def required(self) -> bool:
+    def are_required(self) -> bool:
         """Whether a request needs a token: there are some, or there were."""
-        return bool(self.known) or (self._in_use and not self._optional)
+        return bool(self.read()) or (self._in_use and not self._optional)
 
-    @property
-    def known(self) -> list[Token]:
+    def read(self) -> list[Token]:
+        """The tokens as the file has them now."""
         try:
-            found = os.stat(self._path)
+            file = os.stat(self._path)
         except FileNotFoundError:  # a file that vanished while we run opens nothing
             self._seen, self._known = None, []
             return []
         self._in_use = True
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        seen = (file.st_mtime_ns, file.st_size, file.st_ino)
         if seen != self._seen:
             self._known = _read(self._path)
             self._seen = seen
@@ -71,14 +70,14 @@ class Tokens:
     def find(self, given: str) -> Token | None:
         """The token that this is. All are compared, each in constant time."""
         digest, found = _digest(given), None
-        for token in self.known:
+        for token in self.read():
             if hmac.compare_digest(token.digest, digest):
                 found = token
         return found
 
     def holds(self, token: Token | None) -> bool:
         """Whether a request that was let in with this token, or without one, still would be."""
-        return token in self.known if token is not None else not self.required
+        return token in self.read() if token is not None else not self.are_required()
 
     def create(self, scopes: Iterable[str], name: str | None = None) -> str:
         """Makes a token; it is shown this once."""
@@ -88,17 +87,17 @@ class Tokens:
                 raise unknown("scope", scope, SCOPES)
         if not wanted:
             raise PenstockError("a token needs a scope", hint="read, write or admin")
-        name = name or f"token_{len(self.known) + 1}"
-        if any(token.name == name for token in self.known):
+        name = name or f"token_{len(self.read()) + 1}"
+        if any(token.name == name for token in self.read()):
             raise PenstockError(f"there is a token '{name}' already", hint="choose another name, or remove it")
         given = _PREFIX + secrets.token_urlsafe(32)
-        self._write([*self.known, Token(name, wanted, _digest(given), int(time.time()))])
+        self._write([*self.read(), Token(name, wanted, _digest(given), int(time.time()))])
         return given
 
     def remove(self, name: str) -> None:
-        left = [token for token in self.known if token.name != name]
-        if len(left) == len(self.known):
-            raise unknown("token", name, [token.name for token in self.known])
+        left = [token for token in self.read() if token.name != name]
+        if len(left) == len(self.read()):
+            raise unknown("token", name, [token.name for token in self.read()])
         self._write(left)
 
     def _write(self, tokens: list[Token]) -> None:

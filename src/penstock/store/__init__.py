@@ -1,6 +1,7 @@
 """The store: keeps an app's views, panes to deliver and progress, and writes each commit in one transaction."""
 
 from penstock.store.base import Commit, Keep, Progress, Store, StoreError, Summary
+from penstock.store.file import Tombstone
 from penstock.store.lock import Standby, TakenOver
 from penstock.store.opening import open_store
 from penstock.store.postgres.store import PostgresStore
@@ -21,5 +22,6 @@ __all__ = [
     "StoreError",
     "Summary",
     "TakenOver",
+    "Tombstone",
     "open_store",
 ]

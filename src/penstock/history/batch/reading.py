@@ -7,8 +7,6 @@ combining exchange by key, and the driver takes one part at a time.
 from __future__ import annotations
 
 import itertools
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,20 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from penstock.errors import DefinitionError, PenstockError
-from penstock.history.batch.tasks import Combine, Combining, PastJob, Piece, Pieces
-from penstock.history.events.columns import COMMIT, OWN
-from penstock.history.events.master import MasterPast
+from penstock.errors import DefinitionError
+from penstock.history.batch.pieces import pieces_of
+from penstock.history.batch.progress import JobProgress
+from penstock.history.batch.tasks import Combine, Combining, PastJob, Pieces
 from penstock.history.events.past import Past
 from penstock.kernel.deduplicate import deduplicate
 from penstock.kernel.exact import as_past, widened
-from penstock.kernel.expressions import is_of_kernel
-from penstock.kernel.plan import PLACE, Plan
+from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import combine
 from penstock.kernel.share import Sharing
-from penstock.model.aggregates import Avg, Count, Max, Min, Sum
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Counted
@@ -49,12 +44,6 @@ PART_ROWS: Final = 8_000_000
 _MOST_PARTS: Final = 256
 #: Small files are read by one task until it has about so many rows.
 _TASK: Final = 1_000_000
-#: A file of more rows than this is read by several tasks.
-_LARGE: Final = 1_000_000
-#: Aggregates that do not ask where a row stood.
-_UNORDERED: Final = (Count, Sum, Avg, Min, Max)
-#: Tasks and their jobs are called so in Spark's scheduler, beside the epochs.
-POOL: Final = "penstock-batch"
 
 
 class Reading:
@@ -86,7 +75,7 @@ class Reading:
         if self.expected is not None:
             rows = min(rows, self.expected * self._tasks(rows))  # each task may see all of them
         self._parts = min(-(-rows // self._part_rows), _MOST_PARTS) or 1 if self.plan.keys else 1
-        with _watched(self._spark, told):
+        with JobProgress(self._spark, told):
             for stream, several in pasts.items():
                 for past in several:
                     self._read(stream, past)
@@ -113,9 +102,7 @@ class Reading:
         if pieces is None:
             rows = past.frame(self._spark, columns)
         else:
-            assert isinstance(past, MasterPast)
-            count = len(pieces.pieces)
-            wished = self._tasks(sum(file.rows for file in past.files))
+            count, wished = len(pieces.pieces), self._tasks(pieces.rows)
             rows = self._spark.range(0, count, 1, max(min(count, wished), 1))
         Reduction(feeds, jobs, columns, IdsOnDriver(_duplicates), take).run(rows)
 
@@ -137,35 +124,14 @@ class Reading:
 
     def _pieces(self, feeds: list[Feed], past: Past, columns: tuple[str, ...]) -> Pieces | None:
         """The files of the past, where the tasks can read them themselves."""
-        if not isinstance(past, MasterPast) or past.tombstones or not past.place.is_local:
+        if len(feeds) > 1 or feeds[0].columns:
             return None
-        if len(feeds) > 1 or feeds[0].columns or not all(is_of_kernel(feeds[0].schema.type_of(c)) for c in columns):
-            return None
-        timed = past.start is not None or past.end is not None
-        whole = all(past.after < file.first and file.last <= past.through for file in past.files)
-        own = [] if whole and not self._by_commit else [COMMIT]
-        own += ["__at"] if timed else []
-        own += list(PLACE) if self._is_ordered() else []
-        pieces = [
-            Piece(path, groups, file.commit)
-            for file in past.files
-            for path in [past.place.path(file.path)]
-            for groups in (_groups(path, past.start, past.end) if timed or file.rows > _LARGE else [()])
-        ]
-        return Pieces(
-            tuple(pieces), (*columns, *(name for name in OWN if name in own)), past.after, past.through,
-            past.start, past.end,
-        )  # fmt: skip
+        return pieces_of(past, self.plan, feeds[0].schema, columns, by_commit=self._by_commit)
 
     @property
     def _by_commit(self) -> bool:
         """Whether it matters which commit brought a row."""
         return isinstance(self.plan.view.windows, Counted)
-
-    def _is_ordered(self) -> bool:
-        """Whether it matters where a row stood."""
-        aggregates = (aggregate for _, aggregate in self.plan.view.aggregates)
-        return self.plan.by_row or not all(isinstance(aggregate, _UNORDERED) for aggregate in aggregates)
 
     # what the tasks sent
 
@@ -226,59 +192,6 @@ def _accepted(feed: Feed) -> Feed:
     return replace(feed, source=plain(feed.source), stream=plain(feed.stream))
 
 
-def _groups(path: str, start: Instant | None, end: Instant | None) -> list[tuple[int, ...]]:
-    """The row groups of a file that may hold events of a span of time."""
-    with pq.ParquetFile(path) as file:
-        column = file.schema_arrow.names.index("__at")
-        found: list[tuple[int, ...]] = []
-        for number in range(file.num_row_groups):
-            told = file.metadata.row_group(number).column(column).statistics
-            known = told is not None and told.has_min_max
-            if not known or ((start is None or told.max >= start) and (end is None or told.min < end)):
-                found.append((number,))
-        return found
-
-
 def _duplicates(ids: pl.DataFrame) -> pl.DataFrame:
     """Of a log's rows with ids, those that stand again after the first: they do not count."""
     return deduplicate(ids, ids.select("__id").clear(), BEGINNING, 0).rejected
-
-
-class _watched:
-    """Spark's jobs of this thread beside the epochs, in a pool of their own; tells how many of their tasks are done."""
-
-    def __init__(self, spark: SparkSession, told: Callable[[int, int], None] | None) -> None:
-        self._spark, self._told = spark, told
-
-    def __enter__(self) -> None:
-        self._group = f"{POOL}-{uuid.uuid4().hex[:12]}"
-        self._spark.sparkContext.setJobGroup(self._group, "the past of a view")
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="penstock-batch-progress", daemon=True)
-        if self._told is not None:
-            self._thread.start()
-
-    def __exit__(self, *error: object) -> None:
-        self._done.set()
-        if self._told is not None:
-            self._thread.join()
-        for name in ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description"):
-            self._spark.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
-
-    def _watch(self) -> None:
-        tracker = self._spark.sparkContext.statusTracker()
-        assert self._told is not None
-        while not self._done.wait(0.25):
-            done = total = 0
-            for job in tracker.getJobIdsForGroup(self._group):
-                info = tracker.getJobInfo(job)
-                for stage in info.stageIds if info is not None else ():
-                    found = tracker.getStageInfo(stage)
-                    if found is not None:
-                        done, total = done + found.numCompletedTasks, total + found.numTasks
-            try:
-                self._told(done, total)
-            except PenstockError:  # who listens wants no more of it
-                self._spark.sparkContext.cancelJobGroup(self._group)
-                return

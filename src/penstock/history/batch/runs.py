@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from typing import Final, Literal, TypeAlias, get_args
 
 from penstock.errors import unknown
-from penstock.history.batch.audit import Audit
 from penstock.history.batch.generation import Generation, Kind, Outcome, Reach, Told
 from penstock.history.batch.log_past import From, ReplayError, log_past
 from penstock.history.batch.reading import PART_ROWS
+from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.touched import is_incremental, pasts, touched
 from penstock.history.events.master import Master
 from penstock.history.events.past import Past
@@ -87,7 +87,7 @@ def batch(
 def _as_live(run: Run, name: str, view: View, told: Told | None) -> Outcome:
     """What live holds, computed again. It is no batch point: the next batch run takes up where the last one was."""
     master = run.master
-    basis = Audit(run.spark, run.store, run.streams, {name: view}, master).basis(name)
+    basis = Recomputation(run.spark, run.store, run.streams, {name: view}, master).basis(name)
     if basis.unable is not None:
         raise RunError(f"what live decided for the view «{name}» cannot be told: {basis.unable}")
 

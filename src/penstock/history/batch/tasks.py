@@ -46,6 +46,7 @@ class Pieces:
     through: int
     start: Instant | None
     end: Instant | None
+    rows: int  # of all files together
 
     def frames(self, numbers: Iterable[int]) -> Iterator[pl.DataFrame]:
         for number in numbers:

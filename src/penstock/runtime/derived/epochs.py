@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import polars as pl
@@ -20,7 +21,7 @@ from penstock.kernel.expressions import dtype
 from penstock.model.epochs import Passed
 from penstock.model.kinds import kind_of
 from penstock.model.naming import function_name
-from penstock.model.stream import Flow, Stream
+from penstock.model.stream import Flow, Stream, stream
 from penstock.model.time import END, SECOND, Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
@@ -241,7 +242,26 @@ def is_told(store: Store, name: str, number: int) -> bool:
     return told is not None and told >= number
 
 
-def epochs_stream(of: Stream, function: OnEpoch, output: str | None) -> tuple[EpochsSource, Schema]:
+def epoch_stream(
+    name: str,
+    of: Stream,
+    function: OnEpoch,
+    *,
+    output: str | None = None,
+    keep: str | timedelta | None = None,
+) -> Stream:
+    """Calls a function when an epoch of a stream is over: all of it is committed, in all that is made from it.
+
+    Epochs are the producer's, where the stream says `epoch=…`, else Penstock's own, by the number of their commit.
+    The function gets an `Epoch` with its `number`. What it returns, a row of `output` or a list of rows, is a
+    stream of this name with the epoch before it: that comes exactly once. The function itself is called at least
+    once: where it does something elsewhere, the number tells whether it was done.
+    """
+    log, schema = _source_of(of, function, output)
+    return stream(name, log, schema=schema, keep=keep)
+
+
+def _source_of(of: Stream, function: OnEpoch, output: str | None) -> tuple[EpochsSource, Schema]:
     """The log and the columns of a stream that tells of epochs."""
     if not isinstance(of, Stream):
         raise DefinitionError(f"not a stream: {of!r}", hint="give one that app.stream(…) or app.iterate(…) made")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.model.changes import origins
 from penstock.model.stream import Flow, Stream
 from penstock.model.view import View
@@ -18,9 +16,6 @@ from penstock.runtime.queries.realtime import is_lane
 from penstock.runtime.queries.stream_query import part
 from penstock.runtime.workspace import Workspace, reads_kafka
 from penstock.sinks import Sink
-
-if TYPE_CHECKING:
-    pass
 
 
 class Definitions:

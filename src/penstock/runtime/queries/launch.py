@@ -43,7 +43,8 @@ class QueryLauncher:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         try:
             return (
-                query.pace.log.read(session, stream.schema, query.columns)
+                query.pace.begin()
+                .read(session, stream.schema, query.columns)
                 .writeStream.queryName(f"{self._app}-{query.name}")
                 .foreachBatch(lambda rows, number: self._take(query, rows, number))
                 .option("checkpointLocation", query.checkpoint.told)

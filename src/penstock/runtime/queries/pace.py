@@ -50,9 +50,8 @@ class Pace:
         """The log as this run reads it."""
         return self._log
 
-    @property
-    def log(self) -> Source:
-        """The log with the limit in force; what was wanted comes into force when it is read."""
+    def begin(self) -> Source:
+        """The log for a query that starts: the limit that was wanted is in force from here on."""
         if self._admission is None:
             return self._log
         if self.wanted is not None:

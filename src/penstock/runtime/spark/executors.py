@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.runtime.errors import RunError
 from penstock.runtime.spark.internals import executor_count, task_threads
@@ -17,22 +17,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.runtime")
 
-#: Seconds between two looks.
-_LOOK: Final = 1.0
-#: So many seconds an app on a cluster may be without executors before it says so: a lost one is replaced.
-_PATIENT: Final = 5.0
-
 
 class ExecutorWatch:
-    """Looks once a second, until it is closed. `lost` hears that the run cannot go on.
+    """Looks every `pause` seconds, until it is closed. `lost` hears that the run cannot go on.
 
     The executor of a local master is a part of the driver's Java: once it has stopped, it never comes back. On a
-    cluster executors come and go; `missing` says that there is none for the moment.
+    cluster executors come and go: a lost one is replaced. After `patience` seconds without one, `missing` says so.
     """
 
-    def __init__(self, spark: SparkSession, lost: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, spark: SparkSession, lost: Callable[[BaseException], None], *, pause: float = 1.0, patience: float = 5.0
+    ) -> None:
         self._context: Any = spark.sparkContext
-        self._lost = lost
+        self._lost, self._pause, self._patience = lost, pause, patience
         self.missing: str | None = None
         self._since: float | None = None  # when there was no executor for the first time
         self._over = threading.Event()
@@ -57,7 +54,7 @@ class ExecutorWatch:
 
     def _watch_own(self) -> None:
         pool = task_threads(self._context)
-        while not self._over.wait(_LOOK):
+        while not self._over.wait(self._pause):
             if not pool.isShutdown():
                 continue
             if self.missing is None:
@@ -67,7 +64,7 @@ class ExecutorWatch:
             self._context.cancelAllJobs()  # they would wait for ever, and stopping would wait for them
 
     def _watch_cluster(self) -> None:
-        while not self._over.wait(_LOOK):
+        while not self._over.wait(self._pause):
             if executor_count(self._context):
                 if self.missing is not None:
                     _log.warning("Spark has executors again")
@@ -75,6 +72,6 @@ class ExecutorWatch:
                 continue
             now = time.monotonic()
             self._since = now if self._since is None else self._since
-            if self.missing is None and now - self._since >= _PATIENT:
+            if self.missing is None and now - self._since >= self._patience:
                 self.missing = f"Spark has no executor at {self._context.master}"
                 _log.warning("%s: nothing is computed until one comes", self.missing)

@@ -14,12 +14,9 @@ import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.expressions import dtype
-from penstock.model.table import ON_CHANGE, Table, table
-from penstock.model.types import Schema
-from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import Counted, Global
+from penstock.model.table import Table
 from penstock.runtime.spark.internals import cloned_session
-from penstock.runtime.tables.sort import check_once, checked, sort, unique
+from penstock.runtime.tables.sort import TableSizes, check_once, checked, sort, unique
 from penstock.sources.base import MALFORMED
 from penstock.sources.database import Database
 from penstock.sources.files.source import Files
@@ -27,8 +24,6 @@ from penstock.sources.files.source import Files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: A table with more rows or bytes than this is not given to every process.
-ROWS, BYTES = 1_000_000, 64 << 20
 #: Asks the store of the run.
 Ask = Callable[[str], pl.DataFrame]
 
@@ -42,24 +37,6 @@ class ViewRows:
 
     def __repr__(self) -> str:
         return f"the view {self.view}"
-
-
-def view_table(name: str, view_name: str, view: View, reload: str) -> Table:
-    """The rows of a view as a table. Where it has windows, its rows are valid in theirs."""
-    keys = [(key, view.bound(text).type or "string") for key, text in view.keys]
-    if not keys:
-        raise DefinitionError(f"the view «{view_name}» has no key to be looked up by", hint="group it by a column")
-    if isinstance(view.windows, Counted):
-        raise DefinitionError(f"the windows of the view «{view_name}» are no spans of time", hint="use another window")
-    timed = not isinstance(view.windows, Global)
-    windows = [(bound, "timestamp") for bound in WINDOW_COLUMNS] if timed else []
-    schema = Schema((*keys, *windows, *view.value_types.items()))
-    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in schema.names)
-    return table(
-        name, ViewRows(view_name, f'SELECT {columns} FROM "{view_name}"'), schema=schema,
-        key=[key for key, _ in keys], reload=reload,
-        valid_from=WINDOW_COLUMNS[0] if timed else None, valid_to=WINDOW_COLUMNS[1] if timed else None,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,16 +59,9 @@ def seen(table: Table) -> str | None:
     return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
-def check_reload(table: Table) -> None:
-    """Refuses a rule that nobody could follow."""
-    if table.reload == ON_CHANGE and not (isinstance(table.source, Files) and "://" not in table.source.path):
-        raise DefinitionError(
-            f"the table «{table.name}» is read on change, which only local files show",
-            hint="say reload='10 minutes': what has not changed makes no version",
-        )
-
-
-def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None) -> Written | None:
+def write(
+    spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None, sizes: TableSizes
+) -> Written | None:
     """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
     source = table.source
     if isinstance(source, Files):
@@ -106,9 +76,9 @@ def write(spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last
     files = list(folder.glob("*.parquet"))
     rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
     written = Written(int(rows_read), sum(file.stat().st_size for file in files))
-    large = written.rows > ROWS or written.bytes > BYTES
+    large = written.rows > sizes.broadcast_rows or written.bytes > sizes.broadcast_bytes
     if large and table.broadcast is None:
-        sort(spark, table, folder, written.rows, written.bytes)
+        sort(spark, table, folder, written.rows, written.bytes, sizes)
     elif large and not table.broadcast:
         checked(spark, table, folder)
     elif files:

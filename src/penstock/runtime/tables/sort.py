@@ -22,16 +22,25 @@ from penstock.runtime.tables.frame import table_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: So many rows and bytes (of Parquet) this process sorts by itself, and so many a task of Spark's.
-HERE, HERE_BYTES = 10_000_000, 256 << 20
+#: So many rows and bytes (of Parquet) a task of Spark's sorts.
 _PIECE: Final = (4_000_000, 64 << 20)
 
 
-def sort(spark: SparkSession, table: Table, folder: Path, rows: int, size: int) -> None:
+@dataclass(frozen=True)
+class TableSizes:
+    """Up to which rows and bytes of Parquet a table is given to every process, and sorted by the driver itself."""
+
+    broadcast_rows: int = 1_000_000
+    broadcast_bytes: int = 64 << 20
+    sorted_rows: int = 10_000_000
+    sorted_bytes: int = 256 << 20
+
+
+def sort(spark: SparkSession, table: Table, folder: Path, rows: int, size: int, sizes: TableSizes) -> None:
     """Writes the rows of a version a second time, sorted by key. Refuses them if two have the same."""
     place, snapshot = folder / lookup.FOLDER, _snapshot(folder)
     place.mkdir()
-    if rows <= HERE and size <= HERE_BYTES:
+    if rows <= sizes.sorted_rows and size <= sizes.sorted_bytes:
         found = frame_of(table, snapshot)
         check_once(table, found)
         write_sorted(table, found, place / "0.arrow")

@@ -26,6 +26,7 @@ from penstock.model.time import SECOND, Instant
 from penstock.runtime.errors import RunError, essence
 from penstock.runtime.tables.frame import forget
 from penstock.runtime.tables.read import Ask, seen, write
+from penstock.runtime.tables.sort import TableSizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +55,14 @@ class Tables:
     """The versions of all tables that views and flows read. `folder` is None where a script gives the rows."""
 
     def __init__(
-        self, session: Callable[[], SparkSession], folder: Path | None, clock: Callable[[], Instant], ask: Ask | None
+        self,
+        session: Callable[[], SparkSession],
+        folder: Path | None,
+        clock: Callable[[], Instant],
+        ask: Ask | None,
+        sizes: TableSizes = TableSizes(),  # noqa: B008
     ) -> None:
+        self._sizes = sizes
         self._session, self._folder, self._clock, self._ask = session, folder, clock, ask
         self._tables: dict[str, Table] = {}
         self._used: dict[object, tuple[tuple[str, Table], ...]] = {}  # by reader
@@ -162,7 +169,7 @@ class Tables:
             shows = seen(table)
             same = last is not None and shows is not None and shows == last.seen
             before = None if last is None else self._folder / table.name / str(last.version)
-            made = None if same else write(self._session(), table, self._ask, folder, before)
+            made = None if same else write(self._session(), table, self._ask, folder, before, self._sizes)
             if made is None:
                 assert last is not None
                 version = Version(last.version, now, last.rows, last.bytes, shows, repr(table))

@@ -57,14 +57,14 @@ class Door:
         if scope["type"] not in ("http", "websocket") or not (is_page(path) or path == PATH):
             await self._app(scope, receive, send)
             return
-        if path == PATH and scope["type"] == "http" and self._tokens.required:
+        if path == PATH and scope["type"] == "http" and self._tokens.are_required():
             await (await self._login(scope, receive))(scope, receive, send)
             return
         token = _cookie(scope)
         if token and "authorization" not in Headers(scope=scope):
             scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + token.encode("latin-1"))]}
         asks = path == "/" and scope["type"] == "http" and (token or "authorization" not in Headers(scope=scope))
-        if asks and self._tokens.required and not self._may_read(token):
+        if asks and self._tokens.are_required() and not self._may_read(token):
             await RedirectResponse(PATH, 303, _plain_headers())(scope, receive, send)
             return
         await self._app(scope, receive, _with_policy(send) if scope["type"] == "http" else send)

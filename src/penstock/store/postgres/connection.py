@@ -28,7 +28,7 @@ from penstock.store.postgres.errors import explained, is_lost
 from penstock.store.postgres.values import as_lists, escaped, escaped_text, plain, unescaped, unescaped_texts
 
 #: From so many rows on a frame goes through COPY into a table of this session; below that as arrays in one statement.
-_MANY: Final = 5_000
+MANY: Final = 5_000
 _SETTINGS: Final = {
     "TimeZone": "UTC", "DateStyle": "ISO", "client_min_messages": "warning", "jit": "off",
     "cursor_tuple_fraction": "1",  # all rows of a cursor are read
@@ -37,14 +37,14 @@ _SETTINGS: Final = {
 #: A commit is on the disk before anyone hears of it; a server that asks for more than that gets it.
 _DURABLE: Final = """SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN
     ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, false)"""
-_NUMBERS: Final = itertools.count(1)
 
 
 class PostgresConnection(Connection):
     """One session of a server, or the next one after it was lost."""
 
-    def __init__(self, address: Address, *, writes: bool = False) -> None:
-        self.address, self.writes = address, writes
+    def __init__(self, address: Address, *, writes: bool = False, many: int = MANY) -> None:
+        self.address, self.writes, self._many = address, writes, many
+        self._numbers = itertools.count(1)  # of temporary tables
         self.dialect = Postgres(address.people)
         self._adbc: Any = None
         self._broken = False
@@ -114,7 +114,7 @@ class PostgresConnection(Connection):
 
     def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """By a cursor of the server's: a session has one COPY at a time, and a question may read several views."""
-        name = f"__scan_{next(_NUMBERS)}"
+        name = f"__scan_{next(self._numbers)}"
         session = self._session()
         bound = tuple(map(escaped_text, parameters)) or None
         self._run(f"DECLARE {name} NO SCROLL CURSOR FOR {numbered(sql, '$')}", bound)
@@ -166,11 +166,11 @@ class PostgresConnection(Connection):
         """A frame as a table `b` with columns b1, b2 …, and what must be bound for it."""
         names = [f"b{number}" for number in range(1, frame.width + 1)]
         frame = escaped(frame.rename(dict(zip(frame.columns, names, strict=True))))
-        if frame.height < _MANY:
+        if frame.height < self._many:
             arrays = ", ".join(f"${number}" for number in range(1, frame.width + 1))
             yield f"unnest({arrays}) AS b({', '.join(names)})", as_lists(frame)
             return
-        table = f"__bound_{next(_NUMBERS)}"
+        table = f"__bound_{next(self._numbers)}"
         session = self._session()
         with self._explained(), session.cursor() as cursor:
             cursor.adbc_ingest(table, frame.rechunk().to_arrow(), mode="create", temporary=True)

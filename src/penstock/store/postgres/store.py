@@ -23,13 +23,11 @@ from penstock.store.database import NOTE, PostgresSchema, check_remembered, made
 from penstock.store.dialect import quoted
 from penstock.store.lock import Standby
 from penstock.store.migrations import create, migrate
-from penstock.store.postgres.connection import PostgresConnection, format_of
+from penstock.store.postgres.connection import MANY, PostgresConnection, format_of
 from penstock.store.sql_store import KEEP, SqlStore
 from penstock.store.tables import FORMAT, set_meta
 
 _log = logging.getLogger("penstock.store")
-#: For so many seconds a commit waits for a server that was lost in the middle of it, to hear what became of it.
-UNKNOWN_FOR: Final = 600.0
 _PAUSES: Final = (0.1, 5.0)
 #: What the advisory locks of stores have in common: «PENS».
 _LOCKS: Final = 0x50454E53
@@ -38,10 +36,22 @@ _CHECK: Final = """SELECT (SELECT value FROM __meta WHERE name = 'token' FOR SHA
 
 
 class PostgresStore(SqlStore):
-    """An app's state in PostgreSQL; Spark's checkpoints and the master lie in the app's directory."""
+    """An app's state in PostgreSQL; Spark's checkpoints and the master lie in the app's directory.
 
-    def __init__(self, directory: Path | str, address: Address, keep: Keep = KEEP) -> None:
-        self.address = address
+    Frames of at least `many` rows are written by COPY. A commit that loses the server waits for it for `patience`
+    seconds, to learn whether it was committed.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        address: Address,
+        keep: Keep = KEEP,
+        *,
+        many: int = MANY,
+        patience: float = 600.0,
+    ) -> None:
+        self.address, self._many, self._patience = address, many, patience
         super().__init__(directory, keep, PostgresSchema(address))
         #: How many transactions this writer knows to be committed.
         self._writes = 0
@@ -65,7 +75,7 @@ class PostgresStore(SqlStore):
         self._closing = False
         try:
             check_remembered(self.directory, self.address)
-            writer = PostgresConnection(self.address, writes=True)
+            writer = PostgresConnection(self.address, writes=True, many=self._many)
             self._writer = writer
             self._take_lock(writer, ours=self.took_over)
             self._make(writer)
@@ -178,7 +188,7 @@ class PostgresStore(SqlStore):
         """Whether a transaction was committed whose answer never came. Until that is known nothing goes on."""
         _log.warning("the store was lost in the middle of a commit; asking what became of it: %s", lost.detail)
         first, longest = _PAUSES
-        end, pause = time.monotonic() + UNKNOWN_FOR, first
+        end, pause = time.monotonic() + self._patience, first
         while not self._closing:
             try:
                 token, writes = map(int, connection.rows(_CHECK).row(0))

@@ -1,0 +1,32 @@
+"""Views that are new to a store: which of them begin with its history, and the app until they are filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.app import App
+from penstock.control.changes import copied
+from penstock.history.batch.runs import has_history
+from penstock.history.events.master import Master
+from penstock.model.changes import below, in_order
+from penstock.store import SqlStore
+
+
+def to_fill(app: App, store: SqlStore, master_at: str | Path | None) -> list[str]:
+    """The views that are new to a store which holds the history that they are made of."""
+    master, known = Master(store, None if master_at is None else str(master_at)), store.views()
+    new = {name: view for name, view in app.views.items() if name not in known and name not in app.from_now}
+    found = {name for name, view in new.items() if has_history(master, view)}
+    for name, view in in_order(app.views).items():
+        if found & below(view.input).keys():
+            found.add(name)  # it begins with what those show then
+    return [name for name in in_order(app.views) if name in found]
+
+
+def without(app: App, views: list[str]) -> App:
+    """The same app without these views and their sinks."""
+    other = copied(app)
+    for name in views:
+        del other.views[name]
+    other.sinks = {sink: given for sink, given in other.sinks.items() if given[0] not in views}
+    return other

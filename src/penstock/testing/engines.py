@@ -1,0 +1,57 @@
+"""The engines that run a view commit by commit: the reference, the kernel, and Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from penstock.errors import unknown
+from penstock.model.chain import chained
+from penstock.model.changes import origins
+from penstock.model.commits import Commit, Pane, Refused, TableRow
+from penstock.model.reference import Reference
+from penstock.model.view import View
+from penstock.testing.result import Fired, Result
+from penstock.testing.script import TestStream
+
+
+class Engine(Protocol):
+    """What runs a view, commit by commit."""
+
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]: ...
+    def table(self) -> list[TableRow]: ...
+    def restart(self) -> Engine: ...
+
+
+def start(view: View, engine: str) -> Engine:
+    """A fresh engine for a view."""
+    if engine == "kernel":
+        from penstock.kernel.local import LocalKernel
+
+        return chained(view, LocalKernel)
+    if engine == "reference":
+        return chained(view, Reference)
+    if engine == "spark":
+        from penstock.runtime.script import OnSpark
+
+        return OnSpark(view)
+    raise unknown("engine", engine, ["kernel", "reference", "spark"])
+
+
+def replay(view: View, script: TestStream, runner: Engine) -> Result:
+    """Runs a script on an engine."""
+    fired: list[Fired] = []
+    refused: list[Refused] = []
+    names = {source.name for source in origins(view)}
+    number = 0
+    for commit in script.commits():
+        if commit is None:
+            runner = runner.restart()
+            continue
+        number += 1
+        mine = tuple(event for event in commit.events if event.stream in names)
+        panes, turned_away = runner.commit(replace(commit, events=mine))
+        fired += [Fired(number, pane) for pane in panes]
+        refused += turned_away
+    rows = tuple(runner.table())
+    return Result(view, tuple(fired), rows, tuple(refused), getattr(runner, "lowered", None))
