@@ -58,8 +58,16 @@ class SegmentKernel(LocalKernel):
         late = pl.concat([result.late for result in results])
         empty = one_row(self.plan).clear()
         place = pl.DataFrame(schema=place_schema(self.plan))
-        return Change(place, empty, empty, panes.sort(self.plan.keys, maintain_order=True) if self.plan.keys else panes,
-                      late, place, place, place)
+        return Change(
+            place,
+            empty,
+            empty,
+            panes.sort(self.plan.keys, maintain_order=True) if self.plan.keys else panes,
+            late,
+            place,
+            place,
+            place,
+        )
 
     def _compact(self) -> None:
         for merge in list(merges(str(self._directory), self._state().layouts, self._segments, fanout=2, smallest=4)):

@@ -22,8 +22,8 @@ from penstock.kernel.plan import PLACE, POSITION, Plan
 from penstock.kernel.reduce import combine, reduce
 from penstock.kernel.step import Change, step
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
-from penstock.model.time import BEGINNING, END, instant
 from penstock.model.stream import Stream
+from penstock.model.time import BEGINNING, END, instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.model.windows import Counted, Interval

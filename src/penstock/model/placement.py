@@ -31,7 +31,9 @@ def placement(view: str, state: str | None, shards: int | None) -> Placement:
     kinds = get_args(StateKind)
     if state is not None and state not in kinds:
         raise DefinitionError(f"the state of '{view}' cannot be '{state}'", hint=f"choose one of {', '.join(kinds)}")
-    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS):
+    if shards is not None and (
+        isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS
+    ):
         raise DefinitionError(f"the view '{view}' cannot have {shards!r} shards", hint=f"from 1 to {MOST_SHARDS}")
     if shards is not None and state == "store":
         raise DefinitionError(f"the state of '{view}' is in the store and has no shards", hint="leave out shards")

@@ -12,9 +12,9 @@ from penstock.model.placement import Placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import END, SECOND, duration, positive
 from penstock.model.view import View
+from penstock.runtime.commit.shards import Shards
 from penstock.runtime.derived.base import in_stages
 from penstock.runtime.derived.commit_feed import CommitFeed
-from penstock.runtime.commit.shards import Shards
 from penstock.runtime.engine import Engine
 from penstock.runtime.groups import Groups
 from penstock.runtime.queries.admission import Bounds

@@ -51,6 +51,7 @@ class MergeJob:
         """Merges one piece."""
         file = SegmentFile(self.merge.root, f"{self.write_id}.{number}-{uuid.uuid4().hex}.arrow")
         try:
+            self.merge.check(number, len(self.pieces))
             self.merge.write(file, [self.pieces[number]])
             return file.close()
         except BaseException:
@@ -108,7 +109,6 @@ class StateKeeper:
         """Merges some runs. False if another commit has replaced them meanwhile: the files are swept later."""
         write_id = f"{self._store.token}-merge-{uuid.uuid4().hex[:12]}"
         with self._shards.writes.running(write_id):
-            merge.check()
             job = MergeJob(merge, write_id, tuple(merge.pieces))
             added = self._run(job) if self._session is not None and merge.rows > FEW_ROWS else self._here(job)
             return self._store.replace_segments(owner, merge.segments, added, self._clock())

@@ -160,7 +160,9 @@ def _instant(value: object, otherwise: Instant) -> Instant:
 def _windows(layout: Layout, frame: pl.DataFrame) -> pa.Table:
     """Where each window begins."""
     if not layout.by_window or not frame.height:
-        return pa.table({"end": pa.array([], pa.int64()), "start": pa.array([], pa.int64()), "first": pa.array([], pa.int64())})
+        return pa.table(
+            {"end": pa.array([], pa.int64()), "start": pa.array([], pa.int64()), "first": pa.array([], pa.int64())}
+        )
     ends, starts = frame[END].to_numpy(), frame[START].to_numpy()
     first = np.flatnonzero(np.append(True, (ends[1:] != ends[:-1]) | (starts[1:] != starts[:-1])))
     return pa.table({"end": ends[first], "start": starts[first], "first": first.astype(np.int64)})
@@ -296,7 +298,12 @@ class MappedSegment:
         if not len(self.ends):
             yield 0, 0, 0, self.batch.num_rows
         for number in range(len(self.ends)):
-            yield int(self.ends[number]), int(self.starts[number]), int(self.firsts[number]), int(self.firsts[number + 1])
+            yield (
+                int(self.ends[number]),
+                int(self.starts[number]),
+                int(self.firsts[number]),
+                int(self.firsts[number + 1]),
+            )
 
     def window(self, end: Instant, start: Instant) -> tuple[int, int] | None:
         """Where a window's rows lie."""

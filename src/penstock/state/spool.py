@@ -21,16 +21,21 @@ FOLDER: Final = "spool"
 
 
 @dataclass(frozen=True)
-class Spool:
-    """Where tasks put deltas, and of which views: by their number, with the number of receivers.
+class Receivers:
+    """The tasks that get the deltas of one view, by the view's number. At most `few` go to the driver instead."""
 
-    Fewer deltas than `few` go to the driver with the other records.
-    """
+    view: int
+    count: int
+    few: int
+
+
+@dataclass(frozen=True)
+class Spool:
+    """Where tasks put deltas, under the id of the attempt that writes them, and of which views."""
 
     root: str
     write_id: str
-    receivers: tuple[tuple[int, int], ...]
-    few: int
+    receivers: tuple[Receivers, ...] = ()
 
     def put(self, parts_of: Sequence[pl.DataFrame]) -> SpooledDeltas:
         """Writes a part for each receiver."""

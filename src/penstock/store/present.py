@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import polars as pl
 
-from penstock.model.time import SECOND, Instant, to_datetime
 from penstock.kernel.scalars import INTEGERS
+from penstock.model.time import SECOND, Instant, to_datetime
 
 #: The days of 400 years.
 _CYCLE = 146_097

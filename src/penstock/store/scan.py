@@ -21,12 +21,12 @@ import pyarrow as pa
 
 from penstock.kernel.arrow import arrow_type
 from penstock.kernel.expressions import dtype
+from penstock.kernel.keys import encoded
 from penstock.model.time import BEGINNING, END
 from penstock.model.types import Schema
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted
-from penstock.kernel.keys import encoded
 from penstock.store.reader import Reader
 from penstock.store.scan_columns import Column, Whole, column_of
 from penstock.store.scan_filters import Condition, bound_rules, key_is, rule

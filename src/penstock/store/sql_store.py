@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from penstock.kernel.keys import encoded
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
 from penstock.state.ids import ShardedIds, owner_of
@@ -28,7 +29,6 @@ from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
 from penstock.store.generating import Generating
-from penstock.kernel.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader

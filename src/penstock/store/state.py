@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 import polars as pl
 
 from penstock.kernel.fire import Time, percents, shows
+from penstock.kernel.keys import encoded
 from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.stack import VIEW, Stack
 from penstock.kernel.step import Change
@@ -16,7 +17,6 @@ from penstock.model.time import END as FOREVER
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame, stored_frame
-from penstock.kernel.keys import encoded
 from penstock.store.present import shown
 from penstock.store.tables import TOUCHED, Layout
 

@@ -125,7 +125,9 @@ class Layout:
         found = {START: START, END: END}
         found |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
         if self.plan.view.shown is None:
-            found |= {part.name: part.name for part in self.plan.columns if part.is_answer and shown_as_stored(part.result)}
+            found |= {
+                part.name: part.name for part in self.plan.columns if part.is_answer and shown_as_stored(part.result)
+            }
         return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
 
     @cached_property

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from penstock.kernel.keys import encoded
 from penstock.kernel.reduce import closing_bound
 from penstock.model.time import Instant
 from penstock.state.ids import owner_of
@@ -17,7 +18,6 @@ from penstock.store.connection import Connection
 from penstock.store.dialect import marks
 from penstock.store.figures import Figures, write_figures
 from penstock.store.files import write_files, write_retried
-from penstock.kernel.keys import encoded
 from penstock.store.marks import trim_marks, write_mark, write_ticks
 from penstock.store.memory import remember
 from penstock.store.outbox import write_panes

@@ -30,9 +30,9 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Counted
 from penstock.runtime.epoch.feeds import Feed, Lowered
 from penstock.runtime.epoch.gather import Epoch
+from penstock.runtime.epoch.ids import IdsOnDriver
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.needs import needed
-from penstock.runtime.epoch.ids import IdsOnDriver
 from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.wire import RECORD, Record, is_deltas, read, records_of, unpack
 

@@ -19,11 +19,11 @@ from penstock.model.placement import SHARDS, Placement
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.watermarks import Tracker
-from penstock.runtime.epoch.ids import IdsInShards, IdShardJob, id_step
+from penstock.runtime.epoch.ids import IdShardJob, IdsInShards, id_step
 from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
 from penstock.state.sorted_rows import Looked
-from penstock.state.spool import FOLDER, Spool, SpooledDeltas
+from penstock.state.spool import FOLDER, Receivers, Spool, SpooledDeltas
 from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, ordered, parted
 from penstock.store.sharded_view import ShardedView
 
@@ -75,7 +75,7 @@ class Shards:
             if sharded is not None and chosen.kind == "store":
                 raise DefinitionError(
                     f"the state of the view '{name}' is in segments, and state='store' asks for the store",
-                    hint=f"nothing moves back by itself: leave out state=, or drop the view and compute it again",
+                    hint="nothing moves back by itself: leave out state=, or drop the view and compute it again",
                 )
             if chosen.kind == "sharded" and (sharded is None or sharded.shards != chosen.shards):
                 self._store.shard(name, chosen.shards, now)
@@ -84,9 +84,17 @@ class Shards:
         """Whether a view in the store with so many open windows should move into segments."""
         return rows > self.large and self.placement(view).kind == "auto" and self._store.moves_by_size
 
-    def tasks(self, view: ShardedView) -> int:
-        """Into how many tasks a step is cut."""
-        return self._tasks(view.shards)
+    def receivers(self, number: int, view: str, plan: Plan) -> Receivers | None:
+        """Which tasks get many deltas of a view: if its state is in segments, or moves there because of them."""
+        sharded = self._store.sharded(view)
+        if not plan.keys:
+            return None
+        if sharded is not None:
+            return Receivers(number, self._tasks(sharded.shards), self._few_deltas)
+        chosen = self.placement(view)
+        if chosen.kind != "auto" or not self._store.moves_by_size:
+            return None
+        return Receivers(number, self._tasks(chosen.shards), self.large)
 
     def _tasks(self, shards: int) -> int:
         if self._session is None:
@@ -102,7 +110,7 @@ class Shards:
         root = self._store.segments_at
         with self.writes.running(write_id):
             try:
-                yield Spool(root, write_id, (), self._few_deltas)
+                yield Spool(root, write_id)
             finally:
                 folder = Path(root) / FOLDER
                 if folder.is_dir():
@@ -127,7 +135,7 @@ class Shards:
         due = work.state().due_rows(time)
         if not rows and not due:
             return SegmentChange(nothing(pane_schema(plan)), nothing(late_schema()))
-        tasks = self.tasks(view)
+        tasks = self._tasks(view.shards)
         if rows + due > self._few_rows and self._session is not None and plan.keys:
             parts = () if deltas is None or not deltas.height else tuple(parted(plan, deltas, tasks))
             return self._in_tasks(ShardJob(work, tasks, write_id, tuple(spooled), parts))
@@ -158,8 +166,9 @@ class Shards:
         known = self._store.sharded_ids(stream.name)
         if known is None:
             return None
-        tasks, run = self._tasks(known.shards), None if self._session is None else self._run
-        return IdsInShards(id_step(stream, tracker, known), spool, tasks, self._few_rows, run)
+        run = None if self._session is None else self._run
+        receivers = Receivers(0, self._tasks(known.shards), self._few_deltas)
+        return IdsInShards(id_step(stream, tracker, known), spool, receivers, self._few_rows, run)
 
     def move_ids(self, stream: str, now: Instant) -> bool:
         """Moves the known ids of a stream into segments, if they are many."""

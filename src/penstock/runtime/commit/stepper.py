@@ -67,7 +67,8 @@ class StepResult:
     @property
     def late(self) -> dict[str, pl.DataFrame]:
         """By view the places of rows that only the merge could tell to be late."""
-        return {name: change.late for name, change in (*self.changes.items(), *self.segments.items())}
+        late = {name: change.late for name, change in self.changes.items()}
+        return late | {name: change.late for name, change in self.segments.items()}
 
 
 class Stepper:
@@ -102,6 +103,11 @@ class Stepper:
         `spooled` are deltas that wait in files, of views whose state is in segments.
         """
         registry = self._registry
+        self._large |= {
+            name
+            for name, rows in deltas.items()
+            if name in registry.views and registry.shards.moves(name, rows.height)
+        } | {name for name in spooled or {} if registry.store.sharded(name) is None}
         self._move_large(now)
         self._follow_registry()
         before = {name: view.time.watermark for name, view in registry.fed.items()}

@@ -19,7 +19,7 @@ from penstock.runtime.epoch.job import IdJob, Job, task_number
 from penstock.runtime.epoch.wire import Record, as_batches, read, segments, verdicts
 from penstock.state.ids import SCHEMA, IdStep, ShardedIds, parted_ids
 from penstock.state.segment import Segment, SegmentFile, shards
-from penstock.state.spool import Spool, SpooledDeltas
+from penstock.state.spool import Receivers, Spool, SpooledDeltas
 from penstock.store import Store
 
 
@@ -53,19 +53,24 @@ class IdsInShards:
     """
 
     def __init__(
-        self, step: IdStep, spool: Spool, tasks: int, few: int, run: Callable[[IdShardJob], Sequence[Record]] | None
+        self,
+        step: IdStep,
+        spool: Spool,
+        receivers: Receivers,
+        few: int,
+        run: Callable[[IdShardJob], Sequence[Record]] | None,
     ) -> None:
-        self._step, self._spool, self._tasks, self._few, self._run = step, spool, tasks, few, run
+        self._step, self._spool, self._receivers, self._few, self._run = step, spool, receivers, few, run
         self.added: list[Segment] = []
 
     def job(self, job: Job) -> IdJob:
-        return IdJob(job, self._spool, self._tasks)
+        return IdJob(job, self._spool, self._receivers)
 
     def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
         output = read(records)
         spooled = [one for several in output.spooled.values() for one in several]
         here = pl.concat([pl.DataFrame(schema=SCHEMA), *output.ids])
-        job = IdShardJob(self._step, self._tasks, self._spool.write_id, tuple(spooled), here)
+        job = IdShardJob(self._step, self._receivers.count, self._spool.write_id, tuple(spooled), here)
         if self._run is not None and here.height + sum(one.rows for one in spooled) > self._few:
             sent = read(self._run(job))
             self.added = [segment for number in sorted(sent.segments) for segment in sent.segments[number]]

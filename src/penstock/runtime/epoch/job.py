@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import polars as pl
 import pyarrow as pa
@@ -24,7 +25,11 @@ from penstock.runtime.epoch.wire import as_batches, ids, spooled
 from penstock.sources import MALFORMED, REASON
 from penstock.sources.base import EXTENT, LATE
 from penstock.state.ids import as_bytes, parted_ids
-from penstock.state.spool import Spool
+from penstock.state.spool import Receivers, Spool
+
+
+#: All ids go to the driver.
+NOBODY: Final = Receivers(0, 1, 1 << 62)
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,11 @@ class Job:
 
 @dataclass(frozen=True)
 class IdJob:
-    """The first pass over a stream with ids: each row's id, time and place. Many go to the shards, for `receivers`."""
+    """The first pass over a stream with ids: each row's id, time and place. Many go to the tasks that own the shards."""
 
     job: Job
     spool: Spool | None = None
-    receivers: int = 1
+    receivers: Receivers = NOBODY
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         stream = self.job.stream
@@ -108,8 +113,8 @@ class IdJob:
             yield from as_batches([ids(rows)])
             return
         rows = as_bytes(rows)
-        few = rows.height <= self.spool.few
-        yield from as_batches([ids(rows) if few else spooled(0, self.spool.put(parted_ids(rows, self.receivers)))])
+        few = rows.height <= self.receivers.few
+        yield from as_batches([ids(rows) if few else spooled(0, self.spool.put(parted_ids(rows, self.receivers.count)))])
 
 
 @dataclass(frozen=True)

@@ -71,12 +71,16 @@ class Jobs:
         )
 
     def _spool(self, spool: Spool, views: tuple[str, ...]) -> Spool | None:
-        """The same for the views of a feed whose state is in segments. What a generation needs too comes to the driver."""
+        """The spool of a feed's large views. What a generation needs too comes to the driver."""
         registry = self._registry
         pending = {generation.of or hidden for hidden, generation in registry.generations.items()}
-        sharded = ((number, registry.store.sharded(name)) for number, name in enumerate(views) if name not in pending)
-        receivers = tuple((number, registry.shards.tasks(view)) for number, view in sharded if view is not None)
-        return replace(spool, receivers=receivers) if receivers else None
+        plans = {name: view.plan for name, view in registry.views.items() if name not in pending}
+        receivers = [
+            to
+            for number, name in enumerate(views)
+            if name in plans and (to := registry.shards.receivers(number, name, plans[name])) is not None
+        ]
+        return replace(spool, receivers=tuple(receivers)) if receivers else None
 
     def spooled(self, jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, list[SpooledDeltas]]:
         """By view the deltas that wait in files."""

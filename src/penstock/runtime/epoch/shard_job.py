@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.runtime.epoch.job import task_number
-from penstock.runtime.epoch.wire import Record, as_batches, pane_rows, late_rows, segments
+from penstock.runtime.epoch.wire import Record, as_batches, late_rows, pane_rows, segments
 from penstock.state.segment import shards
 from penstock.state.spool import SpooledDeltas
 from penstock.state.step import SegmentChanges, ShardStep

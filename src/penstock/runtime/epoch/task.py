@@ -253,11 +253,11 @@ class Task:
             batch = self.job.sharing.combine(self.batches)
             for number, base in enumerate(batch.bases):
                 yield wire.shared_deltas(number, base)
-            receivers = {} if self.job.spool is None else dict(self.job.spool.receivers)
+            receivers = {} if self.job.spool is None else {one.view: one for one in self.job.spool.receivers}
             for number, own in batch.own.items():
-                deltas = own.deltas
-                if self.job.spool is not None and number in receivers and deltas.height > self.job.spool.few:
-                    parts = parted(self.job.sharing.plans[number], deltas, receivers[number])
+                deltas, to = own.deltas, receivers.get(number)
+                if self.job.spool is not None and to is not None and deltas.height > to.few:
+                    parts = parted(self.job.sharing.plans[number], deltas, to.count)
                     yield wire.spooled(number, self.job.spool.put(parts))
                     deltas = deltas.clear()
                 yield wire.deltas(number, deltas)
