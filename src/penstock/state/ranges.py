@@ -3,8 +3,8 @@
 >>> ranges = Ranges(np.array([0, 10]), np.array([4, 12]))
 >>> ranges.count, ranges.positions().tolist(), ranges.since(2).before(11).positions().tolist()
 (6, [0, 1, 2, 3, 10, 11], [2, 3, 10])
->>> ranges.every(4)
-[10]
+>>> ranges.at(3), ranges.at(4)
+(3, 10)
 """
 
 from __future__ import annotations
@@ -40,13 +40,11 @@ class Ranges:
         steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.repeat(self.firsts, sizes) + steps
 
-    def every(self, size: int) -> list[int]:
-        """The positions at which pieces of so many positions begin, but for the first."""
-        sizes = self.lasts - self.firsts
-        ends = np.cumsum(sizes)
-        numbers = np.arange(size, int(ends[-1]) if len(ends) else 0, size)
-        places = np.searchsorted(ends, numbers, side="right")
-        return [int(position) for position in self.lasts[places] - (ends[places] - numbers)]
+    def at(self, number: int) -> int:
+        """The position that has so many before it."""
+        ends = np.cumsum(self.lasts - self.firsts)
+        place = int(np.searchsorted(ends, number, side="right"))
+        return int(self.lasts[place] - (ends[place] - number))
 
     def since(self, position: int) -> Ranges:
         """The part from a position on."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -49,9 +48,8 @@ class Rows:
         """A column of the view or of the state, as it is kept."""
         kept = PRESENTED + name
         column = self.segment.batch.column(kept if kept in self.segment.columns else name)
-        first, count = (int(self.positions[0]), len(self)) if len(self) else (0, 0)
-        if count and int(self.positions[-1]) - first + 1 == count:
-            return column.slice(first, count)
+        if len(self) and (np.diff(self.positions) == 1).all():
+            return column.slice(int(self.positions[0]), len(self))
         return column.take(pa.array(self.positions))
 
     def frame(self, names: Sequence[str]) -> pl.DataFrame:
@@ -102,19 +100,24 @@ class SortedPart:
     ) -> Iterator[list[Rows]]:
         """The rows that are selected, in their order or from the last to the first: each piece lies behind those before.
 
-        With `after`, rows before that place are left out; the place itself is not.
+        With `after`, rows before that place are left out; the place itself is not. Pieces begin with `size` rows of a
+        segment at most, and grow.
         """
         if selection.final is False and self._segments[0].segment.kind == "final":
             return
-        ranges = [self._selected(segment, selection) for segment in self._segments]
         hashed = selection.key_hashes(self._keys)
         if hashed is not None:
             parts = [
-                Rows(segment, hash_positions(segment.hashes, own, hashed))
-                for segment, own in zip(self._segments, ranges, strict=True)
+                Rows(segment, hash_positions(segment.hashes, self._windows(segment, selection), hashed))
+                for segment in self._segments
             ]
             yield self._seen(parts, selection)
             return
+        everything = not selection.bounds
+        ranges = [
+            Ranges.of(0, segment.batch.num_rows) if everything else self._windows(segment, selection)
+            for segment in self._segments
+        ]
         if after is not None:
             ranges = [
                 own.before(self._position(segment, after, "right")) if newest else own.since(self._position(segment, after))
@@ -124,30 +127,38 @@ class SortedPart:
             parts = [Rows(one, own.positions()) for one, own in zip(self._segments, piece, strict=True) if own.count]
             yield self._seen(parts, selection)
 
-    def _selected(self, segment: MappedSegment, selection: Selection) -> Ranges:
-        """Where a segment may have selected rows."""
-        if not self.by_window or not selection.bounds:
+    def _windows(self, segment: MappedSegment, selection: Selection) -> Ranges:
+        """Where the windows lie that are selected: each is sorted by hash."""
+        if not self.by_window:
             return Ranges.of(0, segment.batch.num_rows)
         holds = selection.windows(segment.starts, segment.ends)
         return Ranges(segment.firsts[:-1][holds], segment.firsts[1:][holds])
 
     def _cut(self, ranges: Sequence[Ranges], newest: bool, size: int) -> Iterator[list[Ranges]]:
-        places = sorted(
-            {
-                self._place(segment, position)
-                for segment, own in zip(self._segments, ranges, strict=True)
-                for position in own.every(size)
-            }
-        )
-        cuts = [
-            [0, *(self._position(segment, place) for place in places), segment.batch.num_rows]
-            for segment in self._segments
-        ]
-        bounds = list(pairwise(range(len(places) + 2)))
-        for low, high in reversed(bounds) if newest else bounds:
-            piece = [own.since(cut[low]).before(cut[high]) for own, cut in zip(ranges, cuts, strict=True)]
-            if any(own.count for own in piece):
-                yield piece
+        """Cuts ranges of all segments at the same places. The first piece may be small: often nobody asks for more."""
+        left = list(ranges)
+        while any(own.count for own in left):
+            places = [
+                self._place(one, own.at(own.count - size if newest else size))
+                for one, own in zip(self._segments, left, strict=True)
+                if own.count > size
+            ]
+            if not places:
+                yield left
+                return
+            place = max(places) if newest else min(places)
+            cut = self._cut_at(left, place, "left")
+            if not newest and not any(own.count for own in cut[0]):
+                cut = self._cut_at(left, place, "right")  # many windows of one key
+            piece, left = (cut[1], cut[0]) if newest else cut
+            yield piece
+            size = min(4 * size, PIECE)
+
+    def _cut_at(self, ranges: Sequence[Ranges], place: Place, side: str) -> tuple[list[Ranges], list[Ranges]]:
+        """What lies before a place, and the rest."""
+        cuts = [self._position(segment, place, side) for segment in self._segments]
+        pairs = list(zip(ranges, cuts, strict=True))
+        return [own.before(cut) for own, cut in pairs], [own.since(cut) for own, cut in pairs]
 
     def _place(self, segment: MappedSegment, position: int) -> Place:
         hashed = int(segment.hashes[position])

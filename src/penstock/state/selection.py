@@ -72,7 +72,7 @@ class Selection:
         """Which rows have one of the keys."""
         holds = np.ones(rows.height, bool)
         for name, values in self.keys.items():
-            holds &= comparable(rows[name]).is_in(comparable(values), nulls_equal=True).to_numpy()
+            holds &= comparable(rows[name]).is_in(comparable(values).implode(), nulls_equal=True).to_numpy()
         return holds
 
 

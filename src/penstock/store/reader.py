@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from penstock.model.time import Instant
+from penstock.state.open_segments import check_file
 from penstock.store import outbox
 from penstock.store.base import Progress, StoreError, Summary
 from penstock.store.block import Block, Head
@@ -23,6 +24,9 @@ from penstock.store.entry import Entry
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
 from penstock.store.marks import last_mark, ticks_of, times_of
+from penstock.store.segment_scan import from_newest
+from penstock.store.segments import FOLDER, all_segments
+from penstock.store.tables import IN_SEGMENTS
 
 __all__ = ["FILE", "Reader"]
 
@@ -44,6 +48,18 @@ class Reader:
         if isinstance(self.database, SqliteFile):
             path = self.database.path
             self._asked(lambda connection: check_undamaged(connection, path))
+        self.check_segments()
+
+    def check_segments(self) -> None:
+        """Refuses a store that lists segments whose files are missing or too short."""
+        root = str(self.directory / FOLDER)
+
+        def check(connection: Connection) -> None:
+            if "__segments" in connection.tables():  # a store of before has none
+                for segment in all_segments(connection):
+                    check_file(root, segment)
+
+        from_newest(lambda: self._asked(check))
 
     @contextmanager
     def _reading(self, fresh: bool = False) -> Iterator[Connection]:
@@ -90,7 +106,19 @@ class Reader:
             raise StoreError(
                 f"not a question: «{sql.strip()[:60]}»", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
-        return self._asked(lambda connection: connection.answer(sql, parameters))
+        try:
+            return self._asked(lambda connection: connection.answer(sql, parameters))
+        except StoreError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: StoreError) -> StoreError:
+        """The error of the database, or a clearer one where a view's rows are in segments."""
+        if IN_SEGMENTS.strip("_") not in f"{error.message} {error.detail}":
+            return error
+        return StoreError(
+            "the rows of this view are kept in segments, which SQL of the database cannot read",
+            hint="ask with penstock query, over HTTP, or with the client",
+        )
 
     @contextmanager
     def moment(self) -> Iterator[Callable[[str, Sequence[object]], pl.DataFrame]]:

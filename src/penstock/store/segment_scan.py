@@ -63,10 +63,11 @@ def typed_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The selected rows in the types of a schema."""
     for rows in table.rows(selection):
-        yield pa.RecordBatch.from_arrays([_typed(rows, field, windows) for field in schema], schema=schema)
+        yield pa.RecordBatch.from_arrays([typed(rows, field, windows) for field in schema], schema=schema)
 
 
-def _typed(rows: Rows, field: pa.Field, windows: str) -> pa.Array:
+def typed(rows: Rows, field: pa.Field, windows: str) -> pa.Array:
+    """A column in the type of the view."""
     if field.name == "__row" or (field.name in BOUNDS and not windows):
         return pa.nulls(len(rows), field.type)
     column = rows.column(BOUNDS.get(field.name, field.name))
