@@ -1,4 +1,4 @@
-"""Views whose rows are in segments are read like views in tables: the same rows, in the same types, for each question."""
+"""Views in segments are read like views in tables: the same rows, in the same types, for each question."""
 
 from __future__ import annotations
 
@@ -208,7 +208,15 @@ KEYS = {
     "day": [(NOON + timedelta(days=n)).date() for n in range(3)], "ts": [NOON, NOON + timedelta(microseconds=1), None],
     "name": ["", "größe", None], "n": [-(1 << 63), 0, None],
 }  # fmt: skip
-KINDS = {"f": "double", "b": "boolean", "raw": "binary", "day": "date", "ts": "timestamp", "name": "string", "n": "bigint"}
+KINDS = {
+    "f": "double",
+    "b": "boolean",
+    "raw": "binary",
+    "day": "date",
+    "ts": "timestamp",
+    "name": "string",
+    "n": "bigint",
+}
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -217,8 +225,10 @@ def test_a_key_of_each_type_is_found(tmp_path: Path, name: str) -> None:
     rows = [{name: value} for value in KEYS[name]] * 2 + ([{"f": -0.0}] if name == "f" else [])
     with scanning(sharded(Home(tmp_path, None), view, rows, commits=3)) as snapshot:
         for value in KEYS[name]:
-            asked = SegmentQuestion(NAME, null=[name]) if value is None else SegmentQuestion(
-                NAME, {name: [physical(value, KINDS[name])]}
+            asked = (
+                SegmentQuestion(NAME, null=[name])
+                if value is None
+                else SegmentQuestion(NAME, {name: [physical(value, KINDS[name])]})
             )
             count = 3 if value == 0.0 and name == "f" else 2
             assert [row[3] for row in look_up(snapshot, asked)] == [count], value

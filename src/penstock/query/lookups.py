@@ -46,7 +46,9 @@ class Lookups:
                 else:
                     text, parameters, most = one
                     frame = snapshot.rows(text, parameters)
-                    pages.append((frame.columns, [list(row) for row in frame.head(most).iter_rows()], frame.height > most))
+                    pages.append(
+                        (frame.columns, [list(row) for row in frame.head(most).iter_rows()], frame.height > most)
+                    )
                 self._check_size(pages[-1][1])
             return pages
 

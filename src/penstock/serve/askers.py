@@ -72,8 +72,8 @@ class Selected:
 class Askers:
     """Asks a store. At most `waiting` questions wait for a process that is free.
 
-    Lookups go to small processes that know nothing but the database; those in segments, and a SELECT, go to processes that
-    can read segments and plan.
+    Lookups go to small processes that know nothing but the database. A SELECT, and lookups in segments, go to processes
+    that can plan and read segments.
     """
 
     def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int, memory: int = 512 << 20) -> None:
@@ -97,7 +97,7 @@ class Askers:
     async def _rows(
         self, pool: _Pool, segments: _Pool, questions: Sequence[Question | SegmentQuestion], seconds: float
     ) -> list[Found]:
-        """Asks all at once, of one commit: where one of the questions is about segments, a process that can read them."""
+        """Asks all at once, of one commit. If one question is about segments, a process that reads them answers all."""
         asked = [_packed(question) for question in questions]
         if any(isinstance(question, SegmentQuestion) for question in questions):
             answer = await segments.ask({"asked": asked, "seconds": seconds}, seconds)

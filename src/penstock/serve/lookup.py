@@ -21,8 +21,8 @@ from penstock.model.types import INTEGERS, decimal_of
 from penstock.serve.askers import Question
 from penstock.serve.errors import Answered
 from penstock.serve.views import Described, not_there
-from penstock.store.segment_lookup import SegmentQuestion, is_place
 from penstock.store.present import EXACT_DIGITS, stored_time
+from penstock.store.segment_lookup import SegmentQuestion, is_place
 from penstock.store.tables import quoted
 
 Order: TypeAlias = Literal["newest", "oldest"]

@@ -18,7 +18,7 @@ _HINT: Final = "restore a savepoint (penstock savepoint restore), or compute the
 
 
 class OpenSegments:
-    """Maps segments once. Of each owner only those of the last list stay mapped, so that removed files free their space."""
+    """Maps segments once. Of each owner only those of the last list stay mapped, so that removed files free space."""
 
     def __init__(self) -> None:
         self._lock = Lock()

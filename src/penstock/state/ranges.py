@@ -38,7 +38,8 @@ class Ranges:
             return np.arange(self.firsts[0], self.lasts[0])
         sizes = self.lasts - self.firsts
         steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(self.firsts, sizes) + steps
+        positions: Array = np.repeat(self.firsts, sizes) + steps
+        return positions
 
     def at(self, number: int) -> int:
         """The position that has so many before it."""

@@ -1,7 +1,7 @@
 """Reads a view whose state is in segments: the rows of one commit that people see, by key or in their order, in pieces.
 
-All segments of one kind have the same order: end and start of the window and hash of the key, or the hash alone. So they
-are read side by side in pieces, and of each row the version of the newest segment counts.
+All segments of one kind have the same order: end and start of the window and hash of the key, or the hash alone. So
+they are read side by side in pieces, and of each row the version of the newest run counts.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @property
+    def run(self) -> int:
+        return self.segment.segment.run
 
     def column(self, name: str) -> pa.Array:
         """A column of the view or of the state, as it is kept."""
@@ -98,7 +102,7 @@ class SortedPart:
     def pieces(
         self, selection: Selection, *, newest: bool = False, after: Place | None = None, size: int = PIECE
     ) -> Iterator[list[Rows]]:
-        """The rows that are selected, in their order or from the last to the first: each piece lies behind those before.
+        """The rows that are selected, in their order or from the last to the first, piece by piece.
 
         With `after`, rows before that place are left out; the place itself is not. Pieces begin with `size` rows of a
         segment at most, and grow.
@@ -120,7 +124,9 @@ class SortedPart:
         ]
         if after is not None:
             ranges = [
-                own.before(self._position(segment, after, "right")) if newest else own.since(self._position(segment, after))
+                own.before(self._position(segment, after, "right"))
+                if newest
+                else own.since(self._position(segment, after))
                 for segment, own in zip(self._segments, ranges, strict=True)
             ]
         for piece in self._cut(ranges, newest, size):
@@ -182,11 +188,11 @@ class SortedPart:
 
     def _seen(self, parts: Sequence[Rows], selection: Selection) -> list[Rows]:
         """Of rows of several segments, the newest first, those that count and are selected."""
-        seen, newer = [], []
-        for rows in parts:
+        seen: list[Rows] = []
+        for number, rows in enumerate(parts):
             if len(rows):
+                newer = [one for one in parts[:number] if len(one) and one.run > rows.run]  # one run has each row once
                 current = rows.where(~self._replaced(rows, newer)) if newer else rows
-                newer.append(rows)
                 visible = self._visible(current, selection) if len(current) else current
                 seen += [visible] if len(visible) else []
         return seen

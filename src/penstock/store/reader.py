@@ -26,6 +26,7 @@ from penstock.store.files import history_sizes, listing, removed
 from penstock.store.marks import last_mark, ticks_of, times_of
 from penstock.store.segment_scan import from_newest
 from penstock.store.segments import FOLDER, all_segments
+from penstock.store.state_size import StateSize, state_sizes
 from penstock.store.tables import IN_SEGMENTS
 
 __all__ = ["FILE", "Reader"]
@@ -236,6 +237,10 @@ class Reader:
     def history_sizes(self) -> dict[str, HistorySize]:
         """By stream what its history takes."""
         return self._asked(history_sizes)
+
+    def state_sizes(self) -> dict[str, StateSize]:
+        """What the state of views takes that is in segments; that of others is in the store's own tables."""
+        return self._asked(state_sizes)
 
     def columns(self, table: str) -> list[str]:
         """The columns of a view, or of a table of the store's own."""

@@ -31,8 +31,8 @@ from penstock.store.keys import encoded
 from penstock.store.reader import Reader
 from penstock.store.scan_columns import Column, Whole, column_of
 from penstock.store.scan_filters import Condition, bound_rules, key_is, rule
-from penstock.store.segments import FOLDER
 from penstock.store.segment_scan import open_table, selection_of, typed_batches
+from penstock.store.segments import FOLDER
 from penstock.store.tables import IN_SEGMENTS
 
 #: The statement that made what people read of a view: its columns, its table, and which rows are there.

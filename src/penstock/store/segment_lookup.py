@@ -1,7 +1,7 @@
 """Pages of views whose rows are in segments: rows by key and window, newest or oldest first, from a place on.
 
-Rows of one window are in the order of their keys' hashes. A place names a row by window, hash and key, so pages stay right
-while rows come and go between them.
+Rows of one window are in the order of their keys' hashes. A place names a row by window, hash and key, so pages stay
+right while rows come and go between them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _PLACES: Final = {"__e": pl.Int64, "__s": pl.Int64, "__k": pl.Binary, "__positio
 
 @dataclass(frozen=True)
 class SegmentQuestion:
-    """A page of a view. `most`: so many rows are wanted; with `places`, each ends with its window's end and start and key.
+    """At most so many rows of a view. With `places`, each row ends with its place: end and start of the window, key.
 
-    Values of keys are those that `segment_scan.key_series` takes, but for decimals, which are text. `bounds` are (column,
-    operator, number). `after` is the place of the last row of the page before.
+    Values of keys are those that `segment_scan.key_series` takes, but for decimals, which are text. `bounds` are
+    (column, operator, number). `after` is the place of the last row of the page before.
     """
 
     view: str
@@ -121,7 +121,8 @@ class _Best:
         keys = self._encoded(Rows(rows.segment, positions))
         marked = [MARK + int(number).to_bytes(8, "big") + key for number, key in zip(frame["__h"], keys, strict=True)]
         places = frame.select("__e", "__s", pl.Series("__k", marked, dtype=pl.Binary)).with_columns(
-            pl.Series("__position", positions, dtype=pl.Int64), pl.lit(self._number(rows.segment), pl.Int64).alias("__segment")
+            pl.Series("__position", positions, dtype=pl.Int64),
+            pl.lit(self._number(rows.segment), pl.Int64).alias("__segment"),
         )
         if after is not None:
             places = places.filter(_behind(_ORDER, after, places.schema, self._question.newest))
