@@ -6,7 +6,7 @@ import random
 import tempfile
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,12 @@ def _zoned(*values: Any) -> tuple[Any, ...]:
     return tuple(value.replace(tzinfo=UTC) if isinstance(value, datetime) else value for value in values)
 
 
-def pages(snapshot: Snapshot, size: int, newest: bool) -> list[list[Any]]:
+def pages(snapshot: Snapshot, size: int, newest: bool, asked: SegmentQuestion | None = None) -> list[list[Any]]:
     """All rows, page by page."""
     rows: list[list[Any]] = []
     after = None
     while True:
-        page = look_up(snapshot, SegmentQuestion(NAME, newest=newest, most=size, after=after))
+        page = look_up(snapshot, replace(asked or SegmentQuestion(NAME), newest=newest, most=size, after=after))
         rows += page
         if len(page) < size:
             return rows
@@ -160,6 +160,23 @@ def same_answers(in_table: Path, in_segments: Path, chance: random.Random) -> No
         assert len(newest) == expected.num_rows
         places = [tuple(row[-3:]) for row in oldest]
         assert places == sorted(set(places))
+        if oldest:
+            same_pages(other, oldest, chance)
+
+
+def same_pages(snapshot: Snapshot, rows: list[list[Any]], chance: random.Random) -> None:
+    """Pages by key and window have the rows that they should have, of all rows in their order."""
+    keys = snapshot.views[NAME].keys
+    chosen, size = chance.choice(rows), chance.randint(1, 4)
+    texts = [name for at, name in enumerate(keys) if isinstance(chosen[at], str | int) and name in ("k", "v")]
+    null = [name for at, name in enumerate(keys) if chosen[at] is None]
+    asked = SegmentQuestion(NAME, {name: [chosen[keys.index(name)]] for name in texts}, null)
+    wanted = [row for row in rows if all(row[keys.index(name)] == chosen[keys.index(name)] for name in [*texts, *null])]
+    assert repr(pages(snapshot, size, False, asked)) == repr(wanted)
+    start = chosen[-2]
+    asked = SegmentQuestion(NAME, bounds=[("__start", ">=", start), ("__end", ">=", start)], final=bool(chosen[-4]))
+    wanted = [row for row in rows if row[-2] >= start and bool(row[-4]) == bool(chosen[-4])]
+    assert repr(pages(snapshot, size, True, asked)) == repr(wanted[::-1])
 
 
 @cases(40, deep=40)

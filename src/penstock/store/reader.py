@@ -110,16 +110,12 @@ class Reader:
         try:
             return self._asked(lambda connection: connection.answer(sql, parameters))
         except StoreError as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: StoreError) -> StoreError:
-        """The error of the database, or a clearer one where a view's rows are in segments."""
-        if IN_SEGMENTS.strip("_") not in f"{error.message} {error.detail}":
-            return error
-        return StoreError(
-            "the rows of this view are kept in segments, which SQL of the database cannot read",
-            hint="ask with penstock query, over HTTP, or with the client",
-        )
+            if IN_SEGMENTS.strip("_") not in f"{error.message} {error.detail}":
+                raise
+            raise StoreError(
+                "the rows of this view are kept in segments, which SQL of the database cannot read",
+                hint="ask with penstock query, over HTTP, or with the client",
+            ) from error
 
     @contextmanager
     def moment(self) -> Iterator[Callable[[str, Sequence[object]], pl.DataFrame]]:
