@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from penstock.cli.view_rows import ask_views
 from penstock.kernel.plan import Plan
-from penstock.store import SqliteStore
+from penstock.store import Reader, SqliteStore
 from tests.cli.conftest import BY_PAGE
 
 Penstock = Callable[..., Result]
@@ -49,6 +50,12 @@ def test_views_status_and_explain_say_where_state_is(
     assert PLACE in penstock("explain", app_file(), "by_page", "--dir", sharded).output
     assert "in the store" in penstock("views", "--dir", directory).output
     assert "in the store" in penstock("explain", app_file(), "by_page", "--dir", directory).output
+
+
+def test_a_demo_asks_small_views_wherever_their_rows_are(directory: Path, sharded: Path) -> None:
+    sql = "SELECT page, sum(n) AS n FROM by_page WHERE window_end <= ?1 AND final GROUP BY page ORDER BY page"
+    answers = [ask_views(Reader(path), sql, ["2024-05-01 12:00:10"]).rows() for path in (directory, sharded)]
+    assert answers == [[("/a", 2), ("/b", 1)]] * 2
 
 
 @pytest.mark.parametrize("command", [("query", ALL), ("views",), ("status",)])

@@ -35,6 +35,10 @@ _Answer = TypeVar("_Answer")
 _QUESTION = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*.*?\*/|\()*(select|with|values|explain)\b", re.IGNORECASE | re.DOTALL)
 
 
+class InSegments(StoreError):
+    """The rows of a view are in segments, which SQL of the database cannot read."""
+
+
 class Reader:
     """What is committed in a store. Safe for several threads: each question has a connection of its own."""
 
@@ -112,7 +116,7 @@ class Reader:
         except StoreError as error:
             if IN_SEGMENTS.strip("_") not in f"{error.message} {error.detail}":
                 raise
-            raise StoreError(
+            raise InSegments(
                 "the rows of this view are kept in segments, which SQL of the database cannot read",
                 hint="ask with penstock query, over HTTP, or with the client",
             ) from error
