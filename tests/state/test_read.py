@@ -23,6 +23,7 @@ from penstock.query.ask import Questions
 from penstock.state.compact import compacted, parts_of
 from penstock.state.layout import layouts
 from penstock.state.segment import SegmentFile
+from penstock.store import Commit as Record
 from penstock.store import Reader, SqlStore, StoreError
 from penstock.store.scan import Snapshot, scanning
 from penstock.store.segment_lookup import SegmentQuestion, look_up
@@ -249,6 +250,52 @@ def test_a_key_of_each_type_is_found(tmp_path: Path, name: str) -> None:
             )
             count = 3 if value == 0.0 and name == "f" else 2
             assert [row[3] for row in look_up(snapshot, asked)] == [count], value
+
+
+def test_a_key_that_is_a_list_has_one_row(tmp_path: Path) -> None:
+    view = ps.stream("s", schema="xs array<int>").group_by("xs").agg(rows=ps.count())
+    rows = [{"xs": value} for value in ([1, None], [], None, [1, 2])] * 3
+    with scanning(sharded(Home(tmp_path, None), view, rows, commits=3)) as snapshot:
+        found = {repr(row["xs"]): row["rows"] for row in table_of(snapshot, []).to_pylist()}
+        assert len(pages(snapshot, 3, True)) == 4
+    assert found == {"[1, None]": 3, "[]": 3, "None": 3, "[1, 2]": 3}
+
+
+@pytest.mark.parametrize("window", [ps.fixed("10 seconds"), ps.session("5 seconds")])
+def test_windows_that_have_expired_are_gone(tmp_path: Path, window: Any) -> None:
+    stream = ps.stream("s", schema="k string, at timestamp", event_time="at", watermark=ps.bounded("0 seconds"))
+    view = stream.group_by("k").window(window).agg(n=ps.count())
+    answers = []
+    for shards in (None, lambda: 2):
+        engine = StoreEngine(view, tmp_path / str(shards is None), shards=shards)
+        for second in (0, 20, 40, 60):
+            event = Event("s", {"k": "a", "at": instant(NOON) + second * 1_000_000}, 0, second)
+            engine.commit(Commit(instant(NOON) + 60_000_000, (event,)))
+        engine.store.commit(Record(kind="tick", now=0, expire={NAME: instant(NOON) + 31_000_000}))
+        engine.store.close()
+        with scanning(Reader(engine.directory)) as snapshot:
+            answers.append(rows_of(table_of(snapshot, [])))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 2
+
+
+@pytest.mark.parametrize("window", [ps.fixed("10 seconds"), ps.session("5 seconds")])
+def test_an_expired_window_does_not_come_back_from_an_older_segment(tmp_path: Path, window: Any) -> None:
+    stream = ps.stream("s", schema="k string, at timestamp", event_time="at", watermark=ps.bounded("0 seconds"))
+    view = stream.group_by("k").window(window).agg(n=ps.count()).allow_late("60 seconds")
+    answers = []
+    for shards in (None, lambda: 8):
+        engine = StoreEngine(view, tmp_path / str(shards is None), shards=shards)
+        for number, rows in enumerate(([("a", 0), ("a", 50)], [("b", 100), ("d", 101)], [("c", 300)])):
+            events = [Event("s", {"k": k, "at": instant(NOON) + at * 1_000_000}, 0, at) for k, at in rows]
+            engine.commit(Commit(instant(NOON) + (300 + number) * 1_000_000, tuple(events)))
+        engine.store.commit(Record(kind="tick", now=0, expire={NAME: instant(NOON) + 40_000_000}))
+        engine.store.commit(Record(kind="tick", now=0, expire={NAME: instant(NOON) + 90_000_000}))
+        engine.store.close()
+        with scanning(Reader(engine.directory)) as snapshot:
+            answers.append(rows_of(table_of(snapshot, [])))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 3
 
 
 # other processes

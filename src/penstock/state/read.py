@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.kernel.hashing import Array
 from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import END as FOREVER
 from penstock.state.layout import FINAL, GONE, PRESENTED, VISIBLE
 from penstock.state.ranges import Ranges, hash_positions
 from penstock.state.segment import MappedSegment
@@ -74,11 +75,28 @@ class Rows:
         return self if holds.all() else Rows(self.segment, self.positions[holds])
 
 
-class SegmentTable:
-    """A view at one commit. Windows that are final and ended before `expired` are gone."""
+@dataclass(frozen=True)
+class Expiry:
+    """Final windows that ended before `before` are gone. All windows that end up to `closed` are final.
 
-    def __init__(self, segments: Sequence[MappedSegment], keys: Sequence[str], expired: Instant = BEGINNING) -> None:
-        self.keys, self._expired = list(keys), expired
+    A segment whose windows are all gone is not listed any more, so an older version of such a window may lie bare: it is
+    not final itself, and `closed` tells that it was.
+    """
+
+    before: Instant = BEGINNING
+    closed: Instant = -FOREVER
+
+    def is_gone(self, final: Array, ends: Array) -> Array:
+        """Which windows are gone."""
+        gone: Array = (ends < self.before) & (final | (ends <= self.closed))
+        return gone
+
+
+class SegmentTable:
+    """A view at one commit."""
+
+    def __init__(self, segments: Sequence[MappedSegment], keys: Sequence[str], expiry: Expiry) -> None:
+        self.keys, self._expiry = list(keys), expiry
         self._kinds = [[one for one in segments if one.segment.kind == kind] for kind in ("rows", "final")]
 
     def rows(self, selection: Selection = Selection()) -> Iterator[Rows]:  # noqa: B008
@@ -89,14 +107,14 @@ class SegmentTable:
 
     def parts(self) -> list[SortedPart]:
         """The rows by how they are sorted. A row is in one of the parts only."""
-        return [SortedPart(kind, self.keys, self._expired) for kind in self._kinds if kind]
+        return [SortedPart(kind, self.keys, self._expiry) for kind in self._kinds if kind]
 
 
 class SortedPart:
     """The segments of one kind, the newest first."""
 
-    def __init__(self, segments: Sequence[MappedSegment], keys: Sequence[str], expired: Instant) -> None:
-        self._segments, self._keys, self._expired = list(segments), list(keys), expired
+    def __init__(self, segments: Sequence[MappedSegment], keys: Sequence[str], expiry: Expiry) -> None:
+        self._segments, self._keys, self._expiry = list(segments), list(keys), expiry
         self.by_window = any(len(segment.ends) for segment in segments)
 
     def pieces(
@@ -224,8 +242,8 @@ class SortedPart:
             holds = holds & ~rows.truth(GONE)
         if selection.final is not None:
             holds = holds & (rows.truth(FINAL) == selection.final)
-        if self._expired > BEGINNING:
-            holds = holds & ~(rows.truth(FINAL) & (_numbers(rows, END) < self._expired))
+        if self._expiry.before > BEGINNING:
+            holds = holds & ~self._expiry.is_gone(rows.truth(FINAL), _numbers(rows, END))
         if selection.bounds and not self.by_window:
             holds = holds & selection.windows(_numbers(rows, START), _numbers(rows, END))
         if selection.keys:

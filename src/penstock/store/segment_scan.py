@@ -15,7 +15,7 @@ from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, instant
 from penstock.model.types import INTEGERS, Schema, decimal_of
 from penstock.state.open_segments import OPEN
-from penstock.state.read import Rows, SegmentTable
+from penstock.state.read import Expiry, Rows, SegmentTable
 from penstock.state.segment import MissingSegment, SegmentError
 from penstock.state.selection import Bound, Selection
 from penstock.store.base import StoreError
@@ -49,10 +49,11 @@ def _unreadable(error: SegmentError) -> StoreError:
 
 def open_table(connection: Connection, root: str, name: str, keys: Sequence[str]) -> SegmentTable:
     """A view as the commit has it that the connection sees."""
-    rows = connection.rows("SELECT expired FROM __sharded WHERE owner = ?1", [name]).rows()
-    expired = rows[0][0] if rows else BEGINNING
+    sql = "SELECT s.expired, v.closed FROM __sharded s JOIN __views v ON v.name = s.owner WHERE s.owner = ?1"
+    (before, closed), *_ = [*connection.rows(sql, [name]).rows(), (BEGINNING, None)]
+    expiry = Expiry(before) if closed is None else Expiry(before, closed)
     segments = [one for one in segments_of(connection, name) if one.kind in ("rows", "final")]
-    return SegmentTable(OPEN.of(root, name, segments), keys, expired)
+    return SegmentTable(OPEN.of(root, name, segments), keys, expiry)
 
 
 # rows out
