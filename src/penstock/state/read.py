@@ -79,8 +79,8 @@ class Rows:
 class Expiry:
     """Final windows that ended before `before` are gone. All windows that end up to `closed` are final.
 
-    A segment whose windows are all gone is not listed any more, so an older version of such a window may lie bare: it is
-    not final itself, and `closed` tells that it was.
+    A segment whose windows are all gone is not listed any more, so an older, open version of such a window may lie
+    bare: `closed` tells that the window was final.
     """
 
     before: Instant = BEGINNING
