@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 
 import penstock as ps
@@ -22,6 +24,7 @@ from penstock.serve.server import Server
 from penstock.serve.service import Host
 from penstock.serve.settings import Settings
 from penstock.sources.http.inbox import FOLDER, declare
+from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, steps
 from penstock.store import Commit, open_store
 from penstock.store.figures import Figures
 from penstock.store.marks import Mark
@@ -42,25 +45,28 @@ Row = tuple[str | None, int | None, int]  # tag, likes, seconds after noon
 
 
 class Filled:
-    """A store to which commits are made by hand."""
+    """A store to which commits are made by hand. With `shards`, the rows of views are in segments."""
 
-    def __init__(self, directory: Path, url: str | None = None) -> None:
+    def __init__(self, directory: Path, url: str | None = None, shards: int = 0) -> None:
         self.directory = directory
         self.store = open_store(directory, url=url)
         self.store.lock()
         self.store.prepare({name: Plan(view) for name, view in VIEWS.items()})
         self.store.keep_master({"posts": ("none", STREAM.schema.ddl())}, None)
         self.segment = 0
+        for name in VIEWS if shards else ():
+            self.store.shard(name, shards, 0)
 
     def commit(self, *rows: Row, watermark: int | None = None, segment: int | None = None) -> int:
         """One epoch with these rows; with a `segment` its offsets name it."""
         after = BEGINNING if watermark is None else NOON + watermark * SECOND
-        changes = {name: self._change(name, rows, after) for name in VIEWS}
+        changes = {name: self._change(name, rows, after) for name in VIEWS if self.store.sharded(name) is None}
+        segments = {name: self._segments(name, rows, after) for name in VIEWS if name not in changes}
         epoch = self.store.progress("q")
         return self.store.commit(
             Commit(
                 kind="epoch", now=NOON, query="q", epoch=0 if epoch is None else epoch.epoch + 1,
-                offsets=f'{{"inbox":"posts","number":{segment or 0}}}', changes=changes,
+                offsets=f'{{"inbox":"posts","number":{segment or 0}}}', changes=changes, segments=segments,
                 view_times=dict.fromkeys(VIEWS, after), counters={"posts.events": len(rows), "posts.late": 0},
                 timings={"reduce": 0.5, "merge": 0.25}, mark=Mark("posts"), figures=Figures(rows=1),
             )
@@ -68,16 +74,38 @@ class Filled:
 
     def _change(self, name: str, rows: tuple[Row, ...], after: int) -> Change:
         plan = self.store.state(name).plan
+        return step(plan, self._deltas(plan, rows), self.store.state(name), _time(after))
+
+    def _segments(self, name: str, rows: tuple[Row, ...], after: int) -> SegmentChange:
+        view = self.store.sharded(name)
+        assert view is not None
+        time = fixed_time(view.plan, _time(after))
+        work = ShardStep(name, view.plan, view.root, view.segments, view.closed, view.next_run, time)
+        changes = SegmentChanges(view.root, uuid.uuid4().hex)
+        for stepped in steps(work, self._deltas(view.plan, rows), view.shards):
+            changes.add(stepped)
+        return changes.change(view.plan)
+
+    def _deltas(self, plan: Plan, rows: tuple[Row, ...]) -> list[pl.DataFrame]:
         events = [
             Event("posts", {"tag": tag, "likes": likes, "at": NOON + at * SECOND}, 0, n)
             for n, (tag, likes, at) in enumerate(rows)
         ]
         frame = admit(STREAM, events_frame(STREAM, events, 0), NOON).rows
-        deltas = [reduce(plan, "posts", frame, BEGINNING).deltas] if events else []
-        return step(plan, deltas, self.store.state(name), Time(BEGINNING, after, NOON, lambda percent: after))
+        return [reduce(plan, "posts", frame, BEGINNING).deltas] if events else []
 
     def close(self) -> None:
         self.store.close()
+
+
+def _time(after: int) -> Time:
+    return Time(BEGINNING, after, NOON, lambda percent: after)
+
+
+@pytest.fixture
+def shards() -> int:
+    """Into how many shards the rows of views are cut; none are in segments if it is zero."""
+    return 0
 
 
 @pytest.fixture
@@ -87,8 +115,8 @@ def store_url() -> str | None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path, store_url: str | None) -> Iterator[Filled]:
-    made = Filled(tmp_path / "state", store_url)
+def filled(tmp_path: Path, store_url: str | None, shards: int) -> Iterator[Filled]:
+    made = Filled(tmp_path / "state", store_url, shards)
     made.commit(("x", 1, 0), ("x", 2, 1), ("y", 5, 3), (None, None, 4), ("x", 4, 12), ("=cmd()", 1, 25))
     declare(made.directory / FOLDER / "posts", "posts", STREAM.schema, base=1)
     yield made

@@ -18,14 +18,18 @@ from penstock.cli.components import components_table
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
-from penstock.errors import unknown
+from penstock.errors import PenstockError, unknown
 from penstock.history.events.dead import dead_letters
 from penstock.history.events.master import Master as Lake
 from penstock.model.time import SECOND
 from penstock.sources.base import FILE
 from penstock.store import Reader
 from penstock.store.base import DEAD_FILES, REFUSALS
+from penstock.store.state_size import IN_STORE, StateSize
 from penstock.store.tables import quoted
+
+#: The rows of a view in segments are counted up to so many.
+_COUNTED = 1_000_000
 
 
 def query(
@@ -53,14 +57,32 @@ def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         for title in ("rows", "final"):
             table.add_column(title, justify="right")
         table.add_column("watermark")
+        table.add_column("state")
         table.add_column("definition", overflow="fold")
-        times = reader.view_times()
+        times, sizes = reader.view_times(), reader.state_sizes()
         for name, definition in reader.views().items():
-            sql = f"SELECT count(*), coalesce(sum(CASE WHEN final THEN 1 ELSE 0 END), 0) FROM {quoted(name)}"
-            rows, final = reader.query(sql).row(0)
-            mark = fig.show_mark(times.get(name))
-            table.add_row(name, fig.number(rows), fig.number(final), mark, Text(short(definition)))
+            size = sizes.get(name)
+            rows, final = _counts(reader, name, size)
+            state = IN_STORE if size is None else size.text()
+            table.add_row(name, rows, final, fig.show_mark(times.get(name)), state, Text(short(definition)))
         output().print(table if table.row_count else "no views")
+
+
+def _counts(reader: Reader, view: str, size: StateSize | None) -> tuple[str, str]:
+    """How many rows a view has, and how many of them are final. Those of large segments are not counted."""
+    if size is None:
+        sql = f"SELECT count(*), coalesce(sum(CASE WHEN final THEN 1 ELSE 0 END), 0) FROM {quoted(view)}"
+        rows, final = reader.query(sql).row(0)
+    elif size.rows > _COUNTED:
+        return f"≤ {fig.number(size.rows)}", "–"
+    else:
+        sql = f"SELECT count(*) AS n, count_if(final) AS final FROM {_backquoted(view)}"
+        rows, final = ask(reader, sql).table.to_pylist()[0].values()
+    return fig.number(rows), fig.number(final)
+
+
+def _backquoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def short(definition: str) -> str:
@@ -93,6 +115,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_totals(console, found)
         _print_dead_files(console, directory, found)
         _print_times(console, found)
+        _print_states(console, found)
         _print_generations(console, directory)
         _print_lags(console, found)
         _print_tables(console, found)
@@ -176,6 +199,15 @@ def _print_totals(console: Console, found: fig.Figures) -> None:
         console.print("", table)
 
 
+def _print_states(console: Console, found: fig.Figures) -> None:
+    """Where the state of each view is."""
+    table = Table("view", "state", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name, state in found.states.items():
+        table.add_row(name, state)
+    if table.row_count:
+        console.print("", table)
+
+
 def _print_times(console: Console, found: fig.Figures) -> None:
     table = Table("", "name", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("behind the clock", justify="right")
@@ -206,13 +238,24 @@ def explain(
     file: AppFile,
     view: Annotated[str | None, typer.Argument(help="Which view; all, if left out.", metavar="[VIEW]")] = None,
     app: AppName = None,
+    directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Explain a view in full: every default that applies, and who evaluates each expression."""
+    """Explain a view in full: every default that applies, who evaluates each expression, and where its state is."""
     with errors_shown(debug):
         known = load_app(file, app).views
         if view is not None and view not in known:
             raise unknown("view", view, known)
+        states = _states(directory)
         for name in known if view is None else [view]:
             others = {other: known[other] for other in known if other != name}
-            typer.echo(f"{name}\n" + "\n".join(f"  {line}" for line in known[name].explain(others).splitlines()))
+            lines = [*known[name].explain(others).splitlines(), *([f"state {states[name]}"] if name in states else [])]
+            typer.echo(f"{name}\n" + "\n".join(f"  {line}" for line in lines))
+
+
+def _states(directory: Path) -> dict[str, str]:
+    """Where the state of each view is, if the app has run in the directory."""
+    try:
+        return fig.read_states(Reader(directory))
+    except PenstockError:
+        return {}

@@ -20,6 +20,7 @@ from penstock.cli.repair import show_repair
 from penstock.cli.run import show_end, totals, watermark
 from penstock.cli.serve import NoServe, Port, Serve, served
 from penstock.cli.start import start
+from penstock.cli.view_rows import ask_views
 from penstock.cli.watch import watch
 from penstock.dev.demos import DEMOS, trending
 from penstock.errors import PenstockError
@@ -61,11 +62,11 @@ class Trending:
 
     def _picture(self, figures: Figures, width: int) -> list[RenderableType]:
         mark = figures.watermark
-        top = pl.DataFrame() if mark is None else self._reader.query(TOP, [mark // SECOND])
+        top = pl.DataFrame() if mark is None else ask_views(self._reader, TOP, [mark // SECOND])
         if not top.height:
             return [Text("waiting for the first posts …")]
         start, end = top["window_start"][0][11:], top["window_end"][0][11:]
-        totals_row = self._reader.query("SELECT posts, people FROM totals").row(0)
+        totals_row = ask_views(self._reader, "SELECT posts, people FROM totals").row(0)
         return [
             Text.assemble(("trending", "bold"), f"  from {start} to {end}"),
             self._bars(top, width),

@@ -11,6 +11,7 @@ from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import HistorySize
+from penstock.store.state_size import IN_STORE
 
 #: The rate is that of so many seconds.
 _RECENT = 5.0
@@ -31,6 +32,7 @@ class Figures:
     lags: dict[str, Lag] = field(default_factory=dict)  # by stream
     tables: dict[str, tuple[int, str | None]] = field(default_factory=dict)  # version, and why it is stale
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
+    states: dict[str, str] = field(default_factory=dict)  # by view where its state is
 
     @property
     def behind(self) -> int | None:
@@ -67,7 +69,14 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         lags=read_lags(store),
         tables=read_tables(store),
         history=store.history_sizes(),
+        states=read_states(store),
     )
+
+
+def read_states(store: Reader) -> dict[str, str]:
+    """Where the state of each view is."""
+    sizes = store.state_sizes()
+    return {name: sizes[name].text() if name in sizes else IN_STORE for name in store.views()}
 
 
 def _by_stream(counters: dict[str, int]) -> dict[str, dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from penstock.cli.figures import Figures, number, show_mark
 from penstock.cli.run import show_end, totals
 from penstock.cli.serve import Serve, served
 from penstock.cli.start import start
+from penstock.cli.view_rows import ask_views
 from penstock.cli.watch import watch
 from penstock.dev.demos import flights
 from penstock.dev.demos.flights import Proof, Replay
@@ -54,7 +56,7 @@ def show_flights(
         left = f"{number(replay.done - last.events)} departures are there and not read"
         console.print(f"{left}: penstock demo flights --resume --dir {directory} goes on", soft_wrap=True)
         return
-    proofs = flights.prove(rows.head(replay.done), reader.query)
+    proofs = flights.prove(rows.head(replay.done), partial(ask_views, reader))
     show_proofs(console, proofs, replay.done)
     question = "SELECT * FROM by_airport ORDER BY delay DESC LIMIT 5"
     console.print(f'ask it:  penstock query "{question}" --dir {directory}', style="bold", soft_wrap=True)
@@ -116,7 +118,7 @@ class Departures:
         return self._counts
 
     def _hours(self, figures: Figures) -> RenderableType:
-        found = self._reader.query(_HOURS)
+        found = ask_views(self._reader, _HOURS)
         if not found.height:
             return Text("waiting for the first departures …")
         mark = "" if figures.watermark is None else show_instant(figures.watermark)[:19].replace("T", " ")

@@ -15,6 +15,7 @@ from rich.table import Table
 from penstock.cli.audit import show as show_audit
 from penstock.cli.figures import number
 from penstock.cli.start import start
+from penstock.cli.view_rows import ask_views
 from penstock.control import Live
 from penstock.control.audits import as_reply, audit
 from penstock.dev.demos import repair
@@ -30,9 +31,9 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
     try:
         console.print("somebody has deployed a view that counts plays by song …", style="bold")
         _wait(running, seconds / 2)
-        closed = running.store.query(_CLOSED).item()
+        closed = ask_views(running.store, _CLOSED).item()
         _notice(running, console, closed)
-        before, events = running.store.query(_BY_SONG, [closed]), _events(running)
+        before, events = ask_views(running.store, _BY_SONG, [closed]), _events(running)
         console.print("… so the definition is replaced, computed from all of history, while events flow:", style="bold")
         console.print(Syntax(repair.RIGHT.strip(), "sql", background_color="default"))
         began = time.monotonic()
@@ -41,7 +42,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
         console.print(f"replaced in {took:.1f} s; meanwhile {number(meanwhile)} events were counted, nothing stopped")
         _wait(running, seconds / 4)
         running.run.catch_up()
-        _show(console, before, running.store.query(_BY_SONG, [closed]), closed)
+        _show(console, before, ask_views(running.store, _BY_SONG, [closed]), closed)
         console.print("and the proof, every row recomputed from the master:", style="bold")
         right = show_audit(console, as_reply(audit(running.run, ["by_song"])))
     finally:
@@ -57,7 +58,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
 def _wait(running: Live, seconds: float) -> None:
     """So long, and until windows have closed."""
     running.wait(seconds)
-    while running.store.last() is None or running.store.query(_CLOSED).item() is None:
+    while running.store.last() is None or ask_views(running.store, _CLOSED).item() is None:
         running.wait(0.5)
 
 
@@ -67,7 +68,7 @@ def _events(running: Live) -> int:
 
 def _notice(running: Live, console: Console, closed: str) -> None:
     """History knows how many plays there were."""
-    told = running.store.query("SELECT sum(plays) FROM by_song WHERE window_end <= ?1", [closed]).item()
+    told = ask_views(running.store, "SELECT sum(plays) FROM by_song WHERE window_end <= ?1", [closed]).item()
     (row,) = running.execute(f"SELECT count(*) FROM HISTORY(plays) WHERE at < TIMESTAMP '{closed}'").rows
     console.print(
         f"up to {closed[11:19]} the view says {number(told)} plays, and history has {number(int(str(row[0])))}"

@@ -22,6 +22,7 @@ from penstock.query.run import Engine, shared_engine
 from penstock.sql.statements import Question
 from penstock.store import Reader
 from penstock.store.scan import Scannable, Snapshot, scanning
+from penstock.store.segment_scan import from_newest
 
 #: So many plans are kept. One that depends on the clock is not.
 _PLANS: Final = 256
@@ -38,8 +39,12 @@ class Questions:
 
     def ask(self, asked: Question | str, limits: Limits | None = None) -> Answer:
         """The answer, with the commit that it is of."""
-        with self.opened() as moment:
-            return moment.run(moment.plan(asked), limits)
+
+        def ask() -> Answer:
+            with self.opened() as moment:
+                return moment.run(moment.plan(asked), limits)
+
+        return from_newest(ask)
 
     @contextmanager
     def opened(self) -> Iterator[Moment]:
@@ -95,7 +100,7 @@ class Moment:
             view = self._tables[scan.view]
             asked = {one.column for one in scan.filters if one.op in ("=", "in")}
             keys = [key for key in view.keys if key in asked]
-            if keys and view.windows:
+            if keys and view.windows and not view.in_segments:
                 wishes.append((scan.view, keys))
         return wishes
 

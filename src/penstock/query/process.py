@@ -29,8 +29,10 @@ from penstock.query.ask import Questions
 from penstock.query.errors import TooLarge, TooSlow
 from penstock.query.forms import arrow_stream, csv_text, objects, rows
 from penstock.query.limits import Limits
+from penstock.query.lookups import Lookups
 from penstock.query.parameters import bound
 from penstock.store import Reader, StoreError
+from penstock.store.segment_scan import from_newest
 
 LENGTH: Final = struct.Struct(">I")
 #: Memory besides DuckDB's: for code, for planning, and for an answer on its way.
@@ -47,6 +49,7 @@ class Process:
         self._largest = largest
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._lookups = Lookups(self._questions.reader, largest, self._stop)
         self._planning = False
 
     def serve(self, asked: BinaryIO, answers: BinaryIO) -> None:
@@ -78,7 +81,9 @@ class Process:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._answered(**request)
+            if "asked" in request:
+                return {"answers": self._lookups.answer(**request)}
+            return from_newest(lambda: self._answered(**request))
         except TooSlow as error:
             return _failed("time", error)
         except TooLarge as error:

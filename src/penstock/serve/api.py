@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -36,7 +37,10 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        preparing = asyncio.create_task(service.prepare())
         yield
+        preparing.cancel()
+        await asyncio.gather(preparing, return_exceptions=True)
         await dashboard.close()
         await service.close()
 

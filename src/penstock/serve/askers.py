@@ -8,7 +8,7 @@ import struct
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from penstock.serve import asker, asker_postgres
 from penstock.serve.errors import Answered
 from penstock.store.address import VARIABLE
 from penstock.store.database import Database, PostgresSchema, SqliteFile, database_of
+from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import APPLICATION
 
 _LENGTH: Final = struct.Struct(">I")
@@ -71,7 +72,8 @@ class Selected:
 class Askers:
     """Asks a store. At most `waiting` questions wait for a process that is free.
 
-    Lookups go to small processes that know nothing but the database; a SELECT goes to one that can plan it.
+    Lookups go to small processes that know nothing but the database. A SELECT, and lookups in segments, go to processes
+    that can plan and read segments.
     """
 
     def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int, memory: int = 512 << 20) -> None:
@@ -79,22 +81,37 @@ class Askers:
         command = _command(self.database, largest)
         self._own = _Pool(command, 1, 10_000)
         self._users = _Pool(command, processes, waiting)
-        self._selects = _Pool(_selecting(directory, self.database, memory, largest), processes, waiting)
+        selecting = _selecting(directory, self.database, memory, largest)
+        self._selects = _Pool(selecting, processes, waiting)
+        self._segments = _Pool(selecting, processes, waiting)
+        self._own_segments = _Pool(selecting, 1, 10_000)
 
-    async def own(self, *questions: Question) -> list[Found]:
+    async def own(self, *questions: Question | SegmentQuestion) -> list[Found]:
         """Asks for the server itself: users' questions never stand in its way."""
-        return await self._rows(self._own, questions, _OWN_SECONDS)
+        return await self._rows(self._own, self._own_segments, questions, _OWN_SECONDS)
 
-    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Found]:
+    async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[Found]:
         """Asks for a user, who waits so many seconds at most."""
-        return await self._rows(self._users, questions, seconds)
+        return await self._rows(self._users, self._segments, questions, seconds)
 
-    async def _rows(self, pool: _Pool, questions: Sequence[Question], seconds: float) -> list[Found]:
-        asked = [[question.text, list(question.parameters), question.most] for question in questions]
-        answer = await pool.ask([asked, seconds], seconds)
-        if "failed" in answer:
-            raise _failure(answer["failed"], answer["text"])
+    async def _rows(
+        self, pool: _Pool, segments: _Pool, questions: Sequence[Question | SegmentQuestion], seconds: float
+    ) -> list[Found]:
+        """Asks all at once, of one commit. If one question is about segments, a process that reads them answers all."""
+        asked = [_packed(question) for question in questions]
+        if any(isinstance(question, SegmentQuestion) for question in questions):
+            answer = await segments.ask({"asked": asked, "seconds": seconds}, seconds)
+            if "failed" in answer:
+                raise _refused(answer)
+        else:
+            answer = await pool.ask([asked, seconds], seconds)
+            if "failed" in answer:
+                raise _failure(answer["failed"], answer["text"])
         return [Found(*found) for found in answer["answers"]]
+
+    async def prepare_segments(self) -> None:
+        """Starts a process that can read segments, so that the first lookup need not wait for it."""
+        await self._segments.prepare()
 
     async def select(self, select: Select, seconds: float) -> Selected:
         """Answers a SELECT of a user, who waits so many seconds at most. It is stopped when the user goes away."""
@@ -104,13 +121,24 @@ class Askers:
         }  # fmt: skip
         answer = await self._selects.ask(request, seconds)
         if "failed" in answer:
-            status = {"time": 504, "large": 413, "store": 503}.get(answer["failed"], 422)
-            raise Answered(status, answer["message"], detail=answer.get("detail"), hint=answer.get("hint"))
+            raise _refused(answer)
         return Selected(answer["body"], answer["commit"], answer["more"], answer["indexes"])
 
     async def close(self) -> None:
-        for pool in (self._own, self._users, self._selects):
+        for pool in (self._own, self._users, self._selects, self._segments, self._own_segments):
             await pool.close()
+
+
+def _packed(question: Question | SegmentQuestion) -> object:
+    """A question on its way to a process."""
+    if isinstance(question, SegmentQuestion):
+        return asdict(question)
+    return [question.text, list(question.parameters), question.most]
+
+
+def _refused(answer: Mapping[str, Any]) -> Answered:
+    status = {"time": 504, "large": 413, "store": 503}.get(answer["failed"], 422)
+    return Answered(status, answer["message"], detail=answer.get("detail"), hint=answer.get("hint"))
 
 
 @dataclass(frozen=True)
@@ -173,6 +201,12 @@ class _Pool:
             except asyncio.CancelledError:
                 self._stop(process, task)
                 raise
+
+    async def prepare(self) -> None:
+        """Has a process that is ready."""
+        async with self._turn(_START):
+            if not self._idle:
+                self._idle.append(await self._process())
 
     async def _answer(self, process: asyncio.subprocess.Process, request: object, seconds: float) -> dict[str, Any]:
         try:

@@ -15,18 +15,21 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, TypeAlias
 
 from penstock.errors import PenstockError
-from penstock.model.time import Instant, instant
+from penstock.kernel.plan import END, START
+from penstock.model.time import Instant, instant, micros_of
 from penstock.model.types import INTEGERS, decimal_of
 from penstock.serve.askers import Question
 from penstock.serve.errors import Answered
 from penstock.serve.views import Described, not_there
 from penstock.store.present import EXACT_DIGITS, stored_time
+from penstock.store.segment_lookup import SegmentQuestion, is_place
 from penstock.store.tables import quoted
 
 Order: TypeAlias = Literal["newest", "oldest"]
 #: So many values may be asked for one key.
 _VALUES: Final = 100
 _WHOLE: Final = 1 << 63
+_DAY: Final = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,10 @@ class Lookup:
     limit: int = 100
     cursor: str | None = None
 
-    def question(self, view: Described) -> Question:
+    def question(self, view: Described) -> Question | SegmentQuestion:
         """The question that the store is asked; it gives one row more than the page, and the place of each."""
+        if view.in_segments:
+            return self._segment_question(view)
         rules, parameters = self._rules(view)
         where = f" WHERE {' AND '.join(rules)}" if rules else ""
         turn = "DESC" if self.order == "newest" else "ASC"
@@ -85,6 +90,31 @@ class Lookup:
             place = ", ".join(mark(part) for part in _place(self.cursor, self.order))
             rules.append(f"(__e, __s, __k) {sign} ({place})")
         return rules, parameters
+
+    def _segment_question(self, view: Described) -> SegmentQuestion:
+        keys: dict[str, list[object]] = {}
+        for name, texts in self.keys.items():
+            kind = _kind(view, name)
+            if len(texts) > _VALUES:
+                raise Answered(422, f"more than {_VALUES} values for the key «{name}»")
+            keys[name] = [_physical(value(text, kind, name), kind, name) for text in texts]
+        for name in self.null:
+            _kind(view, name)
+        bounds: list[tuple[str, str, int]] = []
+        if self.window_start is not None:
+            bounds.append((START, "=", _bound(view, self.window_start, "window_start")))
+        if self.start is not None:
+            at = _bound(view, self.start, "from")
+            bounds += [(START, ">=", at), (END, ">=", at)]
+        if self.end is not None:
+            bounds.append((START, "<", _bound(view, self.end, "to")))
+        after = None
+        if self.cursor is not None:
+            after = _place(self.cursor, self.order)
+            if not is_place(after[2]):
+                raise Answered(422, "this is no cursor of such a question", hint="begin with the first page again")
+        newest = self.order == "newest"
+        return SegmentQuestion(view.name, keys, self.null, bounds, self.final, newest, after, self.limit + 1)
 
     def page(self, rows: list[list[Any]]) -> tuple[list[list[Any]], str | None]:
         """The rows of the page, without their places, and the cursor for the next one if there is more."""
@@ -136,6 +166,17 @@ def _parsed(text: str, kind: str) -> object:
     if kind == "binary":
         return base64.b64decode(text, validate=True)
     return text
+
+
+def _physical(shown: object, kind: str, name: str) -> object:
+    """A value that the store shows, as segments have it: times as numbers."""
+    if kind == "timestamp":
+        return micros_of(str(shown))
+    if kind == "date":
+        return micros_of(str(shown)) // _DAY
+    if kind.startswith(("array<", "struct<", "map<")):
+        raise Answered(422, f"rows of this view cannot be looked up by «{name}»", hint="ask in SQL: POST /api/v1/query")
+    return str(shown) if kind.startswith("decimal(") else shown
 
 
 _TRUTHS: Final = {"true", "false", "1", "0"}

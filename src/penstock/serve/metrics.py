@@ -32,6 +32,9 @@ _QUESTIONS: Final = (
     """SELECT c.stream, c.rows, c.behind, c.timings FROM __progress p JOIN __commits c ON c.number = p."commit"
     WHERE c.stream IS NOT NULL ORDER BY c.number""",
     TABLES_NOW,
+    """SELECT s.owner, count(g.path), coalesce(sum(g.rows - g.gone), 0), coalesce(sum(g.length), 0) FROM __sharded s
+    JOIN __views v ON v.name = s.owner LEFT JOIN __segments g ON g.owner = s.owner AND g.removed IS NULL
+    AND g.kind IN ('rows', 'final') GROUP BY s.owner""",
 )
 
 
@@ -76,7 +79,9 @@ class _Once(Collector):
 
 
 def _of_store(found: list[Found]) -> Iterable[Metric]:
-    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables = (one.rows for one in found)
+    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments = (
+        one.rows for one in found
+    )
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
     refused = CounterMetricFamily(
         "penstock_refused", "Rows that were refused. An event is late once for each view.", labels=["stream", "kind"]
@@ -108,6 +113,18 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _history(files, written)
     yield from _last_epochs(last_epochs)
     yield from _tables(tables)
+    yield from _segments(segments)
+
+
+def _segments(segments: list[list[Any]]) -> Iterable[Metric]:
+    """What views in segments take."""
+    texts = (
+        ("penstock_view_segments", "Segments that hold a view's rows."),
+        ("penstock_view_segment_rows", "Rows in a view's segments, with versions that newer ones replaced."),
+        ("penstock_view_segment_bytes", "Bytes of a view's segments."),
+    )
+    for place, (name, text) in enumerate(texts, 1):
+        yield _gauge(name, text, "view", {row[0]: float(row[place]) for row in segments})
 
 
 def _history(files: list[list[Any]], written: list[list[Any]]) -> Iterable[Metric]:

@@ -24,6 +24,7 @@ from penstock.serve.pulse import Pulse
 from penstock.serve.shown import as_json, moment, pane_values
 from penstock.serve.views import Described
 from penstock.store.block import Block, json_panes
+from penstock.store.segment_lookup import SegmentQuestion
 
 #: So many bytes of the newest panes are kept for all clients of a view; a client gets so many at once.
 _AT_ONCE: Final = 1 << 17
@@ -72,10 +73,9 @@ class Hub:
 
         With a `snapshot` the view's rows come first, if they are not more than so many.
         """
-        questions = [Question(_STATE, [view.name])]
+        questions: list[Question | SegmentQuestion] = [Question(_STATE, [view.name])]
         if snapshot is not None:
-            columns = ", ".join(f'"{name}"' for name in view.columns)
-            questions.append(Question(f"SELECT {columns} FROM ({view.select}) r", (), snapshot))
+            questions.append(_all_rows(view, snapshot))
         state, *table = await self._askers.own(*questions)
         newest, trimmed, commit, _ = state.rows[0]
         position = newest if last is None else last
@@ -237,6 +237,14 @@ class _Tail:
     async def wait(self, seconds: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
+
+
+def _all_rows(view: Described, most: int) -> Question | SegmentQuestion:
+    """All rows of a view, if they are not more than so many."""
+    if view.in_segments:
+        return SegmentQuestion(view.name, most=most, places=False)
+    columns = ", ".join(f'"{name}"' for name in view.columns)
+    return Question(f"SELECT {columns} FROM ({view.select}) r", (), most)
 
 
 def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:

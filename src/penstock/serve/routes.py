@@ -161,6 +161,11 @@ async def look_up(
     began = time.monotonic()
     try:
         found, last = await service.ask(question, LAST)
+    except Answered:
+        moved = await service.catalog.moved(view)
+        if moved is None:
+            raise
+        found, last = await service.ask(asked_for.question(moved), LAST)
     finally:
         if keys and time.monotonic() - began > _SLOW:
             service.make_faster(view, [key for key in view.keys if key in keys])

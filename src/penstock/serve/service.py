@@ -6,10 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.errors import PenstockError
 from penstock.serve.askers import Askers, Found, Question, Select, Selected
 from penstock.serve.fresh import Fresh
 from penstock.serve.ingest import Doors
@@ -19,6 +21,7 @@ from penstock.serve.pulse import Pulse
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
 from penstock.serve.views import Catalog, Described
+from penstock.store.segment_lookup import SegmentQuestion
 
 #: The last commit, asked in the same moment as rows.
 LAST: Final = Question("SELECT coalesce(max(number), 0) FROM __commits")
@@ -53,7 +56,7 @@ class Service:
         self._indexed: set[tuple[int, tuple[str, ...]]] = set()
         self.metrics = Metrics(self.askers, host.failures)
 
-    async def ask(self, *questions: Question) -> list[Found]:
+    async def ask(self, *questions: Question | SegmentQuestion) -> list[Found]:
         """Asks for a user."""
         return await self.askers.ask(questions, self.settings.limits.statement_seconds)
 
@@ -64,9 +67,15 @@ class Service:
     def make_faster(self, view: Described, keys: Sequence[str]) -> None:
         """Asks the app for an index, once; the answers of now do not wait for it."""
         index, wish = self.host.index, (view.id, tuple(keys))
-        if index is not None and keys and wish not in self._indexed:
+        if index is not None and keys and not view.in_segments and wish not in self._indexed:
             self._indexed.add(wish)
             asyncio.get_running_loop().run_in_executor(None, index, view.name, keys)
+
+    async def prepare(self) -> None:
+        """Starts what the first questions would wait for. A store that is not there yet needs nothing."""
+        with suppress(PenstockError):
+            if any(view.in_segments for view in (await self.catalog.known()).views.values()):
+                await self.askers.prepare_segments()
 
     async def close(self) -> None:
         self.hub.closing.set()

@@ -13,6 +13,7 @@ from penstock.model.time import BEGINNING, END, Instant
 from penstock.serve.askers import Askers, Question
 from penstock.serve.errors import Answered
 from penstock.serve.shown import moment
+from penstock.store.tables import IN_SEGMENTS
 
 #: What is known may be so many seconds old; a name that is not known is looked up at once.
 _FRESH: Final = 1.0
@@ -41,6 +42,11 @@ class Described:
     @property
     def has_windows(self) -> bool:
         return not re.search(r'NULL(::text)? AS "window_start"', self.select)
+
+    @property
+    def in_segments(self) -> bool:
+        """Whether its rows are in segments, which only some processes can read."""
+        return IN_SEGMENTS in self.select
 
     def body(self) -> dict[str, Any]:
         """What is told of it."""
@@ -82,6 +88,11 @@ class Catalog:
         if name not in known.views:
             raise not_there("view", name, known.views)
         return known.views[name]
+
+    async def moved(self, view: Described) -> Described | None:
+        """A view whose rows were moved into segments or out of them since it was looked up; None if they were not."""
+        now = (await self.known(fresh=True)).views.get(view.name)
+        return None if now is None or now.in_segments == view.in_segments else now
 
     async def known(self, fresh: bool = False) -> Known:
         if fresh or self._known is None or time.monotonic() - self._read > _FRESH:

@@ -22,6 +22,8 @@ from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
+from penstock.store.presented_rows import presented_rows
+from penstock.store.reader import Reader
 
 #: For how many seconds a receiver can ask to be left alone.
 _LONGEST: Final = 3600.0
@@ -279,8 +281,9 @@ class Delivery:
     def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
         if way.sink.mode != "complete" or isinstance(way.decoder, RowDecoder):
             return way.decoder.panes(panes)
-        order = ", ".join(str(number + 1) for number in range(len(way.target.key_names) + 2))
-        return way.decoder.table(self._outbox.query(f'SELECT * FROM "{way.target.view}" ORDER BY {order}'))
+        order = [*way.target.key_names, "window_start", "window_end"]
+        assert isinstance(self._outbox, Reader)
+        return way.decoder.table(presented_rows(self._outbox, way.target.view, order))
 
     def _save(self, way: _Way) -> None:
         position = way.position

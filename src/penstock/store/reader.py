@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from penstock.model.time import Instant
+from penstock.state.open_segments import check_file
 from penstock.store import outbox
 from penstock.store.base import Progress, StoreError, Summary
 from penstock.store.block import Block, Head
@@ -23,11 +24,19 @@ from penstock.store.entry import Entry
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
 from penstock.store.marks import last_mark, ticks_of, times_of
+from penstock.store.segment_scan import from_newest
+from penstock.store.segments import FOLDER, all_segments
+from penstock.store.state_size import StateSize, state_sizes
+from penstock.store.tables import IN_SEGMENTS
 
 __all__ = ["FILE", "Reader"]
 
 _Answer = TypeVar("_Answer")
 _QUESTION = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*.*?\*/|\()*(select|with|values|explain)\b", re.IGNORECASE | re.DOTALL)
+
+
+class InSegments(StoreError):
+    """The rows of a view are in segments, which SQL of the database cannot read."""
 
 
 class Reader:
@@ -44,6 +53,18 @@ class Reader:
         if isinstance(self.database, SqliteFile):
             path = self.database.path
             self._asked(lambda connection: check_undamaged(connection, path))
+        self.check_segments()
+
+    def check_segments(self) -> None:
+        """Refuses a store that lists segments whose files are missing or too short."""
+        root = str(self.directory / FOLDER)
+
+        def check(connection: Connection) -> None:
+            if "__segments" in connection.tables():  # a store of before has none
+                for segment in all_segments(connection):
+                    check_file(root, segment)
+
+        from_newest(lambda: self._asked(check))
 
     @contextmanager
     def _reading(self, fresh: bool = False) -> Iterator[Connection]:
@@ -90,7 +111,15 @@ class Reader:
             raise StoreError(
                 f"not a question: «{sql.strip()[:60]}»", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
-        return self._asked(lambda connection: connection.answer(sql, parameters))
+        try:
+            return self._asked(lambda connection: connection.answer(sql, parameters))
+        except StoreError as error:
+            if IN_SEGMENTS.strip("_") not in f"{error.message} {error.detail}":
+                raise
+            raise InSegments(
+                "the rows of this view are kept in segments, which SQL of the database cannot read",
+                hint="ask with penstock query, over HTTP, or with the client",
+            ) from error
 
     @contextmanager
     def moment(self) -> Iterator[Callable[[str, Sequence[object]], pl.DataFrame]]:
@@ -212,6 +241,10 @@ class Reader:
     def history_sizes(self) -> dict[str, HistorySize]:
         """By stream what its history takes."""
         return self._asked(history_sizes)
+
+    def state_sizes(self) -> dict[str, StateSize]:
+        """What the state of views takes that is in segments; that of others is in the store's own tables."""
+        return self._asked(state_sizes)
 
     def columns(self, table: str) -> list[str]:
         """The columns of a view, or of a table of the store's own."""

@@ -24,12 +24,16 @@ from penstock.kernel.expressions import dtype
 from penstock.kernel.keys import encoded
 from penstock.model.time import BEGINNING, END
 from penstock.model.types import Schema
+from penstock.state.read import SegmentTable
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted
 from penstock.store.reader import Reader
 from penstock.store.scan_columns import Column, Whole, column_of
 from penstock.store.scan_filters import Condition, bound_rules, key_is, rule
+from penstock.store.segment_scan import open_table, selection_of, typed_batches
+from penstock.store.segments import FOLDER
+from penstock.store.tables import IN_SEGMENTS
 
 #: The statement that made what people read of a view: its columns, its table, and which rows are there.
 _MADE: Final = re.compile(
@@ -61,12 +65,18 @@ class Scannable:
         names = self.schema.names
         return names[: names.index("window_start")] if self.is_view else ()
 
+    @property
+    def in_segments(self) -> bool:
+        """Whether its rows are in segments, not in a table."""
+        return self.is_view and self.table == quoted(IN_SEGMENTS)
+
 
 class Snapshot:
-    """What is committed at one moment."""
+    """What is committed at one moment. `root` is the folder of segments."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, root: str) -> None:
+        self._connection, self._root = connection, root
+        self._tables: dict[str, SegmentTable] = {}
         self._lock = Lock()  # streams of one connection are read by several threads
         self._open: list[Iterator[pa.RecordBatch]] = []
         #: Why a stream broke off: Arrow hands on the text only.
@@ -100,14 +110,44 @@ class Snapshot:
 
         Without columns there is one that says nothing but how many rows there are.
         """
+        if of.in_segments:
+            return self._segment_scan(of, columns, conditions)
         read = [self._column(of, name) for name in columns] or [Whole("boolean", "1")]
-        fields = [(name, arrow_type(of.schema.type_of(name))) for name in columns] or [("__row", pa.bool_())]
         sql, parameters = self.statement(of, read, conditions)
         like = [literal for column in read for literal in column.like]
-        schema = pa.schema(fields)
+        schema = _arrow_schema(of, columns)
         rows = self._batches(self._connection.batches(sql, parameters, like), read, schema)
         self._open.append(rows)
         return pa.RecordBatchReader.from_batches(schema, rows)
+
+    def _segment_scan(
+        self, of: Scannable, columns: Sequence[str], conditions: Sequence[Condition]
+    ) -> pa.RecordBatchReader:
+        table, schema = self.segment_table(of), _arrow_schema(of, columns)
+        selection = selection_of(of.schema, of.keys, of.windows, conditions)
+        rows = self._noting_failure(typed_batches(table, schema, of.windows, selection))
+        return pa.RecordBatchReader.from_batches(schema, rows)
+
+    def segment_table(self, of: Scannable) -> SegmentTable:
+        """A view whose rows are in segments. All of its files are open: they may be removed from here on."""
+        if of.name not in self._tables:
+            with self._lock:
+                self._tables[of.name] = open_table(self._connection, self._root, of.name, of.keys)
+        return self._tables[of.name]
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
+        """The answer to a question about the store's own tables."""
+        with self._lock:
+            return self._connection.rows(sql, parameters)
+
+    def _noting_failure(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
 
     def statement(
         self, of: Scannable, read: Sequence[Column], conditions: Sequence[Condition]
@@ -164,20 +204,20 @@ class Snapshot:
         self, batches: Iterator[pa.RecordBatch], read: Sequence[Column], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         try:
-            while True:
-                with self._lock:
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                yield _decoded(batch, read, schema)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self.failure = error
-            raise
+            yield from self._noting_failure(self._decoded(batches, read, schema))
         finally:
             with self._lock:
                 batches.close()  # type: ignore[attr-defined]
+
+    def _decoded(
+        self, batches: Iterator[pa.RecordBatch], read: Sequence[Column], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._lock:
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield _decoded(batch, read, schema)
 
     def close(self) -> None:
         for rows in self._open:
@@ -190,7 +230,7 @@ class Snapshot:
 def scanning(reader: Reader) -> Iterator[Snapshot]:
     """A moment of a store, to be scanned."""
     with reader.moment_of() as connection:
-        snapshot = Snapshot(connection)
+        snapshot = Snapshot(connection, str(reader.directory / FOLDER))
         try:
             yield snapshot
         finally:
@@ -208,6 +248,11 @@ def _view(name: str, columns: str, made: str) -> Scannable:
     if re.search(r'NULL(::text)? AS "window_start"', shown):
         windows = ""
     return Scannable(name, schema, table, where or "", windows)
+
+
+def _arrow_schema(of: Scannable, columns: Sequence[str]) -> pa.Schema:
+    fields = [(name, arrow_type(of.schema.type_of(name))) for name in columns]
+    return pa.schema(fields or [("__row", pa.bool_())])
 
 
 def _decoded(batch: pa.RecordBatch, read: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:

@@ -18,6 +18,8 @@ from penstock.state.segment import Segment
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks
 
+#: The folder of segments in an app's directory.
+FOLDER: Final = "state"
 #: `expired`: finished windows that ended before are gone.
 SEGMENT_TABLES: Final = (
     """CREATE TABLE __sharded (owner TEXT PRIMARY KEY, shards INTEGER NOT NULL, expired INTEGER NOT NULL)

@@ -27,6 +27,7 @@ from penstock.serve.shown import as_json
 from penstock.serve.views import Catalog, Described, Known
 from penstock.store.block import Block, json_panes
 from penstock.store.marks import NEWEST
+from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import quoted
 
 #: So much of each is shown: commits, refused rows, rows of a view, generations and audits.
@@ -167,10 +168,13 @@ class SnapshotReader:
         return SinkNow(name, view, told["position"], behind, self._rates.of(f"sink {name}"))
 
 
-def _rows_of(view: Described) -> Question:
-    """The newest rows of a view, as a lookup finds them; without windows those with the highest values."""
+def _rows_of(view: Described) -> Question | SegmentQuestion:
+    """The newest rows of a view, as a lookup finds them; without windows those with the highest values.
+
+    Of a view in segments these are too many to sort again and again: any rows are shown.
+    """
     numbers = ViewNow(view.name, "", view.columns, [], False, [], None, False, 0.0).numbers
-    if view.has_windows or not numbers:
+    if view.has_windows or not numbers or view.in_segments:
         return Lookup(limit=ROWS).question(view)
     columns = ", ".join(quoted(name) for name in view.columns)
     text = f"SELECT {columns} FROM ({view.select}) r ORDER BY {quoted(numbers[0])} DESC, __k LIMIT {ROWS + 1}"
