@@ -41,6 +41,7 @@ ALLOWED = {
         "history.savepoints",
         "learning",
         "sources",
+        "state",
         "sinks",
         "store",
         "topology",

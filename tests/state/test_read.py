@@ -20,9 +20,9 @@ import penstock as ps
 from penstock.model.commits import Commit, Event
 from penstock.model.time import instant
 from penstock.query.ask import Questions
-from penstock.state.compact import compacted, parts_of
+from penstock.state.compact import Merge
 from penstock.state.layout import layouts
-from penstock.state.segment import SegmentFile
+from penstock.state.segment import ALL, SegmentFile
 from penstock.store import Commit as Record
 from penstock.store import Reader, SqlStore, StoreError
 from penstock.store.scan import Snapshot, scanning
@@ -114,12 +114,15 @@ def compact(store: SqlStore, chance: random.Random, *, remove: bool) -> None:
     """Merges some of the newest runs of each kind into one; with `remove`, the files of others go at once."""
     view = store.sharded(NAME)
     assert view is not None
-    for part in parts_of(view.segments):
+    for kind, layout in layouts(view.plan).items():
+        part = [segment for segment in view.segments if segment.kind == kind]
+        if not part:
+            continue
         runs = sorted({segment.run for segment in part})
         chosen = runs[: chance.randint(1, len(runs))]
         merged = [segment for segment in part if segment.run in chosen]
         file = SegmentFile(view.root, f"{chance.getrandbits(64)}.arrow")
-        compacted(view.root, layouts(view.plan)[part[0].kind], merged, file, is_oldest=True)
+        Merge(view.root, layout, tuple(merged), is_oldest=True).write(file, [ALL])
         assert store.replace_segments(NAME, merged, file.close(), 0)
     if remove:
         listed = {segment.path for segment in store.sharded(NAME).segments}  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from penstock.state.read import PIECE, Place, Rows, SortedPart
 from penstock.state.segment import MappedSegment
 from penstock.state.selection import Bound, Selection
 from penstock.store.base import StoreError
-from penstock.store.keys import encoded
+from penstock.kernel.keys import encoded
 from penstock.store.present import shown
 from penstock.store.scan import Scannable, Snapshot
 from penstock.store.segment_scan import key_series, typed

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from penstock.model.time import BEGINNING, Instant
-from penstock.model.time import END as FOREVER
+from penstock.state.layout import Kind
 from penstock.state.segment import Segment
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks
@@ -114,11 +114,15 @@ def note_expired(connection: Connection, owner: str, before: Instant) -> None:
     connection.run("UPDATE __sharded SET expired = ?2 WHERE owner = ?1 AND expired < ?2", [owner, before])
 
 
-def expire_segments(connection: Connection, owner: str, before: Instant, now: Instant) -> None:
-    """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged."""
+def expire_segments(
+    connection: Connection, owner: str, kind: Kind, before: Instant, closed: Instant, now: Instant
+) -> None:
+    """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged.
+
+    A segment goes if all of its windows have ended by then and are closed: other versions of them count no more either.
+    """
     note_expired(connection, owner, before)
     connection.run(
-        "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind IN ('rows', 'final') "
-        "AND last_end < ?2 AND first_end = ?3",
-        [owner, before, FOREVER, now],
+        "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind = ?2 AND last_end < ?3",
+        [owner, kind, min(before, closed), now],
     )

@@ -33,6 +33,7 @@ from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
 from penstock.store.segments import (
+    FOLDER,
     Sharding,
     add_sharding,
     forget_segments,
@@ -50,8 +51,6 @@ from penstock.store.views import drop, prepare
 from penstock.store.write import ViewState, closing_bounds, trim, write
 
 KEEP: Final = Keep()
-#: The folder of segments in an app's directory.
-SEGMENTS: Final = "state"
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"
 
 
@@ -276,7 +275,7 @@ class SqlStore(Reader, Generating, Store):
     @property
     def segments_at(self) -> str:
         """The folder of segments, beside the store."""
-        return str(self.directory / SEGMENTS)
+        return str(self.directory / FOLDER)
 
     def sharded(self, view: str) -> ShardedView | None:
         """A view whose state is in segments; None if it is in the store's own tables."""
