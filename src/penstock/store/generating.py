@@ -13,10 +13,14 @@ from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
-from penstock.store import generations, signed
+from penstock.store import generations, segment_differences, signed
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
 from penstock.store.generations import Difference, Made, Origin, Scope
+from penstock.store.segment_generation import GenerationFiles
+from penstock.store.segment_swap import SegmentSwap
+from penstock.store.segments import add_sharding, remove_sharding
+from penstock.store.sharded_view import ShardedView, moved_rows
 from penstock.store.signed import Signer
 from penstock.store.state import SqlState, put
 from penstock.store.tables import Layout, drop_view
@@ -27,7 +31,18 @@ class Generating(ABC):
     """Generations of a store's views."""
 
     keep: Keep
+    token: int
     _states: dict[str, SqlState]
+    _sharded: dict[str, ShardedView]
+    #: By hidden name, of generations in segments.
+    _generation_files: dict[str, GenerationFiles]
+
+    @property
+    @abstractmethod
+    def segments_at(self) -> str: ...
+
+    @abstractmethod
+    def _exclusive(self) -> AbstractContextManager[None]: ...
 
     @abstractmethod
     def _transaction(self, checked: bool = True) -> AbstractContextManager[Connection]: ...
@@ -42,7 +57,13 @@ class Generating(ABC):
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
 
     @abstractmethod
-    def state(self, view: str) -> SqlState: ...
+    def tables_of(self, view: str) -> SqlState: ...
+
+    @abstractmethod
+    def shard(self, view: str, shards: int, now: Instant) -> None: ...
+
+    @abstractmethod
+    def _note_closed(self, view: str, bound: Instant) -> None: ...
 
     def hidden(self, view: str) -> str:
         """The name of the next generation of a view while it is in the making."""
@@ -50,33 +71,81 @@ class Generating(ABC):
         return generations.hidden_name(view, made[-1].number + 1 if made else 2)
 
     def begin_generation(self, hidden: str, plan: Plan) -> None:
-        """Makes hidden tables for a generation; by their name `state` and `load` know them."""
+        """Makes room for a generation; by its hidden name `state` and `load` know it.
+
+        If the view is in segments, so is its generation.
+        """
+        old = self._sharded.get(generations.view_of(hidden))
+        if old is not None:
+            self._remove_files(hidden)
+            files = GenerationFiles(self.segments_at, self.token)
+            self._generation_files[hidden] = files
+            self._sharded[hidden] = files.begin(hidden, plan, old.shards)
+            return
         with self._transaction() as connection:
             layout = Layout(hidden, plan, connection.dialect)
             connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
             put(connection, layout, one_row(plan), final=False)
             self._states[hidden] = self._state_of(layout, connection)
 
-    def load(self, hidden: str, change: Change) -> None:
-        """Takes up rows of a generation in the making. Its panes are shown to nobody."""
-        with self._transaction():
-            self.state(hidden).apply(change)
+    def load(self, hidden: str, change: Change, closed: Instant | None = None) -> None:
+        """Takes up rows of a generation in the making. Its panes are shown to nobody.
+
+        `closed`: all windows that end up to here are final.
+        """
+        if hidden in self._generation_files:
+            self._sharded[hidden] = self._generation_files[hidden].load(self._sharded[hidden], change)
+        else:
+            with self._transaction():
+                self.tables_of(hidden).apply(change)
+        if closed is not None:
+            self._note_closed(hidden, closed)
 
     def end_generation(self, hidden: str) -> None:
         """Removes a generation that is swapped in or given up."""
+        self._remove_files(hidden)
         with self._transaction() as connection:
             self._states.pop(hidden, None)
             connection.script(drop_view(hidden, connection.dialect))
 
+    def _remove_files(self, hidden: str) -> None:
+        files, view = self._generation_files.pop(hidden, None), self._sharded.pop(hidden, None)
+        if files is not None and view is not None:
+            files.remove(view.segments)
+
+    def generation_writes(self) -> frozenset[str]:
+        """The write ids of generations in the making: their files are spared though no list names them."""
+        return frozenset(files.id for files in list(self._generation_files.values()))
+
     def compare_generation(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
         """How a generation in the making differs from the current one, with so many rows of it."""
+        self._bring_together(view, hidden)
+        if hidden in self._generation_files:
+            return segment_differences.compare(self._sharded[view], self._sharded[hidden], scope, limit)
         with self._own_read() as connection:
-            old, new = self.state(view).layout, self.state(hidden).layout
+            old, new = self.tables_of(view).layout, self.tables_of(hidden).layout
             return generations.compare(connection, old, new, scope, limit)
+
+    def _bring_together(self, view: str, hidden: str) -> None:
+        """Moves both generations into segments where one of them is, because the view was moved meanwhile."""
+        if hidden in self._generation_files and view in self._states:
+            self.shard(view, self._sharded[hidden].shards, 0)
+        elif view in self._sharded and hidden in self._states:
+            state, files = self._states[hidden], GenerationFiles(self.segments_at, self.token)
+            self._generation_files[hidden] = files
+            with self._transaction() as connection:
+                segments = files.write(moved_rows(connection, state.layout, 1))
+                connection.script(drop_view(hidden, connection.dialect))
+            shards = self._sharded[view].shards
+            self._sharded[hidden] = ShardedView(hidden, state.plan, self.segments_at, shards, segments, state.closed)
+            self._states.pop(hidden)
 
     def swap(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
         """Makes a generation the current one, with its corrections, in one transaction; the commit's number."""
-        old, new = self._states.get(view), self.state(hidden)
+        self._bring_together(view, hidden)
+        if hidden in self._generation_files:
+            return self._swap_segments(view, hidden, record, origin, scope)
+        old, new = self._states.get(view), self.tables_of(hidden)
         watermark = record.view_times[view]
         with self._transaction() as connection:
             if old is not None and old.plan.written == new.plan.written:
@@ -97,6 +166,43 @@ class Generating(ABC):
         for name, bound in closing_bounds(record, {view: state}).items():
             self._states[name].closed = bound
         return number
+
+    def _swap_segments(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
+        """The same for generations in segments. Nothing but the list changes in the transaction."""
+        old, new, files = self._sharded.get(view), self._sharded[hidden], self._generation_files[hidden]
+        swap = SegmentSwap(view, old, new, scope, record.view_times[view], files)
+        same = old is not None and old.plan.written == new.plan.written
+        change = swap.rows() if same else swap.definition()
+        with self._exclusive():
+            if not same:  # from here on the list decides whose its files are
+                del self._generation_files[hidden], self._sharded[hidden]
+            with self._transaction() as connection:
+                if same:
+                    # Compaction may have replaced segments meanwhile. The new run is above all of them.
+                    state = self._sharded[view].changed(change.added)
+                    origin = replace(origin, statement=generations.statement_of(connection, view))
+                else:
+                    state = ShardedView(view, new.plan, new.root, new.shards, change.added)
+                    self._note_segments(connection, old, state, origin, record.now)
+                record = replace(record, segments={view: change})
+                number = write(connection, record, {view: state})
+                generations.remember(connection, view, repr(state.plan.written), origin, number, record.now)
+                trim(connection, record, number, self.keep)
+            self._sharded[view] = state
+            for name, bound in closing_bounds(record, {view: state}).items():
+                self._note_closed(name, bound)
+        return number
+
+    def _note_segments(
+        self, connection: Connection, old: ShardedView | None, new: ShardedView, origin: Origin, now: Instant
+    ) -> None:
+        """A view in segments has another definition from here on."""
+        remove_sharding(connection, new.name, now)
+        add_sharding(connection, new.name, new.shards)
+        layout = Layout(new.name, new.plan, connection.dialect)
+        before = None if old is None else Layout(new.name, old.plan, connection.dialect)
+        connection.script(layout.drop_tables())
+        generations.note_definition(connection, before, layout, origin.statement)
 
     def unknown_definitions(self, definitions: Mapping[str, str]) -> list[str]:
         """The views whose definition, as text, no remembered generation has."""

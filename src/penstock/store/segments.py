@@ -108,10 +108,14 @@ def forget_segments(connection: Connection, segments: Collection[Segment]) -> No
 
 
 def expire_segments(connection: Connection, owner: str, before: Instant, now: Instant) -> None:
-    """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged."""
+    """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged.
+
+    A segment stays as long as an older one has a window that was still open: its older version would come back.
+    """
     connection.run("UPDATE __sharded SET expired = ?2 WHERE owner = ?1 AND expired < ?2", [owner, before])
     connection.run(
         "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind IN ('rows', 'final') "
-        "AND last_end < ?2 AND first_end = ?3",
+        "AND last_end < ?2 AND first_end = ?3 AND NOT EXISTS (SELECT 1 FROM __segments o WHERE o.owner = ?1 "
+        "AND o.kind = __segments.kind AND o.removed IS NULL AND o.run < __segments.run AND o.first_end < ?2)",
         [owner, before, FOREVER, now],
     )

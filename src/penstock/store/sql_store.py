@@ -31,9 +31,11 @@ from penstock.store.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
+from penstock.store.segment_generation import GenerationFiles
 from penstock.store.segments import (
     Sharding,
     add_sharding,
+    all_segments,
     forget_segments,
     replace_segments,
     replaced_segments,
@@ -65,6 +67,7 @@ class SqlStore(Reader, Generating, Store):
         self._open = False  # a transaction is, of the thread that holds the lock
         self._states: dict[str, SqlState] = {}
         self._sharded: dict[str, ShardedView] = {}
+        self._generation_files: dict[str, GenerationFiles] = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -135,6 +138,12 @@ class SqlStore(Reader, Generating, Store):
                 raise
             finally:
                 self._open = False
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Inside, no other thread has a transaction, so what the store remembers of segments is what it lists."""
+        with self._mutex:
+            yield
 
     @contextmanager
     def _own_read(self) -> Iterator[Connection]:
@@ -246,6 +255,11 @@ class SqlStore(Reader, Generating, Store):
 
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
+        if view in self._sharded:
+            raise StoreError(
+                f"the view '{view}' cannot have an index: its rows are in segments",
+                hint="leave the index out: rows are sorted by window and key already",
+            )
         with self._transaction() as connection:
             connection.script(self.tables_of(view).layout.create_index(columns))
 
@@ -275,31 +289,38 @@ class SqlStore(Reader, Generating, Store):
 
     def shard(self, view: str, shards: int, now: Instant) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
-        with self._transaction() as connection:
-            add_sharding(connection, view, shards)
-            moved = self._sharded.get(view)
-            if moved is not None:
-                moved = replace(moved, shards=shards)
-            else:
-                state = self.tables_of(view)
-                moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
-                moved = replace(moved, closed=state.closed)
-        self._states.pop(view, None)
-        self._sharded[view] = moved
+        with self._exclusive():
+            with self._transaction() as connection:
+                add_sharding(connection, view, shards)
+                moved = self._sharded.get(view)
+                if moved is not None:
+                    moved = replace(moved, shards=shards)
+                else:
+                    state = self.tables_of(view)
+                    moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
+                    moved = replace(moved, closed=state.closed)
+            self._states.pop(view, None)
+            self._sharded[view] = moved
 
     def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
         """Lists segments in the place of others; false if those are not all listed any more."""
-        with self._transaction() as connection:
-            if not set(old) <= set(segments_of(connection, owner)):
-                return False
-            replace_segments(connection, old, new, now)
-        if owner in self._sharded:
-            self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
+        with self._exclusive():
+            with self._transaction() as connection:
+                if not set(old) <= set(segments_of(connection, owner)):
+                    return False
+                replace_segments(connection, old, new, now)
+            if owner in self._sharded:
+                self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
         return True
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""
         return list(self._asked(lambda connection: replaced_segments(connection, before)))
+
+    def needed_segments(self) -> list[Segment]:
+        """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""
+        with self._own_read() as connection:
+            return [*all_segments(connection), *replaced_segments(connection, 1 << 62)]
 
     def forget_segments(self, segments: Collection[Segment]) -> None:
         """The files of replaced segments are gone."""
@@ -328,16 +349,17 @@ class SqlStore(Reader, Generating, Store):
         stacked = (name for stack, _ in record.stacked for name in stack.names)
         names = {*record.changes, *record.segments, *stacked, *record.expire}
         states = {name: self._view_state(name) for name in names}
-        with self._transaction() as connection:
-            number = write(connection, record, states)
-            trim(connection, record, number, self.keep)
-            expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
-        for name, change in record.segments.items():
-            self._sharded[name] = self._sharded[name].changed(change.added)
-        for name, segments in expired.items():
-            self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
-        for name, bound in closing_bounds(record, states).items():
-            self._note_closed(name, bound)
+        with self._exclusive():
+            with self._transaction() as connection:
+                number = write(connection, record, states)
+                trim(connection, record, number, self.keep)
+                expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
+            for name, change in record.segments.items():
+                self._sharded[name] = self._sharded[name].changed(change.added)
+            for name, segments in expired.items():
+                self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
+            for name, bound in closing_bounds(record, states).items():
+                self._note_closed(name, bound)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
