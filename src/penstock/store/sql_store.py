@@ -322,6 +322,11 @@ class SqlStore(Reader, Generating, Store):
         with self._own_read() as connection:
             return [*all_segments(connection), *replaced_segments(connection, 1 << 62)]
 
+    def first_time(self, commit: int) -> Instant | None:
+        """The earliest time of a commit and those after it; None if the commit is not known any more."""
+        oldest, first = self._rows("SELECT min(number), min(now) FROM __commits WHERE number >= ?1", [commit]).row(0)
+        return first if oldest == commit else None
+
     def forget_segments(self, segments: Collection[Segment]) -> None:
         """The files of replaced segments are gone."""
         with self._transaction() as connection:

@@ -26,13 +26,13 @@ from tests.store.sharded import table
 KEYED = VISITS.group_by("page")
 EARLY = ps.on_time(early=ps.each(), late=ps.each())
 VIEWS = {
-    "fixed": KEYED.window(ps.fixed("10 seconds")).agg(n=ps.count(), ms=ps.sum("ms")).allow_lateness("5 seconds"),
+    "fixed": KEYED.window(ps.fixed("10 seconds")).agg(n=ps.count(), ms=ps.sum("ms")).allow_late("5 seconds"),
     "sliding": KEYED.window(ps.sliding("20 seconds", every="10 seconds")).agg(n=ps.count(), avg=ps.avg("ms")),
-    "early": KEYED.window(ps.fixed("10 seconds")).agg(n=ps.count(), top=ps.top_k("ms", 2)).trigger(EARLY),
+    "early": KEYED.window(ps.fixed("10 seconds")).agg(n=ps.count(), people=ps.count_distinct("ms")).trigger(EARLY),
     "session": KEYED.window(ps.session("3 seconds")).agg(n=ps.count(), ms=ps.sum("ms")).trigger(EARLY),
     "counted": KEYED.window(ps.count_window(3)).agg(n=ps.count(), ms=ps.sum("ms")),
-    "global": KEYED.agg(n=ps.count(), ms=ps.max("ms")).trigger(ps.repeatedly(ps.each())),
-    "one row": VISITS.group_by().agg(n=ps.count()).trigger(ps.repeatedly(ps.each())),
+    "global": KEYED.agg(n=ps.count(), ms=ps.max("ms")).trigger(ps.each()),
+    "one row": VISITS.group_by().agg(n=ps.count()).trigger(ps.each()),
     "having": KEYED.window(ps.fixed("10 seconds")).agg(n=ps.count()).having("n > 1"),
 }
 ACCUMULATIONS = ("accumulating", "retracting", "discarding")
