@@ -20,6 +20,7 @@ import polars as pl
 from penstock.errors import PenstockError, unknown
 from penstock.history.batch.as_live import Decisions, LiveReading
 from penstock.history.batch.differences import PLACE, compared, differing, scope, sketchy
+from penstock.history.batch.table_rows import table_rows
 from penstock.history.batch.versions import Untold, Versions
 from penstock.history.events.master import Master, MasterPast
 from penstock.history.events.past import Past
@@ -173,13 +174,13 @@ class Audit:
 
     def _moment(self, layout: Layout, as_of: int | None = None) -> _Moment:
         """All that the store has of a view now; of its generations those that were there as of a commit."""
-        columns = ", ".join(quoted(name) for name in (*PLACE, "final", *layout.plan.keys, *compared(layout)))
+        columns = list(dict.fromkeys([*PLACE, "final", *layout.plan.keys, *compared(layout)]))
         name = layout.name
         sources = [source.name for source in layout.plan.written.input.sources]
-        with self._reader.moment() as ask:
+        with self._reader.moment_of() as connection:
 
             def one(sql: str, *parameters: object) -> tuple[Any, ...]:
-                found = ask(sql, parameters)
+                found = connection.answer(sql, parameters)
                 return found.row(0) if found.height else (None,) * found.width
 
             commit, now = one("SELECT coalesce(max(number), 0), coalesce(max(now), 0) FROM __commits")
@@ -205,7 +206,8 @@ class Audit:
             )
             # Another definition has other columns, and nothing to compare with.
             known = fingerprint == layout.plan.written.fingerprint()
-            rows = ask(f"SELECT {columns} FROM {layout.table}", []) if known else pl.DataFrame()
+            directory = self._reader.directory
+            rows = table_rows(connection, directory, layout, columns) if known else pl.DataFrame()
         return _Moment(
             commit if rested is None else min(commit, rested), now, BEGINNING if watermark is None else watermark,
             definition, fingerprint, since or 0, point or 0, "replay" if replayed else None, woken, late, rows,

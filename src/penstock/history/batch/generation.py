@@ -29,6 +29,7 @@ from penstock.kernel.exact import answered, widened
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.reduce import closing_bound
 from penstock.kernel.step import Change, step
 from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant
@@ -149,7 +150,8 @@ class Generation:
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
         for number, change in enumerate(_states(begun, reading), 1):
-            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope))
+            closed = closing_bound(begun.plan, begun.watermark)
+            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope), closed)
             self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
         rounds = 0
@@ -183,6 +185,9 @@ class Generation:
         old = self._run.views.get(self._name)
         if old is None or old.plan.written != self._view:
             return None
+        sharded = self._run.store.sharded(self._name)
+        if sharded is not None:
+            return sharded.rows
         return int(self._run.store.query(f"SELECT count(*) FROM {quoted(self._name)}").item())
 
     def _reading(self, begun: GenerationStart, folder: Path) -> Reading:
@@ -207,7 +212,7 @@ class Generation:
         change = step(plan, deltas, store.state(begun.hidden), time)
         if reach.spans is not None:
             change = _within(plan, change, reach.spans)
-        store.load(begun.hidden, change)
+        store.load(begun.hidden, change, closing_bound(plan, aside.after))
 
     # progress
 
