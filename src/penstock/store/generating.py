@@ -16,10 +16,11 @@ from penstock.model.time import Instant
 from penstock.store import generations, segment_differences, signed
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
+from penstock.store.file import Listing
 from penstock.store.generations import Difference, Made, Origin, Scope
 from penstock.store.segment_generation import GenerationFiles
 from penstock.store.segment_swap import SegmentSwap
-from penstock.store.segments import add_sharding, remove_sharding
+from penstock.store.segments import add_sharding, remove_sharding, replace_segments
 from penstock.store.sharded_view import ShardedView, moved_rows
 from penstock.store.signed import Signer
 from penstock.store.state import SqlState, put
@@ -61,6 +62,9 @@ class Generating(ABC):
 
     @abstractmethod
     def shard(self, view: str, shards: int, now: Instant) -> None: ...
+
+    @abstractmethod
+    def listing(self) -> Listing: ...
 
     @abstractmethod
     def _note_closed(self, view: str, bound: Instant) -> None: ...
@@ -173,6 +177,7 @@ class Generating(ABC):
         swap = SegmentSwap(view, old, new, scope, record.view_times[view], files)
         same = old is not None and old.plan.written == new.plan.written
         change = swap.rows() if same else swap.definition()
+        run, erases = change.added, same and self._has_erased(view, new.plan)
         with self._exclusive():
             if not same:  # from here on the list decides whose its files are
                 del self._generation_files[hidden], self._sharded[hidden]
@@ -180,6 +185,10 @@ class Generating(ABC):
                 if same:
                     # Compaction may have replaced segments meanwhile. The new run is above all of them.
                     state = self._sharded[view].changed(change.added)
+                    if erases:
+                        change = replace(change, added=files.rewrite(state))
+                        replace_segments(connection, self._sharded[view].segments, (), record.now)
+                        state = replace(state, segments=change.added)
                     origin = replace(origin, statement=generations.statement_of(connection, view))
                 else:
                     state = ShardedView(view, new.plan, new.root, new.shards, change.added)
@@ -191,7 +200,15 @@ class Generating(ABC):
             self._sharded[view] = state
             for name, bound in closing_bounds(record, {view: state}).items():
                 self._note_closed(name, bound)
+        if erases:
+            files.remove(run)
         return number
+
+    def _has_erased(self, view: str, plan: Plan) -> bool:
+        """Whether events of a view were erased since its last generation. Then no file may keep their rows."""
+        made, sources = self.generations(view), {source.name for source in plan.written.input.sources}
+        last = made[-1].commit if made else 0
+        return any(one.stream in sources and one.commit >= last for one in self.listing().tombstones)
 
     def _note_segments(
         self, connection: Connection, old: ShardedView | None, new: ShardedView, origin: Origin, now: Instant

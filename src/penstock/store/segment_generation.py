@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
-from penstock.state.compact import compacted, parts_of, runs_to_merge
+from penstock.state.compact import compacted, kept_windows, parts_of, runs_to_merge
 from penstock.state.layout import layouts
 from penstock.state.segment import EncodedRows, Segment, SegmentFile, encoded, paths
 from penstock.state.segment_state import encoded_change, presented
@@ -36,6 +36,19 @@ class GenerationFiles:
         """The generation with what a step has changed."""
         added = self.write(encoded_change(view.name, view.plan, change, view.next_run))
         return self._compact(view.changed(added))
+
+    def rewrite(self, view: ShardedView) -> tuple[Segment, ...]:
+        """All rows of a view that count, as one run: nothing is left of rows that were replaced, deleted or expired."""
+        file, keep = self._file(), kept_windows(view.expired)
+        try:
+            for part in parts_of(view.segments):
+                layout = layouts(view.plan)[part[0].kind]
+                rule = keep if layout.kind in ("rows", "final") else None
+                compacted(view.root, layout, part, file, is_oldest=True, keep=rule)
+            return tuple(file.close())
+        except BaseException:
+            file.abandon()
+            raise
 
     def write(self, parts: Iterable[EncodedRows]) -> tuple[Segment, ...]:
         """Writes one file. Without rows there is none."""

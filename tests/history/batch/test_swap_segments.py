@@ -14,6 +14,7 @@ from penstock.kernel.step import step
 from penstock.model.time import BEGINNING
 from penstock.model.view import View
 from penstock.state.segment import paths
+from penstock.state.sweep import sweep_replaced
 from penstock.store import Commit, SqliteStore, StoreError
 from penstock.store.generations import Origin, Scope
 from penstock.store.segment_differences import compare
@@ -208,3 +209,20 @@ def test_a_dropped_view_leaves_segments_that_are_marked_as_removed(tmp_path):
     again.prepare({"v": Plan(BY_PAGE)})
     assert again.sharded("v") is None
     again.close()
+
+
+def test_erased_rows_are_in_no_listed_file_after_the_next_generation(tmp_path):
+    one = Driven(tmp_path, BY_PAGE, is_sharded=True)
+    one.commit([("/secret", 1, 1.0), *A], 11)
+    one.commit([("/open", 1, 12.0)])
+    one.swap([("/secret", 1, 1.0), *A, ("/open", 1, 12.0)])
+    one.store.erase("visits", "page = '/secret'", None, 0)
+    one.swap([*A, ("/open", 1, 12.0)])
+    folder, view = Path(one.store.segments_at), one.store.sharded("v")
+    assert [row[0] for row in one.table()] == ["/a", "/b", "/open"]
+    assert all(b"/secret" not in (folder / path).read_bytes() for path in paths(view.segments))
+    sweep_replaced(one.store, 1, 0)
+    assert {path.name for path in folder.iterdir()} == set(paths(view.segments))
+    one.commit([("/open", 1, 13.0)], 21)
+    assert one.table()[-1][3] == 2
+    one.store.close()
