@@ -34,8 +34,13 @@ def one(tmp_path: Path):
     driven.store.close()
 
 
+def still(now: int) -> Time:
+    """Event time has not begun."""
+    return Time(BEGINNING, BEGINNING, now, lambda _: BEGINNING)
+
+
 def commit(one: Driven, now: int) -> None:
-    commit_step(one.store, "v", one.deltas(one.plan, ROWS, BEGINNING), Time(BEGINNING, BEGINNING, now, lambda _: BEGINNING))
+    commit_step(one.store, "v", one.deltas(one.plan, ROWS, BEGINNING), still(now))
 
 
 def files(one: Driven) -> set[str]:
@@ -140,8 +145,8 @@ def test_a_generation_in_the_making_keeps_its_files_until_its_process_is_gone(on
     commit(one, 100)
     hidden = one.store.hidden("v")
     one.store.begin_generation(hidden, one.plan)
-    change = step(one.plan, one.deltas(one.plan, ROWS, BEGINNING), one.store.state(hidden), Time(BEGINNING, BEGINNING, 0, lambda _: BEGINNING))
-    one.store.load(hidden, change)
+    deltas = one.deltas(one.plan, ROWS, BEGINNING)
+    one.store.load(hidden, step(one.plan, deltas, one.store.state(hidden), still(0)))
     there = files(one)
     assert there > listed(one)
     assert sweep_orphans(one.store, frozenset) == 0

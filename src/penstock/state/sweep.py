@@ -52,9 +52,7 @@ def write_id_of(name: str) -> str:
     return name.rpartition("/")[2].partition(".")[0]
 
 
-def sweep_replaced(
-    store: SegmentList, now: Instant, grace: Duration = GRACE, needed_from: int | None = None
-) -> int:
+def sweep_replaced(store: SegmentList, now: Instant, grace: Duration = GRACE, needed_from: int | None = None) -> int:
     """Removes the files of segments that were replaced longer than a grace ago; how many.
 
     `needed_from` is the oldest commit that a pin names: whatever was listed then stays. A file with several segments

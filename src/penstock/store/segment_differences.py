@@ -82,7 +82,10 @@ def differences(
     for series, other in zip(compared[1](own), compared[0](others), strict=True):
         differ = differ | _comparable(series).ne_missing(_comparable(other))
     return Differences(
-        _without(after, pairs["__after"]), own.filter(differ), others.filter(differ), _without(before, pairs["__before"])
+        _without(after, pairs["__after"]),
+        own.filter(differ),
+        others.filter(differ),
+        _without(before, pairs["__before"]),
     )
 
 

@@ -1,7 +1,7 @@
 """The swap of generations whose rows are in segments.
 
-A generation of the same definition becomes one more run of the old view: rows that differ, and tombstones for those that
-are gone. One of another definition takes the place of the old segments.
+A generation of the same definition becomes one more run of the old view: rows that differ, and tombstones for those
+that are gone. One of another definition takes the place of the old segments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which segments hold the state of large views: rows of the store, so that a commit lists them.
 
-`__sharded` has the views, and streams' ids, whose state is in segments. A segment that another one replaced is listed with the
-time of that until its file is removed, because readers may still map it.
+`__sharded` has the views, and streams' ids, whose state is in segments. A segment that another one replaced is listed
+with the time of that until its file is removed, because readers may still map it.
 """
 
 from __future__ import annotations

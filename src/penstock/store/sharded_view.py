@@ -141,7 +141,8 @@ def _chunks(connection: Connection, layout: Layout, final: bool) -> Iterator[pl.
     plan = layout.plan
     schema = {**plan.value_schema, "__index": pl.Int64()} if final else plan.state_schema
     columns = select([layout.stored[name] for name in schema])
-    after, bound = "", []
+    after = ""
+    bound: list[object] = []
     while True:
         rows = connection.rows(
             f"SELECT {columns}, __end AS __e, __start AS __s, __key AS __k FROM {layout.table} "

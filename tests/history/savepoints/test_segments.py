@@ -29,7 +29,9 @@ from tests.store.sharded import commit_step, table
 
 def deltas(pages: str) -> list[pl.DataFrame]:
     events = [Event("visits", {"page": page, "at": NOON + number}, 0, number) for number, page in enumerate(pages)]
-    return [reduce(Plan(BY_PAGE), "visits", admit(VISITS, events_frame(VISITS, events, 0), NOON).rows, BEGINNING).deltas]
+    return [
+        reduce(Plan(BY_PAGE), "visits", admit(VISITS, events_frame(VISITS, events, 0), NOON).rows, BEGINNING).deltas
+    ]
 
 
 def count(store: SqliteStore, pages: str, now: int = NOON) -> None:

@@ -33,10 +33,10 @@ def table_rows(connection: Connection, directory: Path, layout: Layout, columns:
     for segment in segments:
         mapped(root, segment).check()
     view = ShardedView(layout.name, layout.plan, root, sharding.shards, segments, expired=sharding.expired)
-    with tempfile.TemporaryDirectory(prefix="penstock-segments-") as folder:
-        with closing(SqliteStore.open(folder)) as scratch:
-            scratch.lock()
-            scratch.prepare({layout.name: layout.plan})
-            for change in table_changes(view):
-                scratch.load(layout.name, change)
-            return scratch.query(question)
+    folders = tempfile.TemporaryDirectory(prefix="penstock-segments-")
+    with folders as folder, closing(SqliteStore.open(folder)) as scratch:
+        scratch.lock()
+        scratch.prepare({layout.name: layout.plan})
+        for change in table_changes(view):
+            scratch.load(layout.name, change)
+        return scratch.query(question)
