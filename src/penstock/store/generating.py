@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TypeAlias
 
 import polars as pl
 
 from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import closing_bound
 from penstock.kernel.step import Change
-from penstock.model.time import Instant
+from penstock.model.time import BEGINNING, Instant
 from penstock.store import generations, segment_differences, signed
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
@@ -27,6 +29,9 @@ from penstock.store.state import SqlState, put
 from penstock.store.tables import Layout, drop_view
 from penstock.store.write import closing_bounds, trim, write
 
+#: By the hidden names of generations in segments.
+FilesByGeneration: TypeAlias = dict[str, GenerationFiles]
+
 
 class Generating(ABC):
     """Generations of a store's views."""
@@ -35,8 +40,7 @@ class Generating(ABC):
     token: int
     _states: dict[str, SqlState]
     _sharded: dict[str, ShardedView]
-    #: By hidden name, of generations in segments.
-    _generation_files: dict[str, GenerationFiles]
+    _generation_files: FilesByGeneration
 
     @property
     @abstractmethod
@@ -92,18 +96,22 @@ class Generating(ABC):
             put(connection, layout, one_row(plan), final=False)
             self._states[hidden] = self._state_of(layout, connection)
 
-    def load(self, hidden: str, change: Change, closed: Instant | None = None) -> None:
+    def load(self, hidden: str, change: Change, watermark: Instant = BEGINNING) -> None:
         """Takes up rows of a generation in the making. Its panes are shown to nobody.
 
-        `closed`: all windows that end up to here are final.
+        All windows that the watermark closes are final.
         """
         if hidden in self._generation_files:
-            self._sharded[hidden] = self._generation_files[hidden].load(self._sharded[hidden], change)
+            view = self._sharded[hidden]
+            self._sharded[hidden], plan = self._generation_files[hidden].load(view, change), view.plan
         else:
+            state = self.tables_of(hidden)
             with self._transaction():
-                self.tables_of(hidden).apply(change)
-        if closed is not None:
-            self._note_closed(hidden, closed)
+                state.apply(change)
+            plan = state.plan
+        bound = closing_bound(plan, watermark)
+        if bound is not None:
+            self._note_closed(hidden, bound)
 
     def end_generation(self, hidden: str) -> None:
         """Removes a generation that is swapped in or given up."""

@@ -65,7 +65,7 @@ class ShardedView:
 
 
 def move_to_segments(connection: Connection, layout: Layout, root: str, shards: int, token: int) -> ShardedView:
-    """Moves a view's rows out of its tables, in the transaction of the caller. Whoever reads the tables gets an error."""
+    """Moves a view's rows out of its tables, in the transaction of the caller. Readers of the tables get an error."""
     file = SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow")
     try:
         for rows in moved_rows(connection, layout, 1):

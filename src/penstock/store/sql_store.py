@@ -26,12 +26,11 @@ from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
-from penstock.store.generating import Generating
+from penstock.store.generating import FilesByGeneration, Generating
 from penstock.store.keys import encoded
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
-from penstock.store.segment_generation import GenerationFiles
 from penstock.store.segments import (
     Sharding,
     add_sharding,
@@ -67,7 +66,7 @@ class SqlStore(Reader, Generating, Store):
         self._open = False  # a transaction is, of the thread that holds the lock
         self._states: dict[str, SqlState] = {}
         self._sharded: dict[str, ShardedView] = {}
-        self._generation_files: dict[str, GenerationFiles] = {}
+        self._generation_files: FilesByGeneration = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 

@@ -36,8 +36,7 @@ from penstock.model.windows import Counted, Global
 from penstock.runtime.epoch.analyst import Analyst, applied
 from penstock.runtime.epoch.catalyst import lower
 from penstock.runtime.epoch.feeds import Lowered
-from penstock.store import SqliteStore
-from penstock.store.reader import Reader
+from penstock.store import Reader, SqliteStore
 from penstock.store.tables import Layout, quoted
 
 if TYPE_CHECKING:

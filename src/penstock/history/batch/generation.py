@@ -29,7 +29,6 @@ from penstock.kernel.exact import answered, widened
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.plan import END, START, Plan
-from penstock.kernel.reduce import closing_bound
 from penstock.kernel.step import Change, step
 from penstock.model.table import tables
 from penstock.model.time import BEGINNING, Instant
@@ -150,8 +149,7 @@ class Generation:
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
         for number, change in enumerate(_states(begun, reading), 1):
-            closed = closing_bound(begun.plan, begun.watermark)
-            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope), closed)
+            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
             self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
         rounds = 0
@@ -212,7 +210,7 @@ class Generation:
         change = step(plan, deltas, store.state(begun.hidden), time)
         if reach.spans is not None:
             change = _within(plan, change, reach.spans)
-        store.load(begun.hidden, change, closing_bound(plan, aside.after))
+        store.load(begun.hidden, change, aside.after)
 
     # progress
 
