@@ -18,7 +18,7 @@ from penstock.kernel.step import step
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
-from penstock.store import Commit, SqliteStore
+from penstock.store import Commit, SqliteStore, open_store
 from penstock.store.generations import Origin, Scope
 from tests.outbox import panes
 from tests.store.sharded import commit_step, table
@@ -35,8 +35,8 @@ Row = tuple[str, int, float]
 class Driven:
     """A view in a store, stepped by rows; a generation of it from other rows."""
 
-    def __init__(self, directory: Path, view: View, is_sharded: bool = False) -> None:
-        self.store = SqliteStore.open(directory)
+    def __init__(self, directory: Path, view: View, is_sharded: bool = False, url: str | None = None) -> None:
+        self.store = open_store(directory, url=url)
         self.store.lock()
         self.view, self.plan, self.mark = view, Plan(view), BEGINNING
         self.store.prepare({"v": self.plan})

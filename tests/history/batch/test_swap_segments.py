@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -102,6 +103,27 @@ def test_generations_of_another_definition_give_the_same_panes_and_rows(tmp_path
     again = Driven(segments.store.directory, segments.view)  # the list names the new segments
     assert again.table() == segments_table(again)
     again.store.close()
+
+
+def test_generations_in_segments_work_with_a_store_in_postgresql(tmp_path, postgres):
+    chance = random.Random(3)
+    url = f"{postgres.url}?schema=g{os.getpid()}"
+    pair = (
+        Driven(tmp_path / "tables", BY_PAGE.retracting()),
+        Driven(tmp_path / "segments", BY_PAGE.retracting(), True, url),
+    )
+    rows = drawn(chance, 40)
+    other = KEYED.window(ps.fixed("20 seconds")).agg(n=ps.count(), top=ps.max("ms")).retracting()
+    for one in pair:
+        one.commit(rows, 15)
+        one.swap(rows[4:])
+        one.swap(rows, other)
+        one.commit([("a", 1, 45.0)], 60)
+    tables, segments = pair
+    assert segments.table() == tables.table()
+    assert fired(segments) == fired(tables)
+    for one in pair:
+        one.store.close()
 
 
 def segments_table(one: Driven) -> list[tuple]:
