@@ -57,8 +57,8 @@ def swapped(store: SqliteStore, plan: Plan, change: Change) -> tuple:
     difference = store.compare_generation(NAME, hidden, Scope(), 1000)
     store.swap(NAME, hidden, Commit("swap", 0, view_times={NAME: mark}), Origin("batch", 1), Scope())
     store.end_generation(hidden)
-    fired = sorted(panes(store).drop("id").rows(), key=repr)
-    found = difference, fired, sorted(table(store, NAME).rows(), key=repr)
+    fired = sorted(map(repr, panes(store).drop("id").rows()))  # as text, because NaN is not NaN
+    found = difference, fired, sorted(map(repr, table(store, NAME).rows()))
     store.close()
     return found
 
