@@ -37,14 +37,14 @@ class Spool:
     write_id: str
     receivers: tuple[Receivers, ...] = ()
 
-    def put(self, parts_of: Sequence[pl.DataFrame]) -> SpooledDeltas:
+    def put(self, blocks: Sequence[pl.DataFrame]) -> SpooledDeltas:
         """Writes a part for each receiver."""
         name = f"{FOLDER}/{self.write_id}.{uuid.uuid4().hex}.arrow"
         path = Path(self.root) / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         parts: list[tuple[int, int]] = []
         with pa.OSFile(str(path), "wb") as out:
-            for rows in parts_of:
+            for rows in blocks:
                 begin = out.tell()
                 if rows.height:
                     table = rows.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -52,7 +52,7 @@ class Spool:
                         writer.write_table(table)
                 parts.append((begin, out.tell() - begin))
         path.chmod(0o600)
-        return SpooledDeltas(name, sum(rows.height for rows in parts_of), tuple(parts))
+        return SpooledDeltas(name, sum(rows.height for rows in blocks), tuple(parts))
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,48 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TypeAlias
 
 import polars as pl
 
 from penstock.kernel.merge import one_row
 from penstock.kernel.plan import Plan
+from penstock.kernel.reduce import closing_bound
 from penstock.kernel.step import Change
-from penstock.model.time import Instant
-from penstock.store import generations, signed
+from penstock.model.time import BEGINNING, Instant
+from penstock.store import generations, segment_differences, signed
 from penstock.store.base import Commit, Keep
 from penstock.store.connection import Connection
+from penstock.store.file import Listing
 from penstock.store.generations import Difference, Made, Origin, Scope
+from penstock.store.segment_generation import GenerationFiles
+from penstock.store.segment_swap import SegmentSwap
+from penstock.store.segments import add_sharding, remove_sharding, replace_segments
+from penstock.store.sharded_view import ShardedView, moved_rows
 from penstock.store.signed import Signer
 from penstock.store.state import SqlState, put
 from penstock.store.tables import Layout, drop_view
 from penstock.store.write import closing_bounds, trim, write
+
+#: By the hidden names of generations in segments.
+FilesByGeneration: TypeAlias = dict[str, GenerationFiles]
 
 
 class Generating(ABC):
     """Generations of a store's views."""
 
     keep: Keep
+    token: int
     _states: dict[str, SqlState]
+    _sharded: dict[str, ShardedView]
+    _generation_files: FilesByGeneration
+
+    @property
+    @abstractmethod
+    def segments_at(self) -> str: ...
+
+    @abstractmethod
+    def _exclusive(self) -> AbstractContextManager[None]: ...
 
     @abstractmethod
     def _transaction(self, checked: bool = True) -> AbstractContextManager[Connection]: ...
@@ -42,7 +62,16 @@ class Generating(ABC):
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
 
     @abstractmethod
-    def state(self, view: str) -> SqlState: ...
+    def tables_of(self, view: str) -> SqlState: ...
+
+    @abstractmethod
+    def shard(self, view: str, shards: int, now: Instant) -> None: ...
+
+    @abstractmethod
+    def listing(self) -> Listing: ...
+
+    @abstractmethod
+    def _note_closed(self, view: str, bound: Instant) -> None: ...
 
     def hidden(self, view: str) -> str:
         """The name of the next generation of a view while it is in the making."""
@@ -50,33 +79,85 @@ class Generating(ABC):
         return generations.hidden_name(view, made[-1].number + 1 if made else 2)
 
     def begin_generation(self, hidden: str, plan: Plan) -> None:
-        """Makes hidden tables for a generation; by their name `state` and `load` know them."""
+        """Makes room for a generation; by its hidden name `state` and `load` know it.
+
+        If the view is in segments, so is its generation.
+        """
+        old = self._sharded.get(generations.view_of(hidden))
+        if old is not None:
+            self._remove_files(hidden)
+            files = GenerationFiles(self.segments_at, self.token)
+            self._generation_files[hidden] = files
+            self._sharded[hidden] = files.begin(hidden, plan, old.shards)
+            return
         with self._transaction() as connection:
             layout = Layout(hidden, plan, connection.dialect)
             connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
             put(connection, layout, one_row(plan), final=False)
             self._states[hidden] = self._state_of(layout, connection)
 
-    def load(self, hidden: str, change: Change) -> None:
-        """Takes up rows of a generation in the making. Its panes are shown to nobody."""
-        with self._transaction():
-            self.state(hidden).apply(change)
+    def load(self, hidden: str, change: Change, watermark: Instant = BEGINNING) -> None:
+        """Takes up rows of a generation in the making. Its panes are shown to nobody.
+
+        All windows that the watermark closes are final.
+        """
+        if hidden in self._generation_files:
+            view = self._sharded[hidden]
+            self._sharded[hidden], plan = self._generation_files[hidden].load(view, change), view.plan
+        else:
+            state = self.tables_of(hidden)
+            with self._transaction():
+                state.apply(change)
+            plan = state.plan
+        bound = closing_bound(plan, watermark)
+        if bound is not None:
+            self._note_closed(hidden, bound)
 
     def end_generation(self, hidden: str) -> None:
         """Removes a generation that is swapped in or given up."""
+        self._remove_files(hidden)
         with self._transaction() as connection:
             self._states.pop(hidden, None)
             connection.script(drop_view(hidden, connection.dialect))
 
+    def _remove_files(self, hidden: str) -> None:
+        files, view = self._generation_files.pop(hidden, None), self._sharded.pop(hidden, None)
+        if files is not None and view is not None:
+            files.remove(view.segments)
+
+    def generation_writes(self) -> frozenset[str]:
+        """The write ids of generations in the making: their files are spared though no list names them."""
+        return frozenset(files.id for files in list(self._generation_files.values()))
+
     def compare_generation(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
         """How a generation in the making differs from the current one, with so many rows of it."""
+        self._bring_together(view, hidden)
+        if hidden in self._generation_files:
+            return segment_differences.compare(self._sharded[view], self._sharded[hidden], scope, limit)
         with self._own_read() as connection:
-            old, new = self.state(view).layout, self.state(hidden).layout
+            old, new = self.tables_of(view).layout, self.tables_of(hidden).layout
             return generations.compare(connection, old, new, scope, limit)
+
+    def _bring_together(self, view: str, hidden: str) -> None:
+        """Moves both generations into segments where one of them is, because the view was moved meanwhile."""
+        if hidden in self._generation_files and view in self._states:
+            self.shard(view, self._sharded[hidden].shards, 0)
+        elif view in self._sharded and hidden in self._states:
+            state, files = self._states[hidden], GenerationFiles(self.segments_at, self.token)
+            self._generation_files[hidden] = files
+            with self._transaction() as connection:
+                segments = files.write(moved_rows(connection, state.layout, 1))
+                connection.script(drop_view(hidden, connection.dialect))
+            shards = self._sharded[view].shards
+            self._sharded[hidden] = ShardedView(hidden, state.plan, self.segments_at, shards, segments, state.closed)
+            self._states.pop(hidden)
 
     def swap(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
         """Makes a generation the current one, with its corrections, in one transaction; the commit's number."""
-        old, new = self._states.get(view), self.state(hidden)
+        self._bring_together(view, hidden)
+        if hidden in self._generation_files:
+            return self._swap_segments(view, hidden, record, origin, scope)
+        old, new = self._states.get(view), self.tables_of(hidden)
         watermark = record.view_times[view]
         with self._transaction() as connection:
             if old is not None and old.plan.written == new.plan.written:
@@ -97,6 +178,56 @@ class Generating(ABC):
         for name, bound in closing_bounds(record, {view: state}).items():
             self._states[name].closed = bound
         return number
+
+    def _swap_segments(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
+        """The same for generations in segments. Nothing but the list changes in the transaction."""
+        old, new, files = self._sharded.get(view), self._sharded[hidden], self._generation_files[hidden]
+        swap = SegmentSwap(view, old, new, scope, record.view_times[view], files)
+        same = old is not None and old.plan.written == new.plan.written
+        change = swap.rows() if same else swap.definition()
+        run, erases = change.added, same and self._has_erased(view, new.plan)
+        with self._exclusive():
+            if not same:  # from here on the list decides whose its files are
+                del self._generation_files[hidden], self._sharded[hidden]
+            with self._transaction() as connection:
+                if same:
+                    # Compaction may have replaced segments meanwhile. The new run is above all of them.
+                    state = self._sharded[view].changed(change.added)
+                    if erases:
+                        change = replace(change, added=files.rewrite(state))
+                        replace_segments(connection, self._sharded[view].segments, (), record.now)
+                        state = replace(state, segments=change.added)
+                    origin = replace(origin, statement=generations.statement_of(connection, view))
+                else:
+                    state = ShardedView(view, new.plan, new.root, new.shards, change.added)
+                    self._note_segments(connection, old, state, origin, record.now)
+                record = replace(record, segments={view: change})
+                number = write(connection, record, {view: state})
+                generations.remember(connection, view, repr(state.plan.written), origin, number, record.now)
+                trim(connection, record, number, self.keep)
+            self._sharded[view] = state
+            for name, bound in closing_bounds(record, {view: state}).items():
+                self._note_closed(name, bound)
+        if erases:
+            files.remove(run)
+        return number
+
+    def _has_erased(self, view: str, plan: Plan) -> bool:
+        """Whether events of a view were erased since its last generation. Then no file may keep their rows."""
+        made, sources = self.generations(view), {source.name for source in plan.written.input.sources}
+        last = made[-1].commit if made else 0
+        return any(one.stream in sources and one.commit >= last for one in self.listing().tombstones)
+
+    def _note_segments(
+        self, connection: Connection, old: ShardedView | None, new: ShardedView, origin: Origin, now: Instant
+    ) -> None:
+        """A view in segments has another definition from here on."""
+        remove_sharding(connection, new.name, now)
+        add_sharding(connection, new.name, new.shards)
+        layout = Layout(new.name, new.plan, connection.dialect)
+        before = None if old is None else Layout(new.name, old.plan, connection.dialect)
+        connection.script(layout.drop_tables())
+        generations.note_definition(connection, before, layout, origin.statement)
 
     def unknown_definitions(self, definitions: Mapping[str, str]) -> list[str]:
         """The views whose definition, as text, no remembered generation has."""

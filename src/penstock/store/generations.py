@@ -64,6 +64,15 @@ class Scope:
                 rules.insert(0, f"{row}.__end > {min(start for start, _ in self.spans)}")
         return " AND ".join(rules) or "1 = 1"  # TRUE could be a column of the view
 
+    @property
+    def holds(self) -> pl.Expr:
+        """The same for rows of state."""
+        rule = pl.lit(True) if self.oldest is None else pl.col(END) >= self.oldest
+        if self.spans is not None:
+            met = ((pl.col(START) < end) & (pl.col(END) > start) for start, end in self.spans)
+            rule = rule & pl.any_horizontal(pl.lit(False), *met)
+        return rule
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -112,6 +121,14 @@ class Difference:
 
 def hidden_name(view: str, number: int) -> str:
     return f"{view}{MARK}{number}"
+
+
+def view_of(hidden: str) -> str:
+    """
+    >>> view_of("trending~2")
+    'trending'
+    """
+    return hidden.partition(MARK)[0]
 
 
 def clear(connection: Connection) -> None:
@@ -225,7 +242,12 @@ def _laid(connection: Connection, layout: Layout) -> pl.DataFrame:
     if not found.height:
         return nothing(pane_schema(plan))
     connection.run(f"DELETE FROM {layout.ghosts} WHERE {owned}")
-    return loaded_frame(found, plan.ghost_schema).select(
+    return taken_back_ghosts(plan, loaded_frame(found, plan.ghost_schema))
+
+
+def taken_back_ghosts(plan: Plan, ghosts: pl.DataFrame) -> pl.DataFrame:
+    """The panes that take ghosts back."""
+    return ghosts.select(
         *plan.keys, START, END,
         *(pl.col(shown(name)).alias(name) for name in plan.values),
         pl.lit(False).alias("__insert"),

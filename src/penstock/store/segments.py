@@ -1,7 +1,7 @@
 """Which segments hold the state of large views: rows of the store, so that a commit lists them.
 
-`__sharded` has the views, and streams' ids, whose state is in segments. A segment that another one replaced is listed with the
-time of that until its file is removed, because readers may still map it.
+`__sharded` has the views, and streams' ids, whose state is in segments. A segment that another one replaced is listed
+with the time of that until its file is removed, because readers may still map it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from penstock.model.time import BEGINNING, Instant
-from penstock.state.layout import Kind
+from penstock.model.time import END as FOREVER
 from penstock.state.segment import Segment
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks
@@ -114,15 +114,15 @@ def note_expired(connection: Connection, owner: str, before: Instant) -> None:
     connection.run("UPDATE __sharded SET expired = ?2 WHERE owner = ?1 AND expired < ?2", [owner, before])
 
 
-def expire_segments(
-    connection: Connection, owner: str, kind: Kind, before: Instant, closed: Instant, now: Instant
-) -> None:
+def expire_segments(connection: Connection, owner: str, before: Instant, now: Instant) -> None:
     """Finished windows that ended before an instant are gone: whole segments here, single rows when they are merged.
 
-    A segment goes if all of its windows have ended by then and are closed: other versions of them count no more either.
+    A segment stays as long as an older one has a window that was still open: its older version would come back.
     """
     note_expired(connection, owner, before)
     connection.run(
-        "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind = ?2 AND last_end < ?3",
-        [owner, kind, min(before, closed), now],
+        "UPDATE __segments SET removed = ?4 WHERE owner = ?1 AND removed IS NULL AND kind IN ('rows', 'final') "
+        "AND last_end < ?2 AND first_end = ?3 AND NOT EXISTS (SELECT 1 FROM __segments o WHERE o.owner = ?1 "
+        "AND o.kind = __segments.kind AND o.removed IS NULL AND o.run < __segments.run AND o.first_end < ?2)",
+        [owner, before, FOREVER, now],
     )

@@ -76,7 +76,7 @@ class ShardedView:
 
 
 def move_to_segments(connection: Connection, layout: Layout, root: str, shards: int, token: int) -> ShardedView:
-    """Moves a view's rows out of its tables, in the transaction of the caller. Whoever reads the tables gets an error."""
+    """Moves a view's rows out of its tables, in the transaction of the caller. Readers of the tables get an error."""
     file = SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow")
     try:
         for rows in moved_rows(connection, layout, 1):
@@ -161,7 +161,8 @@ def _chunks(connection: Connection, layout: Layout, final: bool) -> Iterator[pl.
     plan = layout.plan
     schema = {**plan.value_schema, "__index": pl.Int64()} if final else plan.state_schema
     columns = select([layout.stored[name] for name in schema])
-    after, bound = "", []
+    after = ""
+    bound: list[object] = []
     while True:
         rows = connection.rows(
             f"SELECT {columns}, __end AS __e, __start AS __s, __key AS __k FROM {layout.table} "

@@ -28,7 +28,7 @@ from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
-from penstock.store.generating import Generating
+from penstock.store.generating import FilesByGeneration, Generating
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
@@ -36,6 +36,7 @@ from penstock.store.segments import (
     FOLDER,
     Sharding,
     add_sharding,
+    all_segments,
     forget_segments,
     remove_sharding,
     replace_segments,
@@ -68,6 +69,7 @@ class SqlStore(Reader, Generating, Store):
         self._states: dict[str, SqlState] = {}
         self._sharded: dict[str, ShardedView] = {}
         self._sharded_ids: dict[str, ShardedIds | None] = {}
+        self._generation_files: FilesByGeneration = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -138,6 +140,12 @@ class SqlStore(Reader, Generating, Store):
                 raise
             finally:
                 self._open = False
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Inside, no other thread has a transaction, so what the store remembers of segments is what it lists."""
+        with self._mutex:
+            yield
 
     @contextmanager
     def _own_read(self) -> Iterator[Connection]:
@@ -254,6 +262,11 @@ class SqlStore(Reader, Generating, Store):
 
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
+        if view in self._sharded:
+            raise StoreError(
+                f"the view '{view}' cannot have an index: its rows are in segments",
+                hint="leave the index out: rows are sorted by window and key already",
+            )
         with self._transaction() as connection:
             connection.script(self.tables_of(view).layout.create_index(columns))
 
@@ -282,8 +295,8 @@ class SqlStore(Reader, Generating, Store):
         return self._sharded.get(view)
 
     def sharded_names(self) -> list[str]:
-        """The views whose state is in segments."""
-        return sorted(self._sharded)
+        """The views whose state is in segments, without generations in the making."""
+        return sorted(self._sharded.keys() - self._generation_files.keys())
 
     def count_open(self, view: str, most: int) -> int:
         """How many open windows a view in the store's own tables has; at most so many are counted."""
@@ -294,34 +307,46 @@ class SqlStore(Reader, Generating, Store):
 
     def shard(self, view: str, shards: int, now: Instant) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
-        with self._transaction() as connection:
-            add_sharding(connection, view, shards)
-            moved = self._sharded.get(view)
-            if moved is not None:
-                moved = replace(moved, shards=shards)
-            else:
-                state = self.tables_of(view)
-                moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
-                moved = replace(moved, closed=state.closed)
-        self._states.pop(view, None)
-        self._sharded[view] = moved
+        with self._exclusive():
+            with self._transaction() as connection:
+                add_sharding(connection, view, shards)
+                moved = self._sharded.get(view)
+                if moved is not None:
+                    moved = replace(moved, shards=shards)
+                else:
+                    state = self.tables_of(view)
+                    moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
+                    moved = replace(moved, closed=state.closed)
+            self._states.pop(view, None)
+            self._sharded[view] = moved
 
     def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
         """Lists segments in the place of others; false if those are not all listed any more."""
-        with self._transaction() as connection:
-            if not set(old) <= set(segments_of(connection, owner)):
-                return False
-            replace_segments(connection, old, new, now)
-        if owner in self._sharded:
-            self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
-        for stream, ids in self._sharded_ids.items():
-            if ids is not None and owner_of(stream) == owner:
-                self._sharded_ids[stream] = ids.changed(new, tuple(old))
+        with self._exclusive():
+            with self._transaction() as connection:
+                if not set(old) <= set(segments_of(connection, owner)):
+                    return False
+                replace_segments(connection, old, new, now)
+            if owner in self._sharded:
+                self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
+            for stream, ids in self._sharded_ids.items():
+                if ids is not None and owner_of(stream) == owner:
+                    self._sharded_ids[stream] = ids.changed(new, tuple(old))
         return True
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""
         return list(self._asked(lambda connection: replaced_segments(connection, before)))
+
+    def needed_segments(self) -> list[Segment]:
+        """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""
+        with self._own_read() as connection:
+            return [*all_segments(connection), *replaced_segments(connection, 1 << 62)]
+
+    def first_time(self, commit: int) -> Instant | None:
+        """The earliest time of a commit and those after it; None if the commit is not known any more."""
+        oldest, first = self._rows("SELECT min(number), min(now) FROM __commits WHERE number >= ?1", [commit]).row(0)
+        return first if oldest == commit else None
 
     def forget_segments(self, segments: Collection[Segment]) -> None:
         """The files of replaced segments are gone."""
@@ -350,21 +375,22 @@ class SqlStore(Reader, Generating, Store):
         stacked = (name for stack, _ in record.stacked for name in stack.names)
         names = {*record.changes, *record.segments, *stacked, *record.expire}
         states = {name: self._view_state(name) for name in names}
-        with self._transaction() as connection:
-            number = write(connection, record, states)
-            trim(connection, record, number, self.keep)
-            expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
-        for name, change in record.segments.items():
-            self._sharded[name] = self._sharded[name].changed(change.added)
-        for stream, change_of in record.id_segments.items():
-            ids = self._sharded_ids[stream]
-            if ids is not None:
-                before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
-                self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
-        for name, segments in expired.items():
-            self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
-        for name, bound in closing_bounds(record, states).items():
-            self._note_closed(name, bound)
+        with self._exclusive():
+            with self._transaction() as connection:
+                number = write(connection, record, states)
+                trim(connection, record, number, self.keep)
+                expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
+            for name, change in record.segments.items():
+                self._sharded[name] = self._sharded[name].changed(change.added)
+            for stream, change_of in record.id_segments.items():
+                ids = self._sharded_ids[stream]
+                if ids is not None:
+                    before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
+                    self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
+            for name, segments in expired.items():
+                self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
+            for name, bound in closing_bounds(record, states).items():
+                self._note_closed(name, bound)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:

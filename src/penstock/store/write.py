@@ -12,7 +12,6 @@ from penstock.kernel.keys import encoded
 from penstock.kernel.reduce import closing_bound
 from penstock.model.time import Instant
 from penstock.state.ids import owner_of
-from penstock.state.layout import Kind, in_place
 from penstock.store.base import REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.block import flow_panes, view_panes
 from penstock.store.connection import Connection
@@ -120,8 +119,7 @@ def in_tables(state: ViewState) -> SqlState:
 
 def _expire(connection: Connection, state: ViewState, before: Instant, now: Instant) -> None:
     if isinstance(state, ShardedView):
-        kind: Kind = "rows" if in_place(state.plan) else "final"  # open windows that merge may have older versions
-        expire_segments(connection, state.name, kind, before, state.closed, now)
+        expire_segments(connection, state.name, before, now)
         return
     if not state.plan.view.windows.ends_in_event_time:
         raise StoreError(

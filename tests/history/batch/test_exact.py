@@ -30,6 +30,7 @@ from penstock.store import Commit, SqliteStore
 from penstock.store.generations import Origin as Made
 from penstock.store.generations import Scope
 from penstock.testing import TestStream, run
+from tests.store.sharded import commit_step, table
 
 SECOND = 1_000_000
 PAIR = ps.approx_distinct("user").in_batch(ps.count_distinct("user"))
@@ -136,11 +137,13 @@ def test_live_alone_is_never_exact():
 class Driven:
     """A view in a store, stepped by rows; batch runs over all rows so far, as a generation makes them."""
 
-    def __init__(self, directory: Path, view: View) -> None:
+    def __init__(self, directory: Path, view: View, is_sharded: bool = False) -> None:
         self.store = SqliteStore.open(directory)
         self.store.lock()
         self.plan, self.rows, self.mark = Plan(view), [], BEGINNING
         self.store.prepare({"v": self.plan})
+        if is_sharded:
+            self.store.shard("v", 4, 0)
 
     def deltas(self, plan: Plan, rows: list, first: int) -> pl.DataFrame:
         events = [
@@ -153,8 +156,7 @@ class Driven:
         return Time(self.mark, self.mark, 0, lambda _: self.mark)
 
     def commit(self, rows: list) -> None:
-        change = step(self.plan, [self.deltas(self.plan, rows, len(self.rows))], self.store.state("v"), self._time())
-        self.store.commit(Commit("tick", 0, changes={"v": change}, view_times={"v": self.mark}))
+        commit_step(self.store, "v", [self.deltas(self.plan, rows, len(self.rows))], self._time())
         self.rows += rows
 
     def batch(self, cuts: int = 2, aside: list = ()) -> None:
@@ -173,8 +175,11 @@ class Driven:
         self.store.swap("v", hidden, Commit("swap", 0, view_times={"v": self.mark}), Made("batch", 1), Scope())
         self.store.end_generation(hidden)
 
+    def columns(self, *names: str) -> list[tuple]:
+        return table(self.store, "v").select(names).rows()
+
     def table(self) -> dict:
-        rows = self.store.query("SELECT page, window_start, people, people_exact FROM v").rows()
+        rows = self.columns("page", "window_start", "people", "people_exact")
         return {(page, start): (people, bool(exact)) for page, start, people, exact in rows}
 
 
@@ -182,24 +187,25 @@ def drawn(chance: random.Random, count: int) -> list:
     return [(chance.choice("ab"), f"u{chance.randrange(200)}", chance.random() * 60) for _ in range(count)]
 
 
+@pytest.mark.parametrize("place", ["tables", "segments"])
 @pytest.mark.parametrize("accumulation", ["accumulating", "retracting", "discarding"])
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_exact_until_touched_in_any_window(tmp_path, kind, accumulation):
+def test_exact_until_touched_in_any_window(tmp_path, kind, accumulation, place):
     """Both tables that the store could have: exact where no row came since the batch run, else the sketch of all."""
     chance = random.Random(f"{kind}{accumulation}")
     rough = ps.approx_distinct("user", lg_k=4).in_batch(ps.count_distinct("user"))
     view = BY_PAGE.window(WINDOWS[kind]).agg(people=rough, seen=ps.count_distinct("user"), n=ps.count())
     view = getattr(view, accumulation)()
-    driven = Driven(tmp_path, view)
+    driven = Driven(tmp_path, view, is_sharded=place == "segments")
     for _ in range(3):
         driven.commit(drawn(chance, 40))
     assert not any(exact for _, exact in driven.table().values())
     driven.batch()
     assert all(exact for _, exact in driven.table().values())
-    assert all(driven.store.query("SELECT people = seen FROM v").to_series())
-    before = driven.store.query("SELECT page, window_start, n FROM v").rows()
+    assert all(people == seen for people, seen in driven.columns("people", "seen"))
+    before = driven.columns("page", "window_start", "n")
     driven.commit(drawn(chance, 3))
-    after = driven.store.query("SELECT page, window_start, n, people, people_exact, seen FROM v").rows()
+    after = driven.columns("page", "window_start", "n", "people", "people_exact", "seen")
     assert 0 in {exact for *_, exact, _ in after}
     for page, start, n, people, exact, count in after:
         assert bool(exact) == ((page, start, n) in before)

@@ -18,9 +18,10 @@ from penstock.kernel.step import step
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
-from penstock.store import Commit, SqliteStore
+from penstock.store import Commit, SqliteStore, open_store
 from penstock.store.generations import Origin, Scope
 from tests.outbox import panes
+from tests.store.sharded import commit_step, table
 
 SECOND = 1_000_000
 VISITS = ps.stream(
@@ -34,11 +35,13 @@ Row = tuple[str, int, float]
 class Driven:
     """A view in a store, stepped by rows; a generation of it from other rows."""
 
-    def __init__(self, directory: Path, view: View) -> None:
-        self.store = SqliteStore.open(directory)
+    def __init__(self, directory: Path, view: View, is_sharded: bool = False, url: str | None = None) -> None:
+        self.store = open_store(directory, url=url)
         self.store.lock()
         self.view, self.plan, self.mark = view, Plan(view), BEGINNING
         self.store.prepare({"v": self.plan})
+        if is_sharded:
+            self.store.shard("v", 4, 0)
         self.number = 0
 
     def deltas(self, plan: Plan, rows: list[Row], mark: Instant) -> list[pl.DataFrame]:
@@ -56,8 +59,7 @@ class Driven:
         before, self.mark = self.mark, self.mark if mark is None else round(mark * SECOND)
         deltas = self.deltas(self.plan, rows, before)
         time = Time(before, self.mark, 0, lambda _: self.mark)
-        change = step(self.plan, deltas, self.store.state("v"), time)
-        self.store.commit(Commit("tick", 0, changes={"v": change}, view_times={"v": self.mark}))
+        commit_step(self.store, "v", deltas, time)
         return deltas
 
     def swap(self, rows: list[Row], view: View | None = None, scope: Scope = Scope(), **given: str) -> None:  # noqa: B008
@@ -73,7 +75,7 @@ class Driven:
         self.view, self.plan = view or self.view, self.store.state("v").plan
 
     def table(self) -> list[tuple]:
-        return sorted(self.store.query("SELECT * FROM v").rows())
+        return sorted(table(self.store, "v").rows())
 
     def panes(self) -> list[tuple]:
         """Kind, page, start in seconds, n, index of each pane."""
@@ -90,12 +92,12 @@ class Driven:
         ]
 
 
-@pytest.fixture
-def driven(tmp_path: Path):
+@pytest.fixture(params=["tables", "segments"])
+def driven(tmp_path: Path, request: pytest.FixtureRequest):
     made: list[Driven] = []
 
     def make(view: View) -> Driven:
-        made.append(Driven(tmp_path / str(len(made)), view))
+        made.append(Driven(tmp_path / str(len(made)), view, request.param == "segments"))
         return made[-1]
 
     yield make
@@ -197,7 +199,8 @@ def test_another_definition_of_the_same_columns_corrects_what_stood(driven):
 def test_another_definition_with_other_columns_begins_without_a_word(driven):
     one = driven(BY_PAGE)
     one.commit(A, 11)
-    one.store.index("v", "n")
+    if one.store.sharded("v") is None:
+        one.store.index("v", "n")
     other = VISITS.group_by("page").window(ps.fixed("20 seconds")).agg(top=ps.max("ms"))
     one.swap(A, other)
     assert [(row[0], row[3]) for row in one.table()] == [("/a", 2), ("/b", 4)]
@@ -205,8 +208,8 @@ def test_another_definition_with_other_columns_begins_without_a_word(driven):
     assert dict(entry.columns)["top"] == "int"
 
 
-def test_a_store_that_is_locked_again_has_no_half_made_generation(driven, tmp_path):
-    one = driven(BY_PAGE)
+def test_a_store_that_is_locked_again_has_no_half_made_generation(tmp_path):
+    one = Driven(tmp_path, BY_PAGE)
     one.commit(A, 5)
     one.store.begin_generation(one.store.hidden("v"), one.plan)
     hidden = "SELECT count(*) FROM sqlite_schema WHERE instr(name, '~') > 0"

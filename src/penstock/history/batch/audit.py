@@ -26,8 +26,7 @@ from penstock.history.events.verify import verify
 from penstock.model.stream import Stream
 from penstock.model.view import View
 from penstock.runtime.epoch.feeds import Lowered
-from penstock.store import SqliteStore
-from penstock.store.reader import Reader
+from penstock.store import Reader, SqliteStore
 from penstock.store.tables import Layout, quoted
 
 if TYPE_CHECKING:

@@ -149,7 +149,7 @@ class Generation:
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
         for number, change in enumerate(self._states(begun, reading), 1):
-            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope))
+            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
             self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
         rounds = 0
@@ -183,6 +183,9 @@ class Generation:
         old = self._run.views.get(self._name)
         if old is None or old.plan.written != self._view:
             return None
+        sharded = self._run.store.sharded(self._name)
+        if sharded is not None:
+            return sharded.rows
         return int(self._run.store.query(f"SELECT count(*) FROM {quoted(self._name)}").item())
 
     def _reading(self, begun: GenerationStart, folder: Path) -> Reading:
@@ -207,7 +210,7 @@ class Generation:
         change = step(plan, deltas, store.state(begun.hidden), time)
         if reach.spans is not None:
             change = _within(plan, change, reach.spans)
-        store.load(begun.hidden, change)
+        store.load(begun.hidden, change, aside.after)
 
     def _states(self, begun: GenerationStart, reading: Reading) -> Iterator[Change]:
         """The state that the past gives: windows that the watermark has closed since are final, old keys are gone."""

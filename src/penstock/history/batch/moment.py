@@ -9,9 +9,10 @@ import polars as pl
 
 from penstock.errors import PenstockError
 from penstock.history.batch.differences import PLACE, compared
+from penstock.history.batch.table_rows import table_rows
 from penstock.model.time import BEGINNING, Instant
 from penstock.store.reader import Reader
-from penstock.store.tables import Layout, quoted
+from penstock.store.tables import Layout
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,13 @@ class ViewMoment:
 
 def moment_of(reader: Reader, layout: Layout, as_of: int | None = None) -> ViewMoment:
     """All that the store has of a view now; of its generations those that were there as of a commit."""
-    columns = ", ".join(quoted(name) for name in (*PLACE, "final", *layout.plan.keys, *compared(layout)))
+    columns = list(dict.fromkeys([*PLACE, "final", *layout.plan.keys, *compared(layout)]))
     name = layout.name
     sources = [source.name for source in layout.plan.written.input.sources]
-    with reader.moment() as ask:
+    with reader.moment_of() as connection:
 
         def one(sql: str, *parameters: object) -> tuple[Any, ...]:
-            rows = ask(sql, parameters)
+            rows = connection.answer(sql, parameters)
             return rows.row(0) if rows.height else (None,) * rows.width
 
         commit, now = one("SELECT coalesce(max(number), 0), coalesce(max(now), 0) FROM __commits")
@@ -65,7 +66,7 @@ def moment_of(reader: Reader, layout: Layout, as_of: int | None = None) -> ViewM
         late = sum(one("SELECT value FROM __counters WHERE name = ?1", f"{source}.late")[0] or 0 for source in sources)
         # Another definition has other columns, and nothing to compare with.
         known = fingerprint == layout.plan.written.fingerprint()
-        rows = ask(f"SELECT {columns} FROM {layout.table}", []) if known else pl.DataFrame()
+        rows = table_rows(connection, reader.directory, layout, columns) if known else pl.DataFrame()
     return ViewMoment(
         commit if rested is None else min(commit, rested), now, BEGINNING if watermark is None else watermark,
         definition, fingerprint, since or 0, point or 0, "replay" if replayed else None, woken, retained, late,

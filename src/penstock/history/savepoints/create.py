@@ -27,6 +27,7 @@ from penstock.history.savepoints.manifest import (
     sync,
     sync_all,
 )
+from penstock.history.savepoints.segments import link_segments
 from penstock.history.savepoints.shelf import clear_leftovers, hidden_name
 from penstock.history.savepoints.tables import link_tables
 from penstock.store import Reader, StoreError
@@ -103,6 +104,7 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
     try:
         _link_master(reader, directory, hidden)
         link_tables(reader, directory, hidden)
+        link_segments(reader, directory, hidden)
         return _described(reader, name, made, app, checkpoints.cut(reader.progress))
     finally:
         reader.close()

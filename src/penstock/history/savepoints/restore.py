@@ -13,6 +13,7 @@ from typing import Final
 from penstock.errors import unknown
 from penstock.history.events.master import default_location
 from penstock.history.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
+from penstock.history.savepoints.segments import check_segments
 from penstock.history.savepoints.tables import TABLES
 from penstock.private import protect
 from penstock.store import SqliteStore, StoreError
@@ -22,13 +23,14 @@ from penstock.store.database import FILE
 from penstock.store.database import NOTE as STORE_NOTE
 from penstock.store.lock import FileLock
 from penstock.store.signed import Signer
+from penstock.store.segments import FOLDER as SEGMENTS
 from penstock.store.tables import FORMAT
 
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
 _COPYING: Final = ".restoring"
 PLACING: Final = ".restored"
 MASTER: Final = default_location(Path()).name
-_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, TABLES, NOTE)
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, TABLES, SEGMENTS, NOTE)
 
 
 def check_whole(directory: Path) -> None:
@@ -112,6 +114,7 @@ def _prepare(folder: Path, signer: Signer, name: str, drop: Collection[str], tru
     store = SqliteStore(folder, keeps_backup=False)
     store.lock()
     try:
+        check_segments(store, folder)
         if store.listing().location is not None:
             # The master lies outside of the app's directory: two apps go on with its files, and each writes its own.
             store.renew_home()
@@ -144,7 +147,7 @@ def _place(directory: Path, there: list[str]) -> Path | None:
     os.rename(directory / _COPYING, placing)
     sync(directory)
     aside = _aside(directory, there)
-    for name in (CHECKPOINTS, MASTER, TABLES, FILE):
+    for name in (CHECKPOINTS, MASTER, TABLES, SEGMENTS, FILE):
         if (placing / name).exists():
             os.rename(placing / name, directory / name)
     sync(directory)

@@ -1,0 +1,100 @@
+"""Removes files that hold no state any more: replaced ones after a grace, and those that no list names.
+
+A file's name begins with the id of the attempt that wrote it, up to the first dot. An attempt that is still running may
+list its files later. A file of any other attempt that is not listed is garbage. So are its files in the folder `spool`,
+where epochs exchange deltas.
+
+>>> write_id_of("spool/7-3f2a11-42-a9.3.arrow")
+'7-3f2a11-42-a9'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+from penstock.model.time import Duration, Instant, duration
+from penstock.state.segment import Segment, paths
+
+#: The folder of deltas, in that of the segments.
+SPOOL: Final = "spool"
+#: Replaced segments stay so long: readers may still map them.
+GRACE: Final = duration("10 minutes")
+_OURS: Final = re.compile(r"\d+-")
+
+
+class SegmentList(Protocol):
+    """A store that lists segments. It is this process's to write."""
+
+    @property
+    def segments_at(self) -> str: ...
+
+    def check_owner(self) -> None: ...
+
+    def needed_segments(self) -> list[Segment]:
+        """All that are listed, also replaced ones. No transaction is open meanwhile."""
+
+    def replaced_segments(self, before: Instant) -> list[Segment]: ...
+
+    def forget_segments(self, segments: Collection[Segment]) -> None: ...
+
+    def generation_writes(self) -> frozenset[str]:
+        """The write ids of generations in the making."""
+
+    def first_time(self, commit: int) -> Instant | None:
+        """The earliest time of a commit and those after it; None if the commit is not known any more."""
+
+
+def write_id_of(name: str) -> str:
+    """The id that a file was written under."""
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def sweep_replaced(store: SegmentList, now: Instant, grace: Duration = GRACE, needed_from: int | None = None) -> int:
+    """Removes the files of segments that were replaced longer than a grace ago; how many.
+
+    `needed_from` is the oldest commit that a pin names: whatever was listed then stays. A file with several segments
+    goes when none of them is needed.
+    """
+    before = now - grace
+    if needed_from is not None:
+        pinned = store.first_time(needed_from)
+        if pinned is None:
+            return 0
+        before = min(before, pinned)
+    replaced = store.replaced_segments(before)
+    if not replaced:
+        return 0
+    gone = set(replaced)
+    needed = set(paths(segment for segment in store.needed_segments() if segment not in gone))
+    removed = [path for path in paths(replaced) if path not in needed]
+    _remove(store, removed)
+    store.forget_segments([segment for segment in replaced if segment.path not in needed])
+    return len(removed)
+
+
+def sweep_orphans(store: SegmentList, writes: Callable[[], Iterable[str]]) -> int:
+    """Removes files that no list names, except those of the write ids in flight; how many."""
+    # The order matters. A file that is there now belongs to an attempt that is running, or to one that ended before
+    # the list is read, and then its segments are listed.
+    files = _names(Path(store.segments_at))
+    running = {*writes(), *store.generation_writes()}
+    listed = set(paths(store.needed_segments()))
+    orphans = [name for name in files if name not in listed and write_id_of(name) not in running]
+    _remove(store, orphans)
+    return len(orphans)
+
+
+def _names(root: Path) -> list[str]:
+    """The files that epochs, generations and compaction have written, relative to the folder."""
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    names = [path.relative_to(root).as_posix() for path in files]
+    return [name for name in names if name.startswith(f"{SPOOL}/") or _OURS.match(name.rpartition("/")[2])]
+
+
+def _remove(store: SegmentList, names: Iterable[str]) -> None:
+    for name in names:
+        store.check_owner()  # whoever has taken over may be writing
+        (Path(store.segments_at) / name).unlink(missing_ok=True)
