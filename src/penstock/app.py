@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from penstock.errors import DefinitionError
-from penstock.model.naming import valid_name
 from penstock.model.placement import Placement, placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
 from penstock.model.time import Duration, duration
 from penstock.model.view import View
-from penstock.runtime.definition_checks import check_row_sink, check_view
+from penstock.runtime.definition_checks import check_name, check_row_sink, check_view, valid_name
 from penstock.runtime.derived.base import check_inputs
 from penstock.runtime.derived.epochs import epoch_stream
 from penstock.runtime.derived.joins.definition import join_stream, joined_stream
@@ -82,8 +81,7 @@ class App:
     """Streams, views and sinks under their names. Definitions are added here and do nothing until the app runs."""
 
     def __init__(self, name: str) -> None:
-        if not valid_name(name):
-            raise DefinitionError(f"«{name}» cannot be an app's name", hint="use letters, digits and underscores")
+        check_name(name, "an app's name")
         self.name = name
         self.streams: dict[str, Stream] = {}
         self.flows: dict[str, Flow] = {}  # streams made from others that have a name, as SQL gives them
@@ -148,11 +146,10 @@ class App:
         proves that often that it is what its events make of it. A new view begins with all of history, where the master
         has it; with `backfill=False` it begins with the next epoch.
 
-        `state`: "store" keeps the view's state in the store, "sharded" in segments that Spark's tasks merge, "auto" (the
-        default) in the store until it is large. `shards` is the number of parts that it is cut into.
+        `state`: "store" keeps the view's state in the store, "sharded" in segments that Spark's tasks merge, "auto"
+        (the default) in the store until it is large. `shards` is the number of parts that it is cut into.
         """
-        if not valid_name(name):
-            raise DefinitionError(f"«{name}» cannot be a view's name", hint="use letters, digits and underscores")
+        check_name(name, "a view's name")
         self._check_free(name, "stream", "view")
         if not isinstance(view, View):
             raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")

@@ -28,7 +28,7 @@ def sharded(directory: Path, tmp_path: Path) -> Path:
     store = SqliteStore.open(path)
     store.lock()
     store.prepare({"by_page": Plan(BY_PAGE)})
-    store.shard("by_page", 4, 0)
+    store.shard("by_page", 4)
     store.close()
     return path
 

@@ -47,7 +47,7 @@ def test_runs_from_the_past_and_audits_work_on_views_in_segments(tmp_path: Path,
         for number, some in enumerate(LATE):
             put(tmp_path, f"f{number}", some)
             run.catch_up()
-        run.store.shard("by_page", 4, run.now())
+        run.store.shard("by_page", 4)
         assert rows(run) == LIVE
         found = audited(run, app)
         assert (found.unable, found.differences, found.rows) == (None, 0, 3)

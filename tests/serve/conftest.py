@@ -55,7 +55,7 @@ class Filled:
         self.store.keep_master({"posts": ("none", STREAM.schema.ddl())}, None)
         self.segment = 0
         for name in VIEWS if shards else ():
-            self.store.shard(name, shards, 0)
+            self.store.shard(name, shards)
 
     def commit(self, *rows: Row, watermark: int | None = None, segment: int | None = None) -> int:
         """One epoch with these rows; with a `segment` its offsets name it."""

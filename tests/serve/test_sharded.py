@@ -77,7 +77,7 @@ def test_a_view_that_is_moved_into_segments_is_found_at_once(tmp_path, serving: 
     with Server(other.directory, serving().settings) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         assert len(client.get(VIEW).json()["rows"]) == 1
         for name in VIEWS:
-            other.store.shard(name, 2, 0)
+            other.store.shard(name, 2)
         assert len(client.get(VIEW).json()["rows"]) == 1
     other.close()
 

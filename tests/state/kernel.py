@@ -1,4 +1,4 @@
-"""The kernel with its state in segments, in a plain directory: each commit writes files, and restarts open them anew."""
+"""The kernel with its state in segments, in a plain directory: each commit writes files, restarts open them anew."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SegmentKernel(LocalKernel):
         self._run += 1
         combined = [combine(self.plan, list(deltas))] if deltas else []
         work = ShardStep("v", self.plan, str(self._directory), tuple(self._segments), self._closed, self._run, time)
-        results = [result for result in steps(work, combined, self._chance.choice([1, 1, 2, 5]))]
+        results = list(steps(work, combined, self._chance.choice([1, 1, 2, 5])))
         for result in results:
             self._write(result.encoded)
         bound = closing_bound(self.plan, time.after)

@@ -1,4 +1,4 @@
-"""Random views on random streams with their state in segments, stepped in any number of shards: equal to the reference."""
+"""Random views on random streams with their state in segments, in any number of shards: equal to the reference."""
 
 from __future__ import annotations
 

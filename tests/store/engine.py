@@ -57,9 +57,9 @@ class StoreEngine:
         self.store.lock()
         self.store.prepare({NAME: self.plan})
         if shards is not None and self.store.sharded(NAME) is None:
-            self.store.shard(NAME, 8, 0)
+            self.store.shard(NAME, 8)
             for name in [name for name, stream in self.streams.items() if stream.id is not None]:
-                self.store.shard_ids(name, 8, 0)
+                self.store.known_ids.shard(name, 8)
         saved = self.store.trackers()
         self.trackers = {
             n: Tracker.restore(s.watermark, saved[n]) if n in saved else Tracker(s.watermark)
@@ -86,7 +86,7 @@ class StoreEngine:
                 identified = identify(stream, rows)
                 self._refuse(refused, "dead", identified.dead)
                 ids = identified.rows.drop_nulls("__id").select("__id", "__at", *PLACE)
-                known = self.store.sharded_ids(name)
+                known = self.store.known_ids.sharded(name)
                 if known is None:
                     rejected = left_out(stream, tracker, self.store, ids, new_ids)
                 else:

@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 
 from penstock.errors import DefinitionError
 from penstock.model.changes import Changes, check_below
+from penstock.model.naming import valid_name as valid_name
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
 from penstock.model.view import View
 from penstock.runtime.queries.realtime import check_lane, is_lane
 from penstock.sinks import Sink, check_rows
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuses a name that SQL would not take."""
+    if not valid_name(name):
+        raise DefinitionError(f"«{name}» cannot be {what}", hint="use letters, digits and underscores")
 
 
 def check_view(name: str, view: View, streams: Mapping[str, Stream], views: Mapping[str, View]) -> None:

@@ -11,29 +11,24 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from penstock.history.events.master import Master
 from penstock.history.events.writer import Keeping
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import BEGINNING, Instant
-from penstock.runtime.commit.refusals import counted, late_in_merge, together, warn_of_dead_files
+from penstock.model.time import Instant
+from penstock.runtime.commit.refusals import counted, late_in_merge, lateness_of, together, warn_of_dead_files
 from penstock.runtime.commit.registry import Registry
 from penstock.runtime.commit.shards import Shards
 from penstock.runtime.commit.stepper import Stepper
 from penstock.runtime.derived.base import Rows, read_through
 from penstock.runtime.epoch.gather import kept_files, refused, shown
-from penstock.runtime.epoch.ids import IdsOnDriver, left_out
 from penstock.runtime.epoch.jobs import Jobs
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.undo import undone_on_failure
 from penstock.runtime.tables.tables import Tables
-from penstock.state.ids import IdChange
 from penstock.state.spool import Spool
 from penstock.store import Commit, Store
-from penstock.store.base import LATE_EVENTS
-from penstock.store.figures import Figures, Lateness
+from penstock.store.figures import Figures
 from penstock.store.marks import Mark, ReaderTime
 
 if TYPE_CHECKING:
@@ -98,13 +93,8 @@ class Engine:
             self.know_partitions(name, *source.partitions, now)
         feeds = registry.lowered.of(name)
         jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping, spool) for feed in feeds}
-        new_ids: dict[str, pl.DataFrame] = {}
-
-        def judge(ids: pl.DataFrame) -> pl.DataFrame:
-            return left_out(stream, tracker, self.store, ids, new_ids)
-
-        sharded_ids = None if stream.id is None else registry.shards.ids(stream, tracker, spool)
-        parts = Reduction(feeds, jobs, columns, sharded_ids or IdsOnDriver(judge)).run(rows)
+        identifier = registry.shards.identifier(stream, tracker, spool)
+        parts = Reduction(feeds, jobs, columns, identifier).run(rows)
         before, reduced = self._watermarks(name), clock_time.perf_counter()
         deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
         result = self._stepper.step({name: parts[name].observed}, deltas, now, {}, spool, spooled)
@@ -116,11 +106,10 @@ class Engine:
         if source.step is not None:
             counters |= {f"{name}.{of}": count for of, count in source.step.counters.items()}
         versions = registry.lowered.versions(registry.flows_of(name))
-        lateness = _lateness(name, source, rejected.get("late"), counters)
+        lateness = lateness_of(name, source, rejected.get("late"), counters)
         figures = Figures(parts[name].rows, lateness, source.intake, registry.tables.why_stale(versions))
         is_derived = source.step is not None and source.step.inputs is not None
-        forgets = stream.id is not None and tracker is not None and tracker.watermark > BEGINNING
-        forgotten = tracker.watermark - stream.id_horizon if forgets and tracker is not None else None
+        ids = identifier.outcome(tracker)
         commit = Commit(
             kind="epoch",
             now=now,
@@ -134,9 +123,9 @@ class Engine:
             view_times=result.view_times,
             trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
             refused=rejected,
-            new_ids=new_ids,
-            forget_ids={name: forgotten} if forgotten is not None and new_ids else {},
-            id_segments={name: IdChange(tuple(sharded_ids.added), forgotten)} if sharded_ids is not None else {},
+            new_ids=ids.new,
+            forget_ids=ids.forget,
+            id_segments=ids.segments,
             counters=counters,
             expire=result.expire,
             figures=figures,
@@ -212,12 +201,3 @@ class Engine:
             if stream in sources:
                 times[name] = ReaderTime(sources, view.time.watermark)
         return times
-
-
-def _lateness(name: str, source: EpochOrigin, late: pl.DataFrame | None, counters: Mapping[str, int]) -> Lateness:
-    """How much of an epoch was late."""
-    rows = pl.DataFrame(schema={"view": pl.String}) if late is None else late.filter(pl.col("stream") == name)
-    events = counters.get(f"{name}.{LATE_EVENTS}", 0)
-    if source.step is None or source.step.inputs is None:
-        return Lateness(events, rows.height)
-    return Lateness(events, rows.height, source.step.inputs, rows["view"].null_count())

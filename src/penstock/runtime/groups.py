@@ -16,7 +16,7 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.runtime.commit.view_runtime import ViewRuntime
-from penstock.runtime.derived.base import derived
+from penstock.runtime.derived.base import derived, in_stages
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.feeds import Lowered
 
@@ -109,6 +109,11 @@ class Groups:
         for group in self.all:
             views |= group.engine.registry.views
         return views
+
+    @property
+    def stages(self) -> list[list[str]]:
+        """The streams, those that others are made from first."""
+        return in_stages(self.streams)
 
     def of(self, stream: str) -> Group:
         """The group of a stream."""

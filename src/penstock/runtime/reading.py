@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from penstock.history.events.master import Master
-from penstock.model.placement import Placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import END, SECOND, duration, positive
 from penstock.model.view import View
 from penstock.runtime.commit.shards import Shards
-from penstock.runtime.derived.base import in_stages
 from penstock.runtime.derived.commit_feed import CommitFeed
 from penstock.runtime.engine import Engine
 from penstock.runtime.groups import Groups
@@ -25,7 +23,7 @@ from penstock.runtime.queries.queries import Queries
 from penstock.runtime.queries.supervisor import QuerySupervisor
 from penstock.runtime.queries.ticker import Ticker
 from penstock.runtime.spark.executors import ExecutorWatch
-from penstock.runtime.tables.sort import TableSizes
+from penstock.runtime.tables.sort import TableSizes as TableSizes
 from penstock.runtime.tables.tables import Tables
 from penstock.runtime.workspace import Workspace
 
@@ -49,7 +47,7 @@ class Reading:
         every: str,
         target: str | timedelta | None,
         bounds: Sequence[Bounds],
-        placements: Mapping[str, Placement],
+        shards: Shards,
         sizes: TableSizes,
         refresh: float = 0.5,
     ) -> None:
@@ -58,7 +56,7 @@ class Reading:
         self.tables = Tables(
             lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query, sizes
         )
-        self.shards = Shards(store, lambda: workspace.spark, placements)
+        self._shards = shards
         master.keep(streams)
         self.groups = Groups(streams, views, flows, self._engine)
         master.read_through = self.groups.read_through
@@ -78,7 +76,7 @@ class Reading:
         return Engine(
             streams, self._workspace.store, self._lifecycle.clock(), lambda name: self.queries.is_caught_up(name),
             flows=flows, session=lambda: self._workspace.spark, master=self._master, tables=self.tables,
-            shards=self.shards,
+            shards=self._shards,
         )  # fmt: skip
 
     @property
@@ -159,7 +157,7 @@ class Reading:
 
     def drain(self, catch_up: Callable[[], None]) -> None:
         """Moves the watermarks of all streams to the end of time, stage by stage, and catches up after each."""
-        for stage in in_stages(self.groups.streams):
+        for stage in self.groups.stages:
             for group in {self.groups.of(name) for name in stage}:
                 own = [name for name in stage if self.groups.of(name) is group]
                 with self.groups.turn(own) as engine:

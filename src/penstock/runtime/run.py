@@ -13,14 +13,13 @@ from penstock.runtime.commit.generations import Generations
 from penstock.runtime.dead_letters import Retried, retry
 from penstock.runtime.derived.inspection import Inspection, Model
 from penstock.runtime.history import History
+from penstock.runtime.large_state import LargeState, Placement
 from penstock.runtime.outputs import Outputs, flows_of
 from penstock.runtime.queries.admission import BOUNDS, Bounds
 from penstock.runtime.queries.definitions import Definitions
 from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.retry import Fault, Retries
-from penstock.runtime.reading import Reading
-from penstock.runtime.state_keeper import StateKeeper
-from penstock.runtime.tables.sort import TableSizes
+from penstock.runtime.reading import Reading, TableSizes
 from penstock.runtime.workspace import SparkOptions, open_workspace
 from penstock.store import Keep, SqlStore, Standby, Tombstone
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.history.savepoints import Savepoint
-    from penstock.model.placement import Placement
     from penstock.model.stream import Flow, Stream
     from penstock.model.view import View
     from penstock.runtime.commit.view_runtime import ViewRuntime
@@ -106,15 +104,13 @@ class Run:
         try:
             self._lifecycle.begin(self.store)
             self._history = History(self.workspace, self._lifecycle, master_at, grace)
+            self.large_state = LargeState(self.workspace, self._lifecycle, placements)
             self._reading = Reading(
                 self.workspace, self._history.master, streams, views, flows_of(outlets), self._lifecycle,
                 tick=tick, every=epoch_every, target=target, bounds=bounds, sizes=table_sizes,
-                placements={} if placements is None else placements,
+                shards=self.large_state.shards,
             )  # fmt: skip
             self.groups, self.queries = self._reading.groups, self._reading.queries
-            self.state_keeper = StateKeeper(
-                self.store, self._reading.shards, lambda: self.workspace.spark, self._lifecycle.clock, self._sweep_state
-            )
             self.generations = Generations(self.workspace, self.groups, self.queries, self._lifecycle)
             self.generations.prepare()
             self.workspace.prepare(streams)
@@ -258,7 +254,7 @@ class Run:
         """Starts reading."""
         try:
             self.keeper.start()
-            self.state_keeper.start()
+            self.large_state.start()
             self._reading.follow()
             self.lanes.start()
             self._reading.start()
@@ -276,7 +272,7 @@ class Run:
             self._companion.end()
         self._lifecycle.stopping.set()
         self.keeper.stop()
-        self.state_keeper.stop()
+        self.large_state.stop()
         self._reading.finish()
         self.lanes.stop()
         self._reading.stop()
@@ -285,10 +281,6 @@ class Run:
         finally:
             self.queries.close()
             self.workspace.close()
-
-    def _sweep_state(self, now: Instant) -> int:
-        """Removes files of segments that nobody needs."""
-        return 0
 
     # wait
 

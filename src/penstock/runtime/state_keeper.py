@@ -97,8 +97,8 @@ class StateKeeper:
                 if self._stopping.is_set():
                     return done
                 done += self._merge(name, merge)
-        for stream in self._store.sharded_id_streams():
-            ids = self._store.sharded_ids(stream)
+        for stream in self._store.known_ids.sharded_streams():
+            ids = self._store.known_ids.sharded(stream)
             for merge in [] if ids is None else merges(ids.root, {"ids": LAYOUT}, ids.segments, kept_ids(ids.expired)):
                 if self._stopping.is_set():
                     return done

@@ -1,6 +1,6 @@
 """Compaction: several runs become one, so that a lookup stays short and replaced rows do not pile up.
 
-Which runs: if what lies above the oldest run has as many rows as that run, all of them; else neighbours of about the same
+If what lies above the oldest run has as many rows as that run, all runs are merged; else neighbours of about the same
 size. So a row is rewritten about log4 of the number of epochs times, and the files hold at most about three times the
 rows that count.
 """

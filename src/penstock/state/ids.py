@@ -1,7 +1,7 @@
 """De-duplication with the known ids in segments: only ids and positions go to the shards, and verdicts come back.
 
-An id is its encoded bytes, whatever its type. Ids that are older than the horizon stay in segments until these are merged; they
-count as forgotten.
+An id is its encoded bytes, whatever its type. Ids that are older than the horizon count as forgotten. They stay in
+segments until these are merged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A segment: sorted, immutable rows of one kind of state, as a part of a file that processes map into memory.
 
-A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and two
-with the rows by the time at which they are due and by that at which they were touched last; their lengths stand at its
-end. Nothing in it is compressed.
+A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and
+two that list the rows by the time at which they are due and by the time at which they were touched last. The lengths of
+these stand at its end. Nothing in it is compressed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -46,9 +47,9 @@ class MissingSegment(SegmentError):
 class Segment:
     """What the store lists of a segment.
 
-    `owner` is the view or stream, `run` its age: of two rows of one key that of the higher run holds. `low` and `high` are
-    the smallest and largest hash, shifted to signed numbers. `first_end` is the smallest end of an open window,
-    `last_end` the largest end of any; `due` the smallest processing time at which a row is due.
+    `owner` is the view or stream. `run` is its age: of two versions of a row that of the higher run holds. `low` and
+    `high` are the smallest and largest hash, shifted to signed numbers. `first_end` is the smallest end of an open
+    window, `last_end` the largest end of any; `due` the smallest processing time at which a row is due.
     """
 
     owner: str
@@ -101,7 +102,7 @@ def shards(count: int) -> list[HashRange]:
     ['0x0', '0x4000000000000000', '0x8000000000000000', '0xc000000000000000']
     """
     bounds = [(number << 64) // count for number in range(count + 1)]
-    return [HashRange(low, high - 1) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [HashRange(low, high - 1) for low, high in pairwise(bounds)]
 
 
 # writing
@@ -198,7 +199,7 @@ class SegmentFile:
             return
         if self._out is None:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._out = open(self._path, "xb", opener=_private)
+            self._out = open(self._path, "xb", opener=_private)  # noqa: SIM115
         self._listed.append(replace(rows.segment, path=self._name, offset=self._out.tell()))
         self._out.write(rows.data)
         self._out.write(b"\0" * (-self._out.tell() % 64))  # Arrow's buffers are aligned

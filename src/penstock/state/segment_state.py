@@ -13,13 +13,14 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.layout import DUE, FINAL, PRESENTED, TOUCHED, VISIBLE, Kind, in_place, layouts
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, encoded
-from penstock.state.sorted_rows import Looked, SortedRows
+from penstock.state.sorted_rows import NOTHING_LOOKED_AT, Looked, SortedRows
 
 
 class SegmentState:
     """What `kernel.step` asks for, of the keys of one shard.
 
-    `closed`: all windows that end up to here are final; keys that were touched last before are forgotten. `looked`: which rows that were due have been stepped.
+    `closed`: all windows that end up to here are final; keys that were touched last before are forgotten. `looked`:
+    which rows that were due have been stepped.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class SegmentState:
         *,
         closed: Instant = -FOREVER,
         shard: HashRange = ALL,
-        looked: Looked = Looked(),  # noqa: B008
+        looked: Looked = NOTHING_LOOKED_AT,
     ) -> None:
         self.plan, self.root, self.segments, self.closed, self.shard = plan, root, tuple(segments), closed, shard
         self._looked = looked

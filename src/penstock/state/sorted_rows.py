@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,10 @@ class Looked:
     def after(self, segment: Segment) -> Instant:
         """Rows that were due at this time or before need no look."""
         return self.now if segment.run <= self.run else -(1 << 63)
+
+
+#: Before the first look.
+NOTHING_LOOKED_AT: Final = Looked()
 
 
 class SortedRows:

@@ -1,7 +1,7 @@
 """The exchange: deltas on their way from the tasks that made them to the tasks that own the shards.
 
-A task writes its deltas of a view into one file, a part for each receiver. Such files are no state: they are needed until
-the epoch is committed, and a failed epoch makes new ones.
+A task writes its deltas of a view into one file, a part for each receiver. Such files are not state: they are needed
+until the epoch is committed, and an epoch that is tried again makes new ones.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ from penstock.kernel.step import step
 from penstock.model.time import Instant
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
 from penstock.state.segment_state import SegmentState, encoded_change
-from penstock.state.sorted_rows import Looked
+from penstock.state.sorted_rows import NOTHING_LOOKED_AT, Looked
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class ShardStep:
     run: int
     time: Time
     shard: HashRange = ALL
-    looked: Looked = Looked()
+    looked: Looked = NOTHING_LOOKED_AT
 
     def within(self, shard: HashRange) -> ShardStep:
         """The same step for a part of the keys."""
@@ -137,7 +138,7 @@ def cut(rows: pl.DataFrame, hashed: Array, count: int) -> list[pl.DataFrame]:
     order = np.argsort(number, kind="stable")
     bounds = np.searchsorted(number[order], np.arange(count + 1))
     rows = rows[order]
-    return [rows[int(low) : int(high)] for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [rows[int(low) : int(high)] for low, high in pairwise(bounds)]
 
 
 def shard_numbers(hashed: Array, count: int) -> Array:

@@ -17,7 +17,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
-from penstock.state.ids import IdChange, ShardedIds
+from penstock.state.ids import IdChange
 from penstock.state.segment import Segment
 from penstock.state.step import SegmentChange
 from penstock.store.block import Block, Head
@@ -27,6 +27,7 @@ from penstock.store.file import File, Listing, PastVersions, Tombstone
 from penstock.store.marks import Mark
 
 if TYPE_CHECKING:
+    from penstock.store.known_ids import KnownIds
     from penstock.store.sharded_view import ShardedView
 
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
@@ -146,6 +147,7 @@ class Store(ABC):
     """The state of one app. One process writes, after `lock`; everything that is read was committed."""
 
     token: int = 0
+    known_ids: KnownIds
 
     @abstractmethod
     def lock(self) -> int:
@@ -217,7 +219,7 @@ class Store(ABC):
         """How many open windows a view in the store's own tables has; at most so many are counted."""
 
     @abstractmethod
-    def shard(self, view: str, shards: int, now: Instant) -> None:
+    def shard(self, view: str, shards: int) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
 
     @abstractmethod
@@ -235,18 +237,6 @@ class Store(ABC):
     @abstractmethod
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
-
-    @abstractmethod
-    def count_ids(self, stream: str, most: int) -> int:
-        """How many ids are known in the store's own table; at most so many are counted."""
-
-    @abstractmethod
-    def sharded_ids(self, stream: str) -> ShardedIds | None:
-        """The known ids of a stream, if they are in segments."""
-
-    @abstractmethod
-    def shard_ids(self, stream: str, shards: int, now: Instant) -> None:
-        """Moves the known ids of a stream into segments."""
 
     @abstractmethod
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:

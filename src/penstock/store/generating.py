@@ -23,10 +23,11 @@ from penstock.store.generations import Difference, Made, Origin, Scope
 from penstock.store.segment_generation import GenerationFiles
 from penstock.store.segment_swap import SegmentSwap
 from penstock.store.segments import add_sharding, remove_sharding, replace_segments
-from penstock.store.sharded_view import ShardedView, moved_rows
+from penstock.store.sharded_view import moved_rows
 from penstock.store.signed import Signer
-from penstock.store.state import SqlState, put
+from penstock.store.state import put
 from penstock.store.tables import Layout, drop_view
+from penstock.store.view_states import ShardedView, ViewStates
 from penstock.store.write import closing_bounds, trim, write
 
 #: By the hidden names of generations in segments.
@@ -38,8 +39,7 @@ class Generating(ABC):
 
     keep: Keep
     token: int
-    _states: dict[str, SqlState]
-    _sharded: dict[str, ShardedView]
+    _views: ViewStates
     _generation_files: FilesByGeneration
 
     @property
@@ -56,22 +56,10 @@ class Generating(ABC):
     def _own_read(self) -> AbstractContextManager[Connection]: ...
 
     @abstractmethod
-    def _state_of(self, layout: Layout, connection: Connection) -> SqlState: ...
-
-    @abstractmethod
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame: ...
 
     @abstractmethod
-    def tables_of(self, view: str) -> SqlState: ...
-
-    @abstractmethod
-    def shard(self, view: str, shards: int, now: Instant) -> None: ...
-
-    @abstractmethod
     def listing(self) -> Listing: ...
-
-    @abstractmethod
-    def _note_closed(self, view: str, bound: Instant) -> None: ...
 
     def hidden(self, view: str) -> str:
         """The name of the next generation of a view while it is in the making."""
@@ -83,18 +71,18 @@ class Generating(ABC):
 
         If the view is in segments, so is its generation.
         """
-        old = self._sharded.get(generations.view_of(hidden))
+        old = self._views.sharded.get(generations.view_of(hidden))
         if old is not None:
             self._remove_files(hidden)
             files = GenerationFiles(self.segments_at, self.token)
             self._generation_files[hidden] = files
-            self._sharded[hidden] = files.begin(hidden, plan, old.shards)
+            self._views.sharded[hidden] = files.begin(hidden, plan, old.shards)
             return
         with self._transaction() as connection:
             layout = Layout(hidden, plan, connection.dialect)
             connection.script([*drop_view(hidden, connection.dialect), *layout.create_hidden()])
             put(connection, layout, one_row(plan), final=False)
-            self._states[hidden] = self._state_of(layout, connection)
+            self._views.tables[hidden] = self._views.in_tables(layout, connection)
 
     def load(self, hidden: str, change: Change, watermark: Instant = BEGINNING) -> None:
         """Takes up rows of a generation in the making. Its panes are shown to nobody.
@@ -102,26 +90,26 @@ class Generating(ABC):
         All windows that the watermark closes are final.
         """
         if hidden in self._generation_files:
-            view = self._sharded[hidden]
-            self._sharded[hidden], plan = self._generation_files[hidden].load(view, change), view.plan
+            view = self._views.sharded[hidden]
+            self._views.sharded[hidden], plan = self._generation_files[hidden].load(view, change), view.plan
         else:
-            state = self.tables_of(hidden)
+            state = self._views.tables_of(hidden)
             with self._transaction():
                 state.apply(change)
             plan = state.plan
         bound = closing_bound(plan, watermark)
         if bound is not None:
-            self._note_closed(hidden, bound)
+            self._views.note_closed(hidden, bound)
 
     def end_generation(self, hidden: str) -> None:
         """Removes a generation that is swapped in or given up."""
         self._remove_files(hidden)
         with self._transaction() as connection:
-            self._states.pop(hidden, None)
+            self._views.tables.pop(hidden, None)
             connection.script(drop_view(hidden, connection.dialect))
 
     def _remove_files(self, hidden: str) -> None:
-        files, view = self._generation_files.pop(hidden, None), self._sharded.pop(hidden, None)
+        files, view = self._generation_files.pop(hidden, None), self._views.sharded.pop(hidden, None)
         if files is not None and view is not None:
             files.remove(view.segments)
 
@@ -133,31 +121,33 @@ class Generating(ABC):
         """How a generation in the making differs from the current one, with so many rows of it."""
         self._bring_together(view, hidden)
         if hidden in self._generation_files:
-            return segment_differences.compare(self._sharded[view], self._sharded[hidden], scope, limit)
+            return segment_differences.compare(self._views.sharded[view], self._views.sharded[hidden], scope, limit)
         with self._own_read() as connection:
-            old, new = self.tables_of(view).layout, self.tables_of(hidden).layout
+            old, new = self._views.tables_of(view).layout, self._views.tables_of(hidden).layout
             return generations.compare(connection, old, new, scope, limit)
 
     def _bring_together(self, view: str, hidden: str) -> None:
         """Moves both generations into segments where one of them is, because the view was moved meanwhile."""
-        if hidden in self._generation_files and view in self._states:
-            self.shard(view, self._sharded[hidden].shards, 0)
-        elif view in self._sharded and hidden in self._states:
-            state, files = self._states[hidden], GenerationFiles(self.segments_at, self.token)
+        if hidden in self._generation_files and view in self._views.tables:
+            self._views.shard(view, self._views.sharded[hidden].shards)
+        elif view in self._views.sharded and hidden in self._views.tables:
+            state, files = self._views.tables[hidden], GenerationFiles(self.segments_at, self.token)
             self._generation_files[hidden] = files
             with self._transaction() as connection:
                 segments = files.write(moved_rows(connection, state.layout, 1))
                 connection.script(drop_view(hidden, connection.dialect))
-            shards = self._sharded[view].shards
-            self._sharded[hidden] = ShardedView(hidden, state.plan, self.segments_at, shards, segments, state.closed)
-            self._states.pop(hidden)
+            shards = self._views.sharded[view].shards
+            self._views.sharded[hidden] = ShardedView(
+                hidden, state.plan, self.segments_at, shards, segments, state.closed
+            )
+            self._views.tables.pop(hidden)
 
     def swap(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
         """Makes a generation the current one, with its corrections, in one transaction; the commit's number."""
         self._bring_together(view, hidden)
         if hidden in self._generation_files:
             return self._swap_segments(view, hidden, record, origin, scope)
-        old, new = self._states.get(view), self.tables_of(hidden)
+        old, new = self._views.tables.get(view), self._views.tables_of(hidden)
         watermark = record.view_times[view]
         with self._transaction() as connection:
             if old is not None and old.plan.written == new.plan.written:
@@ -168,34 +158,34 @@ class Generating(ABC):
                 before = None if old is None else old.layout
                 panes = generations.swap_tables(connection, before, new.layout, view, watermark, scope)
                 layout = Layout(view, new.plan, connection.dialect)
-                state = self._state_of(layout, connection)
+                state = self._views.in_tables(layout, connection)
                 generations.note_definition(connection, before, layout, origin.statement)
             record = replace(record, changes={view: generations.with_panes(layout.plan, panes)})
             number = write(connection, record, {view: state})
             generations.remember(connection, view, repr(layout.plan.written), origin, number, record.now)
             trim(connection, record, number, self.keep)
-        self._states[view] = state
+        self._views.tables[view] = state
         for name, bound in closing_bounds(record, {view: state}).items():
-            self._states[name].closed = bound
+            self._views.tables[name].closed = bound
         return number
 
     def _swap_segments(self, view: str, hidden: str, record: Commit, origin: Origin, scope: Scope) -> int:
         """The same for generations in segments. Nothing but the list changes in the transaction."""
-        old, new, files = self._sharded.get(view), self._sharded[hidden], self._generation_files[hidden]
+        old, new, files = self._views.sharded.get(view), self._views.sharded[hidden], self._generation_files[hidden]
         swap = SegmentSwap(view, old, new, scope, record.view_times[view], files)
         same = old is not None and old.plan.written == new.plan.written
         change = swap.rows() if same else swap.definition()
         run, erases = change.added, same and self._has_erased(view, new.plan)
         with self._exclusive():
             if not same:  # from here on the list decides whose its files are
-                del self._generation_files[hidden], self._sharded[hidden]
+                del self._generation_files[hidden], self._views.sharded[hidden]
             with self._transaction() as connection:
                 if same:
                     # Compaction may have replaced segments meanwhile. The new run is above all of them.
-                    state = self._sharded[view].changed(change.added)
+                    state = self._views.sharded[view].changed(change.added)
                     if erases:
                         change = replace(change, added=files.rewrite(state))
-                        replace_segments(connection, self._sharded[view].segments, (), record.now)
+                        replace_segments(connection, self._views.sharded[view].segments, (), record.now)
                         state = replace(state, segments=change.added)
                     origin = replace(origin, statement=generations.statement_of(connection, view))
                 else:
@@ -205,9 +195,9 @@ class Generating(ABC):
                 number = write(connection, record, {view: state})
                 generations.remember(connection, view, repr(state.plan.written), origin, number, record.now)
                 trim(connection, record, number, self.keep)
-            self._sharded[view] = state
+            self._views.sharded[view] = state
             for name, bound in closing_bounds(record, {view: state}).items():
-                self._note_closed(name, bound)
+                self._views.note_closed(name, bound)
         if erases:
             files.remove(run)
         return number

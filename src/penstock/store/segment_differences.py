@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from penstock.kernel.fire import shows
+from penstock.kernel.keys import encoded
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.plan import shown as shown_column
 from penstock.model.windows import Counted, Global
@@ -18,7 +19,6 @@ from penstock.state.layout import FINAL, in_place
 from penstock.state.segment import HashRange
 from penstock.store.encode import stored
 from penstock.store.generations import Difference, Scope
-from penstock.kernel.keys import encoded
 from penstock.store.present import shown
 from penstock.store.sharded_view import ShardedView
 

@@ -16,12 +16,12 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.arrow import arrow_type
+from penstock.kernel.keys import encoded
 from penstock.kernel.plan import END, START
 from penstock.state.read import PIECE, Place, Rows, SortedPart
 from penstock.state.segment import MappedSegment
 from penstock.state.selection import Bound, Selection
 from penstock.store.base import StoreError
-from penstock.kernel.keys import encoded
 from penstock.store.present import shown
 from penstock.store.scan import Scannable, Snapshot
 from penstock.store.segment_scan import key_series, typed

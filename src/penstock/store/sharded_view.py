@@ -91,10 +91,10 @@ def move_to_segments(connection: Connection, layout: Layout, root: str, shards: 
 
 
 def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: int, now: Instant) -> ShardedView:
-    """The view with all of its windows written anew, because the definition has other columns of state now. Values stay.
+    """The view with all windows written anew, because its definition has other columns of state now. Values stay.
 
-    If it fires otherwise (`restarts`), open windows get a fresh firing state. If it forgets keys now and did not before,
-    they count as touched at its watermark, or now.
+    If it fires otherwise (`restarts`), open windows get a fresh firing state. If it forgets keys now and did not
+    before, they count as touched at its watermark, or now.
     """
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [view.name]).row(0)
     watermark = BEGINNING if watermark is None else watermark

@@ -8,19 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Final
 
 import polars as pl
 
-from penstock.kernel.keys import encoded
 from penstock.kernel.plan import Plan
 from penstock.model.time import Instant
-from penstock.state.ids import ShardedIds, owner_of
-from penstock.state.segment import Segment
-from penstock.state.segment_state import SegmentState
 from penstock.store import catalog, files, memory
 from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
@@ -29,27 +24,13 @@ from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
 from penstock.store.generating import FilesByGeneration, Generating
+from penstock.store.known_ids import KnownIds
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.outbox import trim_panes
 from penstock.store.reader import Reader
-from penstock.store.segments import (
-    FOLDER,
-    Sharding,
-    add_sharding,
-    all_segments,
-    forget_segments,
-    remove_sharding,
-    replace_segments,
-    replaced_segments,
-    segments_of,
-    shardings,
-)
-from penstock.store.sharded_ids import loaded_ids, move_ids
-from penstock.store.sharded_view import ShardedView, move_to_segments, rewritten
-from penstock.store.state import SqlState
-from penstock.store.tables import Layout, create_ids, ids_table
-from penstock.store.views import drop, prepare
-from penstock.store.write import ViewState, closing_bounds, trim, write
+from penstock.store.segments import FOLDER, replace_segments, segments_of
+from penstock.store.view_states import Access, Segment, SegmentState, ShardedView, SqlState, ViewStates
+from penstock.store.write import trim, write
 
 KEEP: Final = Keep()
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"
@@ -66,9 +47,8 @@ class SqlStore(Reader, Generating, Store):
         #: Whoever uses the writer's connection holds it: several threads may call a store.
         self._mutex = RLock()
         self._open = False  # a transaction is, of the thread that holds the lock
-        self._states: dict[str, SqlState] = {}
-        self._sharded: dict[str, ShardedView] = {}
-        self._sharded_ids: dict[str, ShardedIds | None] = {}
+        access = Access(self._transaction, self._own_read, self._exclusive, lambda: self.token, self.segments_at)
+        self._views, self.known_ids = ViewStates(access), KnownIds(access)
         self._generation_files: FilesByGeneration = {}
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
@@ -194,30 +174,11 @@ class SqlStore(Reader, Generating, Store):
 
     def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str] | None = None) -> None:
         """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""
-        with self._transaction() as connection:
-            sharded = shardings(connection)
-            stale = prepare(connection, views, statements or {}, sharded)
-            for name, plan in views.items():
-                if name in sharded:
-                    self._states.pop(name, None)
-                    self._sharded[name] = self._loaded(connection, sharded[name], plan)
-                else:
-                    self._states[name] = self._state_of(Layout(name, plan, connection.dialect), connection)
-            (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
-            for name in [name for name in views if name in sharded]:
-                view = self._sharded[name]
-                if name in stale or not view.is_current:
-                    self._sharded[name] = rewritten(connection, view, name in stale, self.token, now)
-            for name, closed in connection.rows("SELECT name, closed FROM __views WHERE closed IS NOT NULL").rows():
-                if name in views:
-                    self._note_closed(name, closed)
+        self._views.prepare(views, statements or {})
 
     def drop(self, view: str) -> None:
         """Removes a view with its state."""
-        with self._transaction() as connection:
-            drop(connection, view)
-            self._states.pop(view, None)
-            self._sharded.pop(view, None)
+        self._views.drop(view)
 
     def note(self, kind: Part, name: str, statement: str | None) -> None:
         """Remembers what a statement of a shell has made; without one it is the app's own."""
@@ -251,9 +212,7 @@ class SqlStore(Reader, Generating, Store):
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
-            (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
-            remove_sharding(connection, owner_of(stream), now)
-        self._sharded_ids.pop(stream, None)
+            self.known_ids.forget(connection, stream)
 
     def forgotten(self, stream: str) -> None:
         """All that a forgotten stream had is gone."""
@@ -262,26 +221,15 @@ class SqlStore(Reader, Generating, Store):
 
     def index(self, view: str, *columns: str) -> None:
         """Makes questions by these columns of a view fast, for example `index("trending", "window_end")`."""
-        if view in self._sharded:
-            raise StoreError(
-                f"the view '{view}' cannot have an index: its rows are in segments",
-                hint="leave the index out: rows are sorted by window and key already",
-            )
-        with self._transaction() as connection:
-            connection.script(self.tables_of(view).layout.create_index(columns))
-
-    def _state_of(self, layout: Layout, connection: Connection) -> SqlState:
-        return SqlState(layout, connection, self._own_read)
+        self._views.index(view, columns)
 
     def state(self, view: str) -> SqlState | SegmentState:
         """A view's open windows, for the kernel."""
-        return self._sharded[view].state() if view in self._sharded else self.tables_of(view)
+        return self._views.state(view)
 
     def tables_of(self, view: str) -> SqlState:
         """A view's state in the store's own tables."""
-        if view not in self._states:
-            raise StoreError(f"the view «{view}» is not prepared", hint="name it in prepare({…}) first")
-        return self._states[view]
+        return self._views.tables_of(view)
 
     # segments
 
@@ -292,33 +240,19 @@ class SqlStore(Reader, Generating, Store):
 
     def sharded(self, view: str) -> ShardedView | None:
         """A view whose state is in segments; None if it is in the store's own tables."""
-        return self._sharded.get(view)
+        return self._views.sharded.get(view)
 
     def sharded_names(self) -> list[str]:
         """The views whose state is in segments, without generations in the making."""
-        return sorted(self._sharded.keys() - self._generation_files.keys())
+        return sorted(self._views.sharded.keys() - self._generation_files.keys())
 
     def count_open(self, view: str, most: int) -> int:
         """How many open windows a view in the store's own tables has; at most so many are counted."""
-        table = self.tables_of(view).layout.table
-        with self._own_read() as connection:
-            sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE final = 0 LIMIT {most}) open_windows"
-            return int(connection.rows(sql).item())
+        return self._views.count_open(view, most)
 
-    def shard(self, view: str, shards: int, now: Instant) -> None:
+    def shard(self, view: str, shards: int) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
-        with self._exclusive():
-            with self._transaction() as connection:
-                add_sharding(connection, view, shards)
-                moved = self._sharded.get(view)
-                if moved is not None:
-                    moved = replace(moved, shards=shards)
-                else:
-                    state = self.tables_of(view)
-                    moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
-                    moved = replace(moved, closed=state.closed)
-            self._states.pop(view, None)
-            self._sharded[view] = moved
+        self._views.shard(view, shards)
 
     def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
         """Lists segments in the place of others; false if those are not all listed any more."""
@@ -327,21 +261,17 @@ class SqlStore(Reader, Generating, Store):
                 if not set(old) <= set(segments_of(connection, owner)):
                     return False
                 replace_segments(connection, old, new, now)
-            if owner in self._sharded:
-                self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
-            for stream, ids in self._sharded_ids.items():
-                if ids is not None and owner_of(stream) == owner:
-                    self._sharded_ids[stream] = ids.changed(new, tuple(old))
+            self._views.replaced(owner, old, new)
+            self.known_ids.replaced(owner, old, new)
         return True
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""
-        return list(self._asked(lambda connection: replaced_segments(connection, before)))
+        return self._views.replaced_segments(before)
 
     def needed_segments(self) -> list[Segment]:
         """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""
-        with self._own_read() as connection:
-            return [*all_segments(connection), *replaced_segments(connection, 1 << 62)]
+        return self._views.needed_segments()
 
     def first_time(self, commit: int) -> Instant | None:
         """The earliest time of a commit and those after it; None if the commit is not known any more."""
@@ -350,85 +280,25 @@ class SqlStore(Reader, Generating, Store):
 
     def forget_segments(self, segments: Collection[Segment]) -> None:
         """The files of replaced segments are gone."""
-        with self._transaction() as connection:
-            forget_segments(connection, segments)
-
-    def _loaded(self, connection: Connection, sharding: Sharding, plan: Plan) -> ShardedView:
-        segments = segments_of(connection, sharding.owner)
-        at, shards, expired = self.segments_at, sharding.shards, sharding.expired
-        return ShardedView(sharding.owner, plan, at, shards, segments, expired=expired)
-
-    def _note_closed(self, view: str, bound: Instant) -> None:
-        """All windows of a view that end up to here are final."""
-        if view in self._sharded:
-            self._sharded[view] = replace(self._sharded[view], closed=bound)
-        elif view in self._states:
-            self._states[view].closed = bound
-
-    def _view_state(self, view: str) -> ViewState:
-        return self._sharded[view] if view in self._sharded else self.tables_of(view)
+        self._views.forget_segments(segments)
 
     # commits
 
     def commit(self, record: Commit) -> int:
         """Writes a commit, whole or not at all; its number."""
-        stacked = (name for stack, _ in record.stacked for name in stack.names)
-        names = {*record.changes, *record.segments, *stacked, *record.expire}
-        states = {name: self._view_state(name) for name in names}
+        states = self._views.of_commit(record)
         with self._exclusive():
             with self._transaction() as connection:
                 number = write(connection, record, states)
                 trim(connection, record, number, self.keep)
-                expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
-            for name, change in record.segments.items():
-                self._sharded[name] = self._sharded[name].changed(change.added)
-            for stream, change_of in record.id_segments.items():
-                ids = self._sharded_ids[stream]
-                if ids is not None:
-                    before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
-                    self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
-            for name, segments in expired.items():
-                self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
-            for name, bound in closing_bounds(record, states).items():
-                self._note_closed(name, bound)
+                expired = self._views.listed(connection, record.expire)
+            self._views.committed(record, states, expired)
+            self.known_ids.committed(record.id_segments)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
-        asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
-        with self._own_read() as connection:
-            for statement in create_ids(stream):  # a stream without a view has none yet
-                connection.run(statement)
-            found = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
-        if not found.height:
-            return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
-        found = found.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
-        return asked.join(found, on="id").select("__id", "__at")
-
-    def count_ids(self, stream: str, most: int) -> int:
-        """How many ids are known in the store's own table; at most so many are counted."""
-        with self._own_read() as connection:
-            if f"__ids_{stream}" not in connection.tables():
-                return 0
-            sql = f"SELECT count(*) FROM (SELECT 1 FROM {ids_table(stream)} LIMIT {most}) known"
-            return int(connection.rows(sql).item())
-
-    def sharded_ids(self, stream: str) -> ShardedIds | None:
-        """The known ids of a stream, if they are in segments."""
-        if stream not in self._sharded_ids:
-            with self._own_read() as connection:
-                self._sharded_ids[stream] = loaded_ids(connection, stream, self.segments_at)
-        return self._sharded_ids[stream]
-
-    def shard_ids(self, stream: str, shards: int, now: Instant) -> None:
-        """Moves the known ids of a stream into segments."""
-        with self._transaction() as connection:
-            moved = move_ids(connection, stream, self.segments_at, shards, self.token)
-        self._sharded_ids[stream] = moved
-
-    def sharded_id_streams(self) -> list[str]:
-        """The streams whose known ids are in segments."""
-        return sorted(stream for stream, ids in self._sharded_ids.items() if ids is not None)
+        return self.known_ids.lookup(stream, candidates)
 
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""

@@ -200,7 +200,7 @@ class Layout:
                 )
 
     def drop_tables(self) -> list[str]:
-        """Removes the tables: the rows are in segments now. Whoever reads the view in SQL gets an error that says so."""
+        """Removes the tables: the rows are in segments now. SQL over the view gets an error that says so."""
         made = self._made(quoted(IN_SEGMENTS))
         stub = self.dialect.stub(self.name, made, list(self.public), IN_SEGMENTS.strip("_"))
         tables = (f"DROP TABLE IF EXISTS {table}" for table in (self.table, self.ghosts, self.seen))

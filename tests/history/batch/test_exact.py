@@ -143,7 +143,7 @@ class Driven:
         self.plan, self.rows, self.mark = Plan(view), [], BEGINNING
         self.store.prepare({"v": self.plan})
         if is_sharded:
-            self.store.shard("v", 4, 0)
+            self.store.shard("v", 4)
 
     def deltas(self, plan: Plan, rows: list, first: int) -> pl.DataFrame:
         events = [

@@ -41,7 +41,7 @@ class Driven:
         self.view, self.plan, self.mark = view, Plan(view), BEGINNING
         self.store.prepare({"v": self.plan})
         if is_sharded:
-            self.store.shard("v", 4, 0)
+            self.store.shard("v", 4)
         self.number = 0
 
     def deltas(self, plan: Plan, rows: list[Row], mark: Instant) -> list[pl.DataFrame]:

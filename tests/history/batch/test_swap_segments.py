@@ -204,7 +204,7 @@ def test_a_view_that_is_moved_into_segments_meanwhile_takes_its_generation_along
     one = Driven(tmp_path, BY_PAGE.retracting())
     one.commit(A, 11)
     hidden = begun(one, [*A, ("/a", 8, 4.0)])
-    one.store.shard("v", 4, 0)
+    one.store.shard("v", 4)
     assert one.store.compare_generation("v", hidden, Scope(), 5).change == 1
     one.store.swap("v", hidden, Commit("swap", 0, view_times={"v": one.mark}), Origin("batch", 1), Scope())
     one.store.end_generation(hidden)

@@ -60,7 +60,7 @@ def opened(directory: Path) -> SqliteStore:
 @pytest.fixture
 def app(written) -> Written:
     made: Written = written(2)
-    made.store.shard("by_page", 4, NOON)
+    made.store.shard("by_page", 4)
     count(made.store, "aab")
     count(made.store, "bc")
     return made

@@ -20,7 +20,6 @@ from penstock.history.batch.pieces import pieces_of
 from penstock.history.batch.progress import JobProgress
 from penstock.history.batch.tasks import Combine, Combining, PastJob, Pieces
 from penstock.history.events.past import Past
-from penstock.kernel.deduplicate import deduplicate
 from penstock.kernel.exact import as_past, widened
 from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import combine
@@ -30,7 +29,7 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Counted
 from penstock.runtime.epoch.feeds import Feed, Lowered
 from penstock.runtime.epoch.gather import Epoch
-from penstock.runtime.epoch.ids import IdsOnDriver
+from penstock.runtime.epoch.ids import FirstOfEach
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.reduction import Reduction
@@ -104,7 +103,7 @@ class Reading:
         else:
             count, wished = len(pieces.pieces), self._tasks(pieces.rows)
             rows = self._spark.range(0, count, 1, max(min(count, wished), 1))
-        Reduction(feeds, jobs, columns, IdsOnDriver(_duplicates), take).run(rows)
+        Reduction(feeds, jobs, columns, FirstOfEach(), take).run(rows)
 
     def _tasks(self, rows: int) -> int:
         """How many tasks read so many rows of the master."""
@@ -190,8 +189,3 @@ def _accepted(feed: Feed) -> Feed:
         return replace(stream, log=None, id=None, max_ahead=None)
 
     return replace(feed, source=plain(feed.source), stream=plain(feed.stream))
-
-
-def _duplicates(ids: pl.DataFrame) -> pl.DataFrame:
-    """Of a log's rows with ids, those that stand again after the first: they do not count."""
-    return deduplicate(ids, ids.select("__id").clear(), BEGINNING, 0).rejected

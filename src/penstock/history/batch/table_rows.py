@@ -14,9 +14,9 @@ from penstock.store import SqliteStore
 from penstock.store.connection import Connection
 from penstock.store.dialect import select
 from penstock.store.segment_tables import table_changes
+from penstock.store.segments import FOLDER as SEGMENTS
 from penstock.store.segments import segments_of, shardings
 from penstock.store.sharded_view import ShardedView
-from penstock.store.segments import FOLDER as SEGMENTS
 from penstock.store.tables import Layout
 
 

@@ -8,8 +8,8 @@ from penstock.history.events.place import Place
 from penstock.history.savepoints.manifest import SavepointError
 from penstock.state.segment import MappedSegment, Segment, SegmentError, paths
 from penstock.store import Reader
-from penstock.store.segments import all_segments
 from penstock.store.segments import FOLDER as SEGMENTS
+from penstock.store.segments import all_segments
 
 
 def link_segments(reader: Reader, directory: Path, hidden: Path) -> None:

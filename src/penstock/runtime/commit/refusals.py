@@ -10,9 +10,11 @@ import polars as pl
 from penstock.model.stream import Stream
 from penstock.runtime.commit.view_runtime import ViewRuntime
 from penstock.runtime.epoch.gather import Epoch
+from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.wire import late_reason, refusals
 from penstock.sources.base import FILE
 from penstock.store.base import DEAD_FILES, LATE_EVENTS
+from penstock.store.figures import Lateness
 
 _log = logging.getLogger("penstock.runtime")
 
@@ -59,6 +61,15 @@ def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
         for stream, count in events.group_by("stream").len().iter_rows():
             counts[f"{stream}.{LATE_EVENTS}"] = count
     return counts
+
+
+def lateness_of(name: str, source: EpochOrigin, late: pl.DataFrame | None, counters: Mapping[str, int]) -> Lateness:
+    """How much of an epoch was late."""
+    rows = pl.DataFrame(schema={"view": pl.String}) if late is None else late.filter(pl.col("stream") == name)
+    events = counters.get(f"{name}.{LATE_EVENTS}", 0)
+    if source.step is None or source.step.inputs is None:
+        return Lateness(events, rows.height)
+    return Lateness(events, rows.height, source.step.inputs, rows["view"].null_count())
 
 
 def warn_of_dead_files(stream: str, refused: Mapping[str, pl.DataFrame]) -> None:

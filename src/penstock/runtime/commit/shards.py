@@ -19,7 +19,7 @@ from penstock.model.placement import SHARDS, Placement
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.watermarks import Tracker
-from penstock.runtime.epoch.ids import IdShardJob, IdsInShards, id_step
+from penstock.runtime.epoch.ids import EpochIds, IdShardJob, IdsInShards, IdsInStore, id_step
 from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
 from penstock.state.sorted_rows import Looked
@@ -78,7 +78,7 @@ class Shards:
                     hint="nothing moves back by itself: leave out state=, or drop the view and compute it again",
                 )
             if chosen.kind == "sharded" and (sharded is None or sharded.shards != chosen.shards):
-                self._store.shard(name, chosen.shards, now)
+                self._store.shard(name, chosen.shards)
 
     def moves(self, view: str, rows: int) -> bool:
         """Whether a view in the store with so many open windows should move into segments."""
@@ -161,22 +161,22 @@ class Shards:
 
     # ids
 
-    def ids(self, stream: Stream, tracker: Tracker | None, spool: Spool) -> IdsInShards | None:
-        """Judges the ids of an epoch, if those that are known are in segments. They move there when they are many."""
-        known = self._store.sharded_ids(stream.name)
+    def identifier(self, stream: Stream, tracker: Tracker | None, spool: Spool) -> EpochIds:
+        """Judges the ids of an epoch, where those that are known are."""
+        known = None if stream.id is None else self._store.known_ids.sharded(stream.name)
         if known is None:
-            return None
+            return IdsInStore(stream, tracker, self._store)
         run = None if self._session is None else self._run
         receivers = Receivers(0, self._tasks(known.shards), self._few_deltas)
-        return IdsInShards(id_step(stream, tracker, known), spool, receivers, self._few_rows, run)
+        return IdsInShards(stream, id_step(stream, tracker, known), spool, receivers, self._few_rows, run)
 
     def move_ids(self, stream: str, now: Instant) -> bool:
         """Moves the known ids of a stream into segments, if they are many."""
-        if not self._store.moves_by_size or self._store.sharded_ids(stream) is not None:
+        if not self._store.moves_by_size or self._store.known_ids.sharded(stream) is not None:
             return False
-        if self._store.count_ids(stream, self.large + 1) <= self.large:
+        if self._store.known_ids.count(stream, self.large + 1) <= self.large:
             return False
-        self._store.shard_ids(stream, SHARDS, now)
+        self._store.known_ids.shard(stream, SHARDS)
         return True
 
     def committed(self, view: str, run: int, now: Instant) -> None:

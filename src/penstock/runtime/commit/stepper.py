@@ -104,9 +104,7 @@ class Stepper:
         """
         registry = self._registry
         self._large |= {
-            name
-            for name, rows in deltas.items()
-            if name in registry.views and registry.shards.moves(name, rows.height)
+            name for name, rows in deltas.items() if name in registry.views and registry.shards.moves(name, rows.height)
         } | {name for name in spooled or {} if registry.store.sharded(name) is None}
         self._move_large(now)
         self._follow_registry()
@@ -181,7 +179,7 @@ class Stepper:
         for name in sorted(moving):
             if name in self._registry.views and name not in pending and self._registry.store.sharded(name) is None:
                 shards = self._registry.shards.placement(name).shards
-                self._registry.store.shard(name, shards, now)
+                self._registry.store.shard(name, shards)
                 self._registry.version += 1
                 message = "the state of the view '%s' has grown: it is in segments from here on, in %d shards"
                 _log.info(message, name, shards)

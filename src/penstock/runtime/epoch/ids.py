@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -17,10 +17,19 @@ from penstock.model.watermarks import Tracker
 from penstock.runtime.epoch.gather import unpacked_ids
 from penstock.runtime.epoch.job import IdJob, Job, task_number
 from penstock.runtime.epoch.wire import Record, as_batches, read, segments, verdicts
-from penstock.state.ids import SCHEMA, IdStep, ShardedIds, parted_ids
+from penstock.state.ids import SCHEMA, IdChange, IdStep, ShardedIds, parted_ids
 from penstock.state.segment import Segment, SegmentFile, shards
 from penstock.state.spool import Receivers, Spool, SpooledDeltas
 from penstock.store import Store
+
+
+@dataclass(frozen=True)
+class IdOutcome:
+    """What an epoch adds to the known ids of its stream, for the commit: rows, or segments. And what it forgets."""
+
+    new: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    forget: Mapping[str, Instant] = field(default_factory=dict)
+    segments: Mapping[str, IdChange] = field(default_factory=dict)
 
 
 class Identifier(Protocol):
@@ -33,35 +42,60 @@ class Identifier(Protocol):
         """The places of rows that do not count, with kind and reason, from what those tasks have sent."""
 
 
-class IdsOnDriver:
-    """All ids of an epoch come to the driver. `judge` has the verdict on them."""
+class EpochIds(Identifier, Protocol):
+    """An identifier whose verdicts become known ids."""
 
-    def __init__(self, judge: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-        self._judge = judge
+    def outcome(self, tracker: Tracker | None) -> IdOutcome:
+        """What the commit writes. Time has moved to where the epoch brings it."""
+
+
+class FirstOfEach:
+    """Of rows with the same id the first counts. All ids come to the driver; none is known before."""
 
     def job(self, job: Job) -> IdJob:
         return IdJob(job)
 
     def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
-        return self._judge(unpacked_ids(records, stream))
+        ids = unpacked_ids(records, stream)
+        return deduplicate(ids, ids.select("__id").clear(), BEGINNING, 0).rejected
+
+
+class IdsInStore:
+    """All ids of an epoch come to the driver, and are compared with those that the store has in a table."""
+
+    def __init__(self, stream: Stream, tracker: Tracker | None, store: Store) -> None:
+        self._stream, self._tracker, self._store = stream, tracker, store
+        self._new: dict[str, pl.DataFrame] = {}
+
+    def job(self, job: Job) -> IdJob:
+        return IdJob(job)
+
+    def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
+        return left_out(self._stream, self._tracker, self._store, unpacked_ids(records, stream), self._new)
+
+    def outcome(self, tracker: Tracker | None) -> IdOutcome:
+        before = forgotten_before(self._stream, tracker)
+        return IdOutcome(self._new, {} if before is None or not self._new else {self._stream.name: before})
 
 
 class IdsInShards:
-    """Ids go to the tasks that own the shards, unless they are few. `added` are the segments that these write.
+    """Ids go to the tasks that own the shards, unless they are few.
 
     `run` has tasks do a job, and returns their records.
     """
 
     def __init__(
         self,
+        stream: Stream,
         step: IdStep,
         spool: Spool,
         receivers: Receivers,
         few: int,
         run: Callable[[IdShardJob], Sequence[Record]] | None,
     ) -> None:
-        self._step, self._spool, self._receivers, self._few, self._run = step, spool, receivers, few, run
-        self.added: list[Segment] = []
+        self._stream, self._step, self._spool, self._receivers = stream, step, spool, receivers
+        self._few, self._run = few, run
+        self._added: list[Segment] = []
 
     def job(self, job: Job) -> IdJob:
         return IdJob(job, self._spool, self._receivers)
@@ -73,10 +107,14 @@ class IdsInShards:
         job = IdShardJob(self._step, self._receivers.count, self._spool.write_id, tuple(spooled), here)
         if self._run is not None and here.height + sum(one.rows for one in spooled) > self._few:
             sent = read(self._run(job))
-            self.added = [segment for number in sorted(sent.segments) for segment in sent.segments[number]]
+            self._added = [segment for number in sorted(sent.segments) for segment in sent.segments[number]]
             return pl.concat(sent.verdicts)
-        verdict, self.added = job.judged(None)
+        verdict, self._added = job.judged(None)
         return verdict.rejected
+
+    def outcome(self, tracker: Tracker | None) -> IdOutcome:
+        change = IdChange(tuple(self._added), forgotten_before(self._stream, tracker))
+        return IdOutcome(segments={self._stream.name: change})
 
 
 @dataclass(frozen=True)
@@ -116,6 +154,11 @@ class IdShardJob:
 def id_step(stream: Stream, tracker: Tracker | None, ids: ShardedIds) -> IdStep:
     """How the ids of an epoch are judged."""
     return IdStep(ids, _watermark(tracker), stream.id_horizon)
+
+
+def forgotten_before(stream: Stream, tracker: Tracker | None) -> Instant | None:
+    """Before which event time ids are forgotten; None while time is not known."""
+    return None if tracker is None or tracker.watermark <= BEGINNING else tracker.watermark - stream.id_horizon
 
 
 def left_out(

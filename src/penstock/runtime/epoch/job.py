@@ -27,7 +27,6 @@ from penstock.sources.base import EXTENT, LATE
 from penstock.state.ids import as_bytes, parted_ids
 from penstock.state.spool import Receivers, Spool
 
-
 #: All ids go to the driver.
 NOBODY: Final = Receivers(0, 1, 1 << 62)
 
@@ -92,7 +91,7 @@ class Job:
 
 @dataclass(frozen=True)
 class IdJob:
-    """The first pass over a stream with ids: each row's id, time and place. Many go to the tasks that own the shards."""
+    """The first pass over a stream with ids: each row's id, time and place. Many go to the tasks with the shards."""
 
     job: Job
     spool: Spool | None = None
@@ -114,7 +113,9 @@ class IdJob:
             return
         rows = as_bytes(rows)
         few = rows.height <= self.receivers.few
-        yield from as_batches([ids(rows) if few else spooled(0, self.spool.put(parted_ids(rows, self.receivers.count)))])
+        yield from as_batches(
+            [ids(rows) if few else spooled(0, self.spool.put(parted_ids(rows, self.receivers.count)))]
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,44 @@
+"""State of a run that is in segments: who steps it, who merges its runs, and who removes files that nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.history.events.pins import NONE, needed_from
+from penstock.model.placement import Placement as Placement
+from penstock.model.time import Duration, Instant
+from penstock.runtime.commit.shards import Shards
+from penstock.runtime.queries.lifecycle import Lifecycle
+from penstock.runtime.state_keeper import StateKeeper
+from penstock.runtime.workspace import Workspace
+from penstock.state.sweep import GRACE, sweep_orphans, sweep_replaced
+
+
+class LargeState:
+    """`placements` are the choices of users by view. Files that were replaced stay for a `grace`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        lifecycle: Lifecycle,
+        placements: Mapping[str, Placement] | None = None,
+        grace: Duration = GRACE,
+    ) -> None:
+        self._workspace, self._grace = workspace, grace
+        self.shards = Shards(workspace.store, lambda: workspace.spark, placements)
+        self.keeper = StateKeeper(workspace.store, self.shards, lambda: workspace.spark, lifecycle.clock, self.sweep)
+
+    def start(self) -> None:
+        """No epoch runs yet."""
+        self.keeper.start()
+
+    def stop(self) -> None:
+        """Lets the merge at hand end."""
+        self.keeper.stop()
+
+    def sweep(self, now: Instant) -> int:
+        """Removes files that no list names, and those that were replaced a while ago; how many."""
+        store = self._workspace.store
+        first = needed_from(store.directory, now)
+        replaced = sweep_replaced(store, now, self._grace, None if first == NONE else first)
+        return replaced + sweep_orphans(store, self.shards.writes.ids)
