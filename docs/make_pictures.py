@@ -465,10 +465,10 @@ def idle_partition() -> None:
 
 #: The users whose rows each of four commits writes.
 COMMITS = [
-    "ann bob cleo dan eve finn gus hal ida joe kim lea max nora olaf pia".split(),
-    "ann cleo finn ida quin".split(),
-    "ann dan hal max".split(),
-    "bob eve quin".split(),
+    ["ann", "bob", "cleo", "dan", "eve", "finn", "gus", "hal", "ida", "joe", "kim", "lea", "max", "nora", "olaf"],
+    ["ann", "cleo", "finn", "ida", "quin"],
+    ["ann", "dan", "hal", "max"],
+    ["bob", "eve", "quin"],
 ]
 BY_USER = Layout("rows", ("user",), (), {"user": pl.String(), "visits": pl.Int64()})
 ALL_HASHES, SHARDS, TASKS = 2.0**64, 4, 2
