@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/model.md into docs/images/, from what the engine really does.
+"""Draws the pictures of docs/model.md and docs/state.md into docs/images/, from what the engine really does.
 
     python docs/make_pictures.py
 
@@ -11,23 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 
 mpl.use("svg")
 
 import matplotlib.pyplot as plt
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import penstock as ps
+from penstock.kernel.hashing import hashes
 from penstock.model.commits import Event, Pane, Refused, TableRow
 from penstock.model.reference import Reference
 from penstock.model.time import Instant, duration, instant
 from penstock.model.windows import Interval
+from penstock.state.compact import Merge
+from penstock.state.layout import GONE, Layout
+from penstock.state.segment import MappedSegment, Segment, SegmentFile, encoded, shards
+from penstock.state.step import cut
 from penstock.testing import DAY, TestStream
 
 IMAGES = Path(__file__).parent / "images"
@@ -456,6 +463,121 @@ def idle_partition() -> None:
     save(figure, "idle")
 
 
+#: The users whose rows each of four commits writes.
+COMMITS = [
+    ["ann", "bob", "cleo", "dan", "eve", "finn", "gus", "hal", "ida", "joe", "kim", "lea", "max", "nora", "olaf"],
+    ["ann", "cleo", "finn", "ida", "quin"],
+    ["ann", "dan", "hal", "max"],
+    ["bob", "eve", "quin"],
+]
+BY_USER = Layout("rows", ("user",), (), {"user": pl.String(), "visits": pl.Int64()})
+ALL_HASHES, SHARDS, TASKS = 2.0**64, 4, 2
+FILE, FILE_EDGE = "#dfe9f3", "#4a90c2"
+
+
+def segments() -> None:
+    """The way of an epoch into segments; then real segments, before and after compaction."""
+    figure = plt.figure(figsize=(11.4, 7.6))
+    grid = figure.add_gridspec(2, 2, height_ratios=[1, 1.15], hspace=0.3, wspace=0.16)
+    _way_into_segments(figure.add_subplot(grid[0, :]))
+    with TemporaryDirectory() as directory:
+        runs = [_written(directory, number, pl.DataFrame({"user": users})) for number, users in enumerate(COMMITS, 1)]
+        every = [segment for run in runs for segment in run]
+        merge, file = Merge(directory, BY_USER, tuple(every), is_oldest=True), SegmentFile(directory, "merged.arrow")
+        for shard in shards(TASKS):
+            merge.write(file, [shard])
+        for column, listed, title in (
+            (0, every, "four commits: of each row the newest version holds"),
+            (1, file.close(), "after compaction: one run, no old versions"),
+        ):
+            axes = figure.add_subplot(grid[1, column])
+            _draw_runs(axes, directory, listed)
+            axes.set_title(title, loc="left", fontsize=10.5)
+    save(figure, "segments")
+
+
+def _written(directory: str, run: int, users: pl.DataFrame) -> list[Segment]:
+    """The segments of a commit: two tasks write a file each."""
+    rows = users.with_columns(pl.lit(run, pl.Int64).alias("visits"))
+    listed: list[Segment] = []
+    for task, part in enumerate(cut(rows, hashes(rows.select("user")), TASKS)):
+        file = SegmentFile(directory, f"{run}-{task}.arrow")
+        file.add(encoded("by_user", BY_USER, run, part))
+        listed += file.close()
+    return listed
+
+
+def _draw_runs(axes: Axes, directory: str, listed: Sequence[Segment]) -> None:
+    """Segments over the range of hashes, the newest on top, and how a reader looks for one user."""
+    axes.set_xlim(-0.02 * ALL_HASHES, 1.02 * ALL_HASHES)
+    axes.set_ylim(0.3, 5.35)
+    axes.set_xticks([(shard.low + shard.high) / 2 for shard in shards(SHARDS)])
+    axes.set_xticklabels([f"shard {number}" for number in range(SHARDS)])
+    axes.set_xlabel("hash of the key")
+    axes.tick_params(length=0)
+    for shard in shards(SHARDS)[1:]:
+        axes.axvline(float(shard.low), color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)))
+    runs = sorted({segment.run for segment in listed})
+    axes.set_yticks(runs)
+    axes.set_yticklabels([f"run {run}" for run in runs])
+    where = float(hashes(pl.DataFrame({"user": ["ann"]}))[0])
+    seen: set[str] = set()
+    low = 0.0
+    for segment in sorted(listed, key=lambda one: -one.run):
+        mapped = MappedSegment(directory, segment)
+        left = 0 if float(mapped.hashes[0]) < ALL_HASHES / 2 else ALL_HASHES / 2
+        inset = ALL_HASHES * 0.004
+        axes.add_patch(
+            Rectangle(
+                (left - inset, segment.run - 0.33), ALL_HASHES / 2 - inset, 0.66,
+                facecolor=FILE, edgecolor=FILE_EDGE, linewidth=1, zorder=2,
+            )
+        )  # fmt: skip
+        users = mapped.slice(0, segment.rows, ["user", GONE])["user"].to_list()
+        for user, hashed in zip(users, mapped.hashes, strict=True):
+            colour = FAINT if user in seen else INK
+            low = segment.run if user == "ann" and user not in seen else low
+            axes.scatter([float(hashed)], [segment.run], s=22, color=colour, zorder=4)
+        seen.update(users)
+    axes.plot([where, where], [4.85, low + 0.12], color=WATERMARK, linewidth=1.6, zorder=3)
+    axes.annotate("user = 'ann'", (where, 4.9), ha="center", va="bottom", color=WATERMARK, fontsize=9.5)
+    axes.scatter([where], [low], s=70, facecolor="none", edgecolor=WATERMARK, linewidth=1.6, zorder=5)
+
+
+def _way_into_segments(axes: Axes) -> None:
+    axes.set_xlim(-0.5, 103.5)
+    axes.set_ylim(-0.5, 37)
+    axes.axis("off")
+    boxes = {
+        "reduce": (0, 12, 15, 24, "tasks reduce\n\nrows in,\ndeltas out"),
+        "spool": (22, 12, 15, 24, "spool files\n\ndeltas, packed\nby receiver"),
+        "step": (44, 12, 17, 24, "tasks own shards\n\nmerge, fire,\nwrite one file,\nforce it to disk"),
+        "commit": (72, 20, 14, 16, "commit\n\nlists segments"),
+        "readers": (92, 20, 11, 16, "readers\n\nsee one\ncommit"),
+        "compact": (72, 0, 14, 11, "compaction\nmerges runs"),
+    }
+    for name, (x, y, width, height, text) in boxes.items():
+        is_driver = name == "commit"
+        axes.add_patch(
+            FancyBboxPatch(
+                (x, y), width, height, boxstyle="round,pad=0,rounding_size=1",
+                facecolor="#fdf3e3" if is_driver else "white", edgecolor="#c77414" if is_driver else INK, linewidth=1.1,
+            )
+        )  # fmt: skip
+        axes.annotate(text, (x + width / 2, y + height / 2), ha="center", va="center", fontsize=9.5)
+    arrows = [
+        ((15, 24), (22, 24)), ((37, 24), (44, 24)), ((61, 28), (72, 28)), ((86, 28), (92, 28)),
+        ((77, 20), (77, 11)), ((81, 11), (81, 20)),
+    ]  # fmt: skip
+    for begin, end in arrows:
+        axes.annotate("", end, begin, arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.1})
+    axes.annotate("names,\npanes", (66.3, 32), ha="center", va="center", fontsize=8.5)
+    axes.annotate(
+        "few rows: the driver steps the view itself, without a Spark job", (30.5, 4.5), ha="center", va="center",
+        fontsize=9, color="#6b7380",
+    )  # fmt: skip
+
+
 if __name__ == "__main__":
     two_times()
     kinds_of_window()
@@ -463,3 +585,4 @@ if __name__ == "__main__":
     three_accumulations()
     bridged_sessions()
     idle_partition()
+    segments()
