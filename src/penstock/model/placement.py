@@ -1,7 +1,7 @@
 """Where a view's state lives: rows of the store while it is small, segments in shards when it is large.
 
->>> Placement("sharded", 32)
-Placement(kind='sharded', shards=32)
+>>> Placement("sharded", 32).count, Placement().count
+(32, 16)
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ MOST_SHARDS: Final = 4096
 
 @dataclass(frozen=True)
 class Placement:
-    """A choice for one view. `shards`: into how many parts its work can be cut."""
+    """A choice for one view. `shards`: into how many parts its work can be cut, if the user said so."""
 
     kind: StateKind = "auto"
-    shards: int = SHARDS
+    shards: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of shards."""
+        return SHARDS if self.shards is None else self.shards
 
 
 def placement(view: str, state: str | None, shards: int | None) -> Placement:
@@ -37,4 +42,4 @@ def placement(view: str, state: str | None, shards: int | None) -> Placement:
         raise DefinitionError(f"the view '{view}' cannot have {shards!r} shards", hint=f"from 1 to {MOST_SHARDS}")
     if shards is not None and state == "store":
         raise DefinitionError(f"the state of '{view}' is in the store and has no shards", hint="leave out shards")
-    return Placement(state or "auto", shards or SHARDS)  # type: ignore[arg-type]
+    return Placement(state or "auto", shards)  # type: ignore[arg-type]

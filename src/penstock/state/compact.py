@@ -1,8 +1,8 @@
 """Compaction: several runs become one, so that a lookup stays short and replaced rows do not pile up.
 
-If what lies above the oldest run has as many rows as that run, all runs are merged; else neighbours of about the same
-size. So a row is rewritten about log4 of the number of epochs times, and the files hold at most about three times the
-rows that count.
+If what lies above the oldest run has as many rows as that run, all runs are merged; else four neighbours of about the
+same size, with smaller ones between them. So a row is rewritten about log4 of the number of epochs times, there are at
+most three runs of a size, and the files hold about twice the rows that count.
 """
 
 from __future__ import annotations
@@ -39,14 +39,24 @@ def runs_to_merge(segments: Sequence[Segment], fanout: int = FANOUT, smallest: i
         chosen = runs
     else:
         tiers = [_tier(sizes[run], fanout, smallest) for run in runs]
-        for first in range(len(runs) - fanout + 1):
-            last = first
-            while last < len(runs) and tiers[last] <= tiers[first]:
-                last += 1
-            if last - first >= fanout:
-                chosen = runs[first:last]
+        for tier in sorted(set(tiers)):
+            chosen = _neighbours(runs, tiers, tier, fanout)
+            if chosen:
                 break
     return [segment for segment in segments if segment.run in chosen]
+
+
+def _neighbours(runs: Sequence[int], tiers: Sequence[int], tier: int, fanout: int) -> list[int]:
+    """Runs side by side of a tier, with smaller ones between them, if there are enough of that tier."""
+    block: list[int] = []
+    for run, own in zip([*runs, -1], [*tiers, tier + 1], strict=True):
+        if own <= tier:
+            block.append(run)
+            continue
+        if sum(tiers[runs.index(one)] == tier for one in block) >= fanout:
+            return block
+        block = []
+    return []
 
 
 def _tier(rows: int, fanout: int, smallest: int) -> int:

@@ -198,8 +198,8 @@ class SegmentFile:
         if not rows.segment.rows:
             return
         if self._out is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._out = open(self._path, "xb", opener=_private)  # noqa: SIM115
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._out = open(self._path, "xb")  # noqa: SIM115
         self._listed.append(replace(rows.segment, path=self._name, offset=self._out.tell()))
         self._out.write(rows.data)
         self._out.write(b"\0" * (-self._out.tell() % 64))  # Arrow's buffers are aligned
@@ -220,10 +220,6 @@ class SegmentFile:
             self._out.close()
             self._path.unlink(missing_ok=True)
             self._out = None
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _force_directory(folder: Path) -> None:

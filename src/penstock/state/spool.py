@@ -41,7 +41,7 @@ class Spool:
         """Writes a part for each receiver."""
         name = f"{FOLDER}/{self.write_id}.{uuid.uuid4().hex}.arrow"
         path = Path(self.root) / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True)
         parts: list[tuple[int, int]] = []
         with pa.OSFile(str(path), "wb") as out:
             for rows in blocks:
@@ -51,7 +51,6 @@ class Spool:
                     with pa.ipc.new_stream(out, table.schema) as writer:
                         writer.write_table(table)
                 parts.append((begin, out.tell() - begin))
-        path.chmod(0o600)
         return SpooledDeltas(name, sum(rows.height for rows in blocks), tuple(parts))
 
 

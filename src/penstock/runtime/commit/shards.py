@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from penstock.model.watermarks import Tracker
 from penstock.runtime.epoch.ids import EpochIds, IdShardJob, IdsInShards, IdsInStore, id_step
 from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
+from penstock.runtime.errors import RunError
+from penstock.runtime.spark.reach import check_reach
 from penstock.state.sorted_rows import Looked
 from penstock.state.spool import FOLDER, Receivers, Spool, SpooledDeltas
 from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, ordered, parted
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.store import Store
+
+_log = logging.getLogger("penstock.runtime")
 
 #: Up to so many rows the driver steps a view by itself: a Spark job would take longer.
 FEW_ROWS: Final = 20_000
@@ -57,6 +62,7 @@ class Shards:
         self._placements = {} if placements is None else placements
         self._few_rows, self._few_deltas, self.large = few_rows, few_deltas, large
         self._looked: dict[str, Looked] = {}
+        self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
         self.writes = WritesInFlight()
         #: Spark jobs that steps have started.
@@ -77,12 +83,36 @@ class Shards:
                     f"the state of the view '{name}' is in segments, and state='store' asks for the store",
                     hint="nothing moves back by itself: leave out state=, or drop the view and compute it again",
                 )
-            if chosen.kind == "sharded" and (sharded is None or sharded.shards != chosen.shards):
-                self._store.shard(name, chosen.shards)
+            if sharded is None and chosen.kind == "sharded":
+                self._check_reach()
+                self._store.shard(name, chosen.count)
+            elif sharded is not None and chosen.shards not in (None, sharded.shards):
+                self._store.shard(name, chosen.count)
 
     def moves(self, view: str, rows: int) -> bool:
         """Whether a view in the store with so many open windows should move into segments."""
-        return rows > self.large and self.placement(view).kind == "auto" and self._store.moves_by_size
+        return rows > self.large and self._may_move(view)
+
+    def _may_move(self, view: str) -> bool:
+        return self.placement(view).kind == "auto" and self._store.moves_by_size and self._is_shared()
+
+    def _is_shared(self) -> bool:
+        """Whether driver and executors share the folder of segments. If not, state stays in the store."""
+        if self._shared is None:
+            try:
+                self._check_reach()
+                self._shared = True
+            except RunError as error:
+                _log.warning("large views stay in the store: %s", error)
+                self._shared = False
+        return self._shared
+
+    def _check_reach(self) -> None:
+        if self._session is not None:
+            check_reach(
+                self._session(), Path(self._store.segments_at), "they write the state of large views there",
+                "put the app's directory on a file system that is mounted everywhere, or say state='store'",
+            )  # fmt: skip
 
     def receivers(self, number: int, view: str, plan: Plan) -> Receivers | None:
         """Which tasks get many deltas of a view: if its state is in segments, or moves there because of them."""
@@ -91,10 +121,7 @@ class Shards:
             return None
         if sharded is not None:
             return Receivers(number, self._tasks(sharded.shards), self._few_deltas)
-        chosen = self.placement(view)
-        if chosen.kind != "auto" or not self._store.moves_by_size:
-            return None
-        return Receivers(number, self._tasks(chosen.shards), self.large)
+        return Receivers(number, self._tasks(self.placement(view).count), self.large) if self._may_move(view) else None
 
     def _tasks(self, shards: int) -> int:
         if self._session is None:
@@ -172,7 +199,7 @@ class Shards:
 
     def move_ids(self, stream: str, now: Instant) -> bool:
         """Moves the known ids of a stream into segments, if they are many."""
-        if not self._store.moves_by_size or self._store.known_ids.sharded(stream) is not None:
+        if not self._store.moves_by_size or self._store.known_ids.sharded(stream) is not None or not self._is_shared():
             return False
         if self._store.known_ids.count(stream, self.large + 1) <= self.large:
             return False

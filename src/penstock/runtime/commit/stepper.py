@@ -178,7 +178,7 @@ class Stepper:
         pending = {generation.of for generation in self._registry.generations.values()}
         for name in sorted(moving):
             if name in self._registry.views and name not in pending and self._registry.store.sharded(name) is None:
-                shards = self._registry.shards.placement(name).shards
+                shards = self._registry.shards.placement(name).count
                 self._registry.store.shard(name, shards)
                 self._registry.version += 1
                 message = "the state of the view '%s' has grown: it is in segments from here on, in %d shards"
