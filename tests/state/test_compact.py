@@ -9,9 +9,11 @@ from penstock.state.segment import Segment
 
 
 def segments(*rows: int) -> list[Segment]:
-    return [
-        Segment("v", "rows", run, f"{run}.arrow", 0, 0, count, 0, 0, 0, 0, 0, 0, 0) for run, count in enumerate(rows)
-    ]
+    return [segment(run, count) for run, count in enumerate(rows)]
+
+
+def segment(run: int, rows: int) -> Segment:
+    return Segment("v", "rows", run, f"{run}.arrow", 0, 0, rows, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
