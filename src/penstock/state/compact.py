@@ -16,7 +16,8 @@ import polars as pl
 from penstock.kernel.plan import END
 from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import FINAL, HASH, Kind, Layout
-from penstock.state.segment import HashRange, Segment, SegmentFile, encoded, mapped, shards
+from penstock.state.mapping import mapped
+from penstock.state.segment import HashRange, Segment, SegmentFile, encoded, shards
 from penstock.state.sorted_rows import SortedRows
 
 #: Runs that are merged at once, and the rows of a run of the lowest tier.

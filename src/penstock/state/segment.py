@@ -13,7 +13,6 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -333,12 +332,6 @@ def _index(table: pa.RecordBatch) -> tuple[Array, Array]:
 
 def _batch(data: pa.Buffer) -> pa.RecordBatch:
     return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
-
-
-@lru_cache(maxsize=1024)
-def mapped(root: str, segment: Segment) -> MappedSegment:
-    """A segment, mapped once per process."""
-    return MappedSegment(root, segment)
 
 
 def paths(segments: Iterable[Segment]) -> list[str]:

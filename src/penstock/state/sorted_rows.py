@@ -16,7 +16,8 @@ from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.plan import END, START, nothing
 from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import DUE, GONE, TOUCHED, Layout
-from penstock.state.segment import ALL, HashRange, MappedSegment, Segment, mapped
+from penstock.state.mapping import mapped
+from penstock.state.segment import ALL, HashRange, MappedSegment, Segment
 
 #: A span of window ends: after the first instant, up to the second.
 Span = tuple[Instant, Instant]

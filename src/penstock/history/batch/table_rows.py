@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from penstock.state.segment import mapped
+from penstock.state.mapping import mapped
 from penstock.store import SqliteStore
 from penstock.store.connection import Connection
 from penstock.store.dialect import select

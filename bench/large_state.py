@@ -1,0 +1,165 @@
+"""Views of up to ten million keys against an earlier version, in processes that take turns; and by executors.
+
+    git worktree add ../before f246bfe
+    python bench/large_state.py --before ../before                 # writes bench/results/large_state.md
+    python bench/large_state.py --executors                        # writes bench/results/large_state-executors.md
+    python bench/large_state.py --lookups                          # writes bench/results/large_state-lookups.md
+
+First every key comes once; then epochs of 250,000 events on random keys are measured (with `--executors` of 1,000,000).
+Memory is what the driver's Python process holds at most, with the pages of mapped files that it has touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+START = 1_700_000_000_000_000
+SCHEMA = "at timestamp, player bigint, score bigint"
+SIZES = (1_000, 100_000, 1_000_000, 10_000_000)
+
+
+def write(folder: Path, keys: int, events: int, epochs: int) -> None:
+    """Files in which every key comes once, and some with random keys."""
+    chance = np.random.default_rng(3)
+    chunks = [*np.array_split(chance.permutation(keys), max(1, keys // 1_000_000))]
+    chunks += [chance.integers(0, keys, events) for _ in range(epochs)]
+    for number, players in enumerate(chunks):
+        at = START + number * 1_000_000 + np.arange(len(players)) % 1_000_000
+        scores = chance.integers(0, 1000, len(players))
+        table = {"at": pa.array(at, pa.timestamp("us", tz="UTC")), "player": players, "score": scores}
+        path = folder / f"{number:04}.parquet"
+        pq.write_table(pa.table(table), path, row_group_size=max(1, len(players) // 8))
+        os.utime(path, (number, number))  # the oldest are read first
+
+
+def run(folder: Path, epochs: int, master: str, conf: dict[str, str]) -> dict[str, float]:
+    """In a process of its own: seconds of an epoch, and the most memory of the driver's Python."""
+    import penstock as ps
+    from bench.surge import memory_of
+
+    most, done = [0.0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.2):
+            most[0] = max(most[0], memory_of(os.getpid())[0])
+
+    app = ps.App("keys")
+    games = app.stream(
+        "games", ps.files(folder, format="parquet", files_per_epoch=1), schema=SCHEMA, event_time="at",
+        watermark=ps.bounded("5 seconds", idle=None), max_ahead=None, keep="none",
+    )  # fmt: skip
+    totals = {"games": ps.count(), "points": ps.sum("score"), "best": ps.max("score")}
+    app.view("players", games.group_by("player").agg(**totals).trigger(ps.never()))
+    with tempfile.TemporaryDirectory() as work:
+        watcher = threading.Thread(target=look, daemon=True)
+        running = app.run(Path(work) / "state", master=master, conf=conf, tick=3600.0, target=None).start()
+        watcher.start()
+        running.catch_up()
+        taken = [
+            report["durationMs"]["triggerExecution"] / 1000
+            for report in running.progress("games")
+            if report["durationMs"].get("addBatch")
+        ]
+        done.set()
+        running.stop()
+    return {"epoch": statistics.median(taken[-(epochs - 1) :]), "memory": most[0]}
+
+
+def turn(tree: Path, folder: Path, epochs: int, master: str = "local[2]", conf: dict[str, str] | None = None) -> dict:
+    """The same in a process with a version's source."""
+    paths = os.pathsep.join([str((tree / "src").resolve()), str(tree.resolve())])
+    task = {"folder": str(folder), "epochs": epochs, "master": master, "conf": conf or {"spark.driver.memory": "1g"}}
+    command = [sys.executable, str(Path(__file__).resolve()), "--run", json.dumps(task)]
+    env = os.environ | {"PYTHONPATH": paths, "PENSTOCK_BENCH_TREE": str(tree.resolve())}
+    answer = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(answer.stdout.splitlines()[-1]))
+
+
+def against(before: Path, sizes: tuple[int, ...], rounds: int, epochs: int) -> None:
+    from bench.side_by_side import Report
+
+    lines, cost = [], {}
+    for keys in sizes:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+            write(Path(folder), keys, 250_000, epochs)
+            old, new = [], []
+            for _ in range(rounds):
+                old.append(turn(before, Path(folder), epochs))
+                new.append(turn(ROOT, Path(folder), epochs))
+        faster = statistics.median(a["epoch"] / b["epoch"] for a, b in zip(old, new, strict=True))
+        one, other = (statistics.median(turned["epoch"] for turned in turns) for turns in (old, new))
+        cost[keys] = other
+        memory = [max(turned["memory"] for turned in turns) for turns in (old, new)]
+        lines.append(
+            [f"{keys:,}", f"{one:.2f} s", f"{other:.2f} s", f"{250 / other:,.0f} k/s", f"{faster:.2f}",
+             f"{memory[0]:,.0f} MB", f"{memory[1]:,.0f} MB"]
+        )  # fmt: skip
+        print(lines[-1], flush=True)
+    report = Report("large_state", f"python bench/large_state.py --before … --rounds {rounds}")
+    head = ["keys", "before", "now", "events now", "times as fast", "driver's Python before", "and now"]
+    report.table("An epoch of 250,000 events on random keys, all of which are known", head, lines)
+    if 100_000 in cost and 10_000_000 in cost:
+        ratio = cost[10_000_000] / cost[100_000]
+        report.table("The cost of an event", ["10 million keys, of 100,000 keys"], [[f"{ratio:.2f}"]])
+    report.write()
+
+
+def executors(keys: int, epochs: int, rounds: int) -> None:
+    """One executor of one core against two, on a standalone cluster of this machine."""
+    from bench.side_by_side import Report
+    from penstock.dev.cluster import Cluster
+
+    taken: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        write(Path(folder), keys, 1_000_000, epochs)
+        for _ in range(rounds):
+            for count in taken:
+                with tempfile.TemporaryDirectory() as home, Cluster(home, workers=count, memory="2g") as cluster:
+                    conf = {"spark.driver.memory": "1g", "spark.executor.memory": "1g"}
+                    taken[count].append(turn(ROOT, Path(folder), epochs, cluster.master, conf)["epoch"])
+    faster = statistics.median(a / b for a, b in zip(taken[1], taken[2], strict=True))
+    rows = [[str(count), f"{statistics.median(times):.2f} s"] for count, times in taken.items()]
+    report = Report("large_state-executors", f"python bench/large_state.py --executors --keys {keys} --rounds {rounds}")
+    report.table(f"An epoch of 1,000,000 events, {keys:,} keys; two are {faster:.2f} times as fast as one",
+                 ["executors of one core", "an epoch"], rows)  # fmt: skip
+    report.write()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", type=Path, help="the work tree of the earlier version")
+    parser.add_argument("--executors", action="store_true")
+    parser.add_argument("--keys", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=7)
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        task = json.loads(options.run)
+        print(json.dumps(run(Path(task["folder"]), task["epochs"], task["master"], task["conf"])))
+    elif options.executors:
+        executors(options.keys[-1], options.epochs, options.rounds)
+    elif options.before is not None:
+        against(options.before, tuple(options.keys), options.rounds, options.epochs)
+    else:
+        parser.error("say --before PATH or --executors")
+
+
+if __name__ == "__main__":
+    main()
