@@ -6,12 +6,20 @@ mapped for long.
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
-from penstock.state.segment import MappedSegment, Segment
+import pyarrow as pa
+
+from penstock.state.segment import MappedSegment, MissingSegment, Segment, SegmentError
+
+#: What may be wrong with a file that was written by nobody.
+_DAMAGE: Final = (pa.ArrowException, struct.error, ValueError, KeyError, IndexError, OSError)
+_HINT: Final = "restore a savepoint (penstock savepoint restore), or compute the view again (penstock batch)"
 
 #: Seconds after which a segment that nobody used is let go, and seconds between two looks.
 UNUSED, EVERY = 60.0, 10.0
@@ -34,15 +42,49 @@ class SegmentCache:
         now, key = self._clock(), (root, segment)
         with self._lock:
             known = self._mapped.get(key)
-        opened = MappedSegment(root, segment) if known is None else known[0]
+        mapped = opened(root, segment) if known is None else known[0]
         with self._lock:
-            self._mapped[key] = opened, now
+            self._mapped[key] = mapped, now
             if now - self._looked > min(EVERY, self._unused):
                 self._looked = now
                 old = [one for one, (_, used) in self._mapped.items() if now - used > self._unused]
                 for one in old:
                     del self._mapped[one]
-        return opened
+        return mapped
+
+    def all(self, root: str, segments: Sequence[Segment]) -> list[MappedSegment]:
+        """Segments, mapped; the newest first."""
+        return sorted((self(root, segment) for segment in segments), key=lambda one: -one.segment.run)
+
+
+def opened(root: str, segment: Segment) -> MappedSegment:
+    """Maps a segment; refuses one whose file is missing or damaged, with the file's name."""
+    check_file(root, segment)
+    try:
+        return MappedSegment(root, segment)
+    except MissingSegment:
+        check_file(root, segment)
+        raise
+    except (SegmentError, *_DAMAGE) as error:
+        detail = error.detail if isinstance(error, SegmentError) else str(error)
+        raise SegmentError(f"the file '{Path(root) / segment.path}' is damaged", detail=detail, hint=_HINT) from error
+
+
+def check_file(root: str, segment: Segment) -> None:
+    """Refuses a segment whose file is missing or too short."""
+    path = Path(root) / segment.path
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise MissingSegment(
+            f"the file '{path}' is missing", detail=f"'{segment.owner}' has rows in it: {error.strerror}", hint=_HINT
+        ) from error
+    if size < segment.offset + segment.length:
+        raise SegmentError(
+            f"the file '{path}' is damaged",
+            detail=f"it has {size} bytes, and at least {segment.offset + segment.length} are listed",
+            hint=_HINT,
+        )
 
 
 #: One for a process: tasks of the same worker share what they have mapped.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from penstock.model.time import Instant
-from penstock.state.open_segments import check_file
+from penstock.state.mapping import check_file
 from penstock.store import outbox
 from penstock.store.base import Progress, StoreError, Summary
 from penstock.store.block import Block, Head
