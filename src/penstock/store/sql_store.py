@@ -140,6 +140,12 @@ class SqlStore(Reader, Generating, Store):
                 self._open = False
 
     @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Inside, no other thread has a transaction, so what the store remembers of segments is what it lists."""
+        with self._mutex:
+            yield
+
+    @contextmanager
     def _own_read(self) -> Iterator[Connection]:
         """Reads on the writer's connection. Inside a transaction it sees what that has written, and leaves it open."""
         with self._mutex:
@@ -294,29 +300,31 @@ class SqlStore(Reader, Generating, Store):
 
     def shard(self, view: str, shards: int, now: Instant) -> None:
         """Moves the state of a view into segments, or cuts it into another number of shards."""
-        with self._transaction() as connection:
-            add_sharding(connection, view, shards)
-            moved = self._sharded.get(view)
-            if moved is not None:
-                moved = replace(moved, shards=shards)
-            else:
-                state = self.tables_of(view)
-                moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
-                moved = replace(moved, closed=state.closed)
-        self._states.pop(view, None)
-        self._sharded[view] = moved
+        with self._exclusive():
+            with self._transaction() as connection:
+                add_sharding(connection, view, shards)
+                moved = self._sharded.get(view)
+                if moved is not None:
+                    moved = replace(moved, shards=shards)
+                else:
+                    state = self.tables_of(view)
+                    moved = move_to_segments(connection, state.layout, self.segments_at, shards, self.token)
+                    moved = replace(moved, closed=state.closed)
+            self._states.pop(view, None)
+            self._sharded[view] = moved
 
     def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
         """Lists segments in the place of others; false if those are not all listed any more."""
-        with self._transaction() as connection:
-            if not set(old) <= set(segments_of(connection, owner)):
-                return False
-            replace_segments(connection, old, new, now)
-        if owner in self._sharded:
-            self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
-        for stream, ids in self._sharded_ids.items():
-            if ids is not None and owner_of(stream) == owner:
-                self._sharded_ids[stream] = ids.changed(new, tuple(old))
+        with self._exclusive():
+            with self._transaction() as connection:
+                if not set(old) <= set(segments_of(connection, owner)):
+                    return False
+                replace_segments(connection, old, new, now)
+            if owner in self._sharded:
+                self._sharded[owner] = self._sharded[owner].changed(tuple(new), tuple(old))
+            for stream, ids in self._sharded_ids.items():
+                if ids is not None and owner_of(stream) == owner:
+                    self._sharded_ids[stream] = ids.changed(new, tuple(old))
         return True
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
@@ -350,21 +358,22 @@ class SqlStore(Reader, Generating, Store):
         stacked = (name for stack, _ in record.stacked for name in stack.names)
         names = {*record.changes, *record.segments, *stacked, *record.expire}
         states = {name: self._view_state(name) for name in names}
-        with self._transaction() as connection:
-            number = write(connection, record, states)
-            trim(connection, record, number, self.keep)
-            expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
-        for name, change in record.segments.items():
-            self._sharded[name] = self._sharded[name].changed(change.added)
-        for stream, change_of in record.id_segments.items():
-            ids = self._sharded_ids[stream]
-            if ids is not None:
-                before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
-                self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
-        for name, segments in expired.items():
-            self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
-        for name, bound in closing_bounds(record, states).items():
-            self._note_closed(name, bound)
+        with self._exclusive():
+            with self._transaction() as connection:
+                number = write(connection, record, states)
+                trim(connection, record, number, self.keep)
+                expired = {name: segments_of(connection, name) for name in record.expire if name in self._sharded}
+            for name, change in record.segments.items():
+                self._sharded[name] = self._sharded[name].changed(change.added)
+            for stream, change_of in record.id_segments.items():
+                ids = self._sharded_ids[stream]
+                if ids is not None:
+                    before = ids.expired if change_of.expired is None else max(ids.expired, change_of.expired)
+                    self._sharded_ids[stream] = replace(ids.changed(change_of.added), expired=before)
+            for name, segments in expired.items():
+                self._sharded[name] = replace(self._sharded[name], segments=segments, expired=record.expire[name])
+            for name, bound in closing_bounds(record, states).items():
+                self._note_closed(name, bound)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
@@ -396,13 +405,15 @@ class SqlStore(Reader, Generating, Store):
 
     def shard_ids(self, stream: str, shards: int, now: Instant) -> None:
         """Moves the known ids of a stream into segments."""
-        with self._transaction() as connection:
-            moved = move_ids(connection, stream, self.segments_at, shards, self.token)
-        self._sharded_ids[stream] = moved
+        with self._exclusive():
+            with self._transaction() as connection:
+                moved = move_ids(connection, stream, self.segments_at, shards, self.token)
+            self._sharded_ids[stream] = moved
 
     def sharded_id_streams(self) -> list[str]:
         """The streams whose known ids are in segments."""
-        return sorted(stream for stream, ids in self._sharded_ids.items() if ids is not None)
+        with self._exclusive():
+            return sorted(stream for stream, ids in self._sharded_ids.items() if ids is not None)
 
     def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
