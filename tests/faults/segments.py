@@ -27,7 +27,6 @@ from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.ids import IdShardJob
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.origin import EpochOrigin
-from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.state_keeper import MergeJob, StateKeeper
 from penstock.state.segment import SegmentFile
 from penstock.state.spool import Spool
@@ -112,11 +111,10 @@ class SegmentApp:
         directory: Path,
         rows: Sequence[dict[str, Any]],
         session: Callable[[], Any] | None = None,
-        few: int = 0,
-        meanwhile: Callable[[], object] = lambda: None,
+        few_deltas: int = 0,
     ) -> None:
         self.directory, self.rows, self.tasks = directory, rows, Tasks()
-        self._session, self._few, self._meanwhile = session or (lambda: self.tasks), few, meanwhile
+        self._session, self._few_deltas = session or (lambda: self.tasks), few_deltas
         app, events = define(Nothing())
         app.view("by_id", events.group_by("id").agg(n=ps.count()))
         self._streams, self._views = app.streams, app.views
@@ -126,9 +124,8 @@ class SegmentApp:
         self.phase = "a start"
         self.store = SqliteStore.open(self.directory)
         self.store.lock()
-        few = self._few
         self.shards = Shards(
-            self.store, self._session, PLACEMENTS, few_rows=few, few_deltas=few, large=LARGE
+            self.store, self._session, PLACEMENTS, few_rows=0, few_deltas=self._few_deltas, large=LARGE
         )
         self.engine = Engine(
             self._streams, self.store, self.now, lambda name: True, shards=self.shards, open_rows=LARGE
@@ -187,7 +184,6 @@ class SegmentApp:
 
     def look_after(self) -> None:
         """What goes on beside the epochs."""
-        self._meanwhile()
         self.phase = "the move of ids"
         self.shards.move_ids("events", self.now)
         self.phase = "compaction"
@@ -328,6 +324,3 @@ def copy_of(directory: Path, target: Path) -> Path:
     """What is on disk now. Another process copies it: one that opens SQLite's files itself would lose its locks."""
     subprocess.run(["cp", "-a", str(directory), str(target)], check=True)
     return target
-
-
-__all__ = ["STEPS", "Fault", "FaultPoints", "SegmentApp", "ShardJob", "Tasks", "copy_of", "files_of", "swept", "task"]
