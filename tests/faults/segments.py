@@ -9,10 +9,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -25,6 +26,7 @@ from penstock.query.ask import Questions
 from penstock.runtime.commit.shards import Shards
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.ids import IdShardJob
+from penstock.runtime.epoch.job import task_number
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.state_keeper import MergeJob, StateKeeper
@@ -34,6 +36,9 @@ from penstock.store import Reader, SqliteStore
 from tests.faults.app import define
 from tests.faults.audit import SECOND, START, Audit
 from tests.runtime.parts import Nothing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PLACEMENTS = {"counts": Placement("sharded", 4), "sessions": Placement("sharded", 3)}
 QUERY = "query"
@@ -103,18 +108,18 @@ class TaskRows:
 class SegmentApp:
     """The app of `define` with two views in segments, and one that moves there when it is large, as its ids do.
 
-    After each epoch runs are merged, and replaced files are removed.
+    After each epoch runs are merged, and replaced files are removed. Without `spark`, tasks run here.
     """
 
     def __init__(
         self,
         directory: Path,
         rows: Sequence[dict[str, Any]],
-        session: Callable[[], Any] | None = None,
+        spark: SparkSession | None = None,
         few_deltas: int = 0,
     ) -> None:
         self.directory, self.rows, self.tasks = directory, rows, Tasks()
-        self._session, self._few_deltas = session or (lambda: self.tasks), few_deltas
+        self._spark, self._few_deltas = spark, few_deltas
         app, events = define(Nothing())
         app.view("by_id", events.group_by("id").agg(n=ps.count()))
         self._streams, self._views = app.streams, app.views
@@ -124,8 +129,9 @@ class SegmentApp:
         self.phase = "a start"
         self.store = SqliteStore.open(self.directory)
         self.store.lock()
+        session: Any = self._spark or self.tasks
         self.shards = Shards(
-            self.store, self._session, PLACEMENTS, few_rows=0, few_deltas=self._few_deltas, large=LARGE
+            self.store, lambda: session, PLACEMENTS, few_rows=0, few_deltas=self._few_deltas, large=LARGE
         )
         self.engine = Engine(
             self._streams, self.store, self.now, lambda name: True, shards=self.shards, open_rows=LARGE
@@ -180,6 +186,8 @@ class SegmentApp:
 
     def frame(self, parts: Sequence[pa.Table]) -> Any:
         """The rows of an epoch, a part for each task."""
+        if self._spark is not None:
+            return self._spark.createDataFrame(pa.concat_tables(parts)).repartition(len(parts))
         return TaskRows(self.tasks, parts)
 
     def look_after(self) -> None:
@@ -222,8 +230,7 @@ class SegmentApp:
         """All events count once, and after a sweep the files are those that are listed."""
         self.sweep()
         assert self.files() == self.listed()
-        in_segments = {*self.store.sharded_names(), *self.store.sharded_id_streams()}
-        assert in_segments >= {"counts", "sessions", "events"}  # others may be counted later
+        assert {"counts", "sessions"} <= set(self.store.sharded_names())
         self.close()
         reader = Reader(self.directory)
         by_id = Questions(reader).ask("SELECT id, n FROM by_id").table.to_pylist()
@@ -244,6 +251,29 @@ def swept(root: Path, running: Iterable[str], listed: set[str]) -> int:
     for name in orphans:
         (root / name).unlink()
     return len(orphans)
+
+
+# tasks of Spark's that fail
+
+
+@dataclass(frozen=True)
+class FailingJob:
+    """A job whose first task fails when it has written its file, the first time that it runs in a folder."""
+
+    job: Any
+    folder: str
+
+    @property
+    def tasks(self) -> int:
+        return self.job.tasks
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sent = list(self.job(batches))
+        mark = Path(self.folder) / type(self.job).__name__
+        if task_number() == 0 and not mark.exists():
+            mark.touch()
+            raise Fault(mark.name)
+        yield from sent
 
 
 # fault points

@@ -24,7 +24,7 @@ from tests.faults.audit import made_up
 from tests.faults.segments import QUERY, SIZE, Fault, FaultPoints, SegmentApp, task
 from tests.faults.support import until
 
-EPOCHS = 6
+EPOCHS = 4
 
 
 def events() -> list[dict[str, Any]]:

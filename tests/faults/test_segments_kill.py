@@ -43,8 +43,8 @@ def check(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", [2], indirect=True)
 def test_killed_between_files_and_commit_and_after_compaction_nothing_is_lost(scenario: Scenario):
-    scenario.killed_at(WRITTEN, 8)
-    scenario.killed_at(REPLACED, 1, lambda: scenario.write(4))
+    scenario.killed_at(WRITTEN, 5)
+    scenario.killed_at(REPLACED, 1)
     scenario.finish()
     check(scenario)
 
