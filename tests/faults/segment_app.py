@@ -1,7 +1,7 @@
 """The app with its views by key and its ids in segments, and the process of it that the kill tests kill.
 
-`python tests/faults/segment_app.py DIRECTORY` says and hears what `tests.faults.app` does. Its fault points lie around the
-tasks that write segments, and around compaction.
+`python tests/faults/segment_app.py DIRECTORY` says and hears what `tests.faults.app` does. Its fault points lie around
+the tasks that write segments, and around compaction.
 """
 
 from __future__ import annotations

@@ -247,7 +247,8 @@ def files_of(root: Path) -> set[str]:
 
 def swept(root: Path, running: Iterable[str], listed: set[str]) -> int:
     """Removes files that are not listed, by their names: except those of attempts that run."""
-    orphans = [name for name in files_of(root) - listed if name.rpartition("/")[2].partition(".")[0] not in set(running)]
+    kept = set(running)
+    orphans = [name for name in files_of(root) - listed if name.rpartition("/")[2].partition(".")[0] not in kept]
     for name in orphans:
         (root / name).unlink()
     return len(orphans)

@@ -19,7 +19,7 @@ PASSES = (1, 2, 3, 5, 8, 13, 21)
 RARE = {step for step in STEPS if "the move of" in step or "removal" in step or "removed" in step}
 MOVES = [step for step in STEPS if "the move of a view" in step and not step.endswith("after its transaction")]
 #: Nothing can fail after a transaction, before the memory follows it: only a process can die there.
-FAILING = [step for step in STEPS if not step.endswith(("after its transaction", "after the epoch")) and step not in MOVES]
+FAILING = [step for step in STEPS if step not in MOVES and not step.endswith(("its transaction", "the epoch"))]
 
 
 def events(epochs: int = EPOCHS) -> list[dict[str, Any]]:

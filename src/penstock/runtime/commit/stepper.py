@@ -104,9 +104,7 @@ class Stepper:
         """
         registry = self._registry
         self._large |= {
-            name
-            for name, rows in deltas.items()
-            if name in registry.views and registry.shards.moves(name, rows.height)
+            name for name, rows in deltas.items() if name in registry.views and registry.shards.moves(name, rows.height)
         } | {name for name in spooled or {} if registry.store.sharded(name) is None}
         self._move_large(now)
         self._follow_registry()
