@@ -201,10 +201,12 @@ class SegmentApp:
 
     def remove_replaced(self, grace: int = SECOND) -> None:
         """Files of segments that were replaced longer than a grace ago go."""
-        replaced = self.store.replaced_segments(self.now - grace)
-        needed = self.listed() - {segment.path for segment in replaced}
-        for path in {segment.path for segment in replaced} - needed:
-            (Path(self.store.segments_at) / path).unlink(missing_ok=True)
+        before = self.now - grace
+        sql = "SELECT DISTINCT path FROM __segments WHERE removed IS NULL OR removed >= ?1"
+        needed = set(self.store.query(sql, [before])["path"])
+        replaced = [segment for segment in self.store.replaced_segments(before) if segment.path not in needed]
+        for segment in replaced:
+            (Path(self.store.segments_at) / segment.path).unlink(missing_ok=True)
         self.store.forget_segments(replaced)
 
     # files
