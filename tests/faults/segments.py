@@ -67,7 +67,9 @@ class Tasks:
     """As much of a session as jobs ask for. `run` does what one task does; others may replace it."""
 
     def __init__(self, count: int = 2) -> None:
-        self.sparkContext = SimpleNamespace(defaultParallelism=count, setLocalProperty=lambda *_: None)
+        self.sparkContext = SimpleNamespace(
+            master="local[2]", defaultParallelism=count, setLocalProperty=lambda *_: None
+        )
         self.run: Callable[[Any, Sequence[pa.RecordBatch]], list[pa.RecordBatch]] = lambda job, rows: list(job(rows))
 
     def range(self, first: int, last: int, step: int, count: int) -> TaskRows:
@@ -199,8 +201,8 @@ class SegmentApp:
         self.phase = "the removal"
         self.remove_replaced()
 
-    def remove_replaced(self, grace: int = SECOND) -> None:
-        """Files of segments that were replaced longer than a grace ago go."""
+    def remove_replaced(self, grace: int = -1) -> None:
+        """Files of segments that were replaced longer than a grace ago go; without one, those of this instant too."""
         before = self.now - grace
         sql = "SELECT DISTINCT path FROM __segments WHERE removed IS NULL OR removed >= ?1"
         needed = set(self.store.query(sql, [before])["path"])

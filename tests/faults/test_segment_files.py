@@ -193,7 +193,7 @@ def test_a_reader_sees_one_commit_while_epochs_merges_and_removals_go_on(tmp_pat
             app.epoch(app.done)
             app.shards.move_ids("events", app.now)
             app.keeper.compact()
-            app.remove_replaced(grace=-1)
+            app.remove_replaced()
             until(is_read)
     finally:
         stop.set()
