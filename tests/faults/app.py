@@ -45,8 +45,13 @@ STEPS = (
 )
 
 
-def define(log: Source, watermark: ps.Watermark | None = None) -> tuple[App, ps.Stream]:
-    """The app on a log, without sinks. `audit` knows what its views must hold."""
+def define(
+    log: Source, watermark: ps.Watermark | None = None, state: str | None = None, shards: int | None = None
+) -> tuple[App, ps.Stream]:
+    """The app on a log, without sinks. `audit` knows what its views must hold.
+
+    `state` and `shards` say where the views by key have their state.
+    """
     app = App("faulty")
     events = app.stream(
         "events", log, schema=SCHEMA, event_time="at",
@@ -55,6 +60,8 @@ def define(log: Source, watermark: ps.Watermark | None = None) -> tuple[App, ps.
     app.view(
         "counts",
         events.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.count(), s=ps.sum("v")).allow_late("1 minute"),
+        state=state,
+        shards=shards,
     )
     app.view(
         "sessions",
@@ -63,6 +70,8 @@ def define(log: Source, watermark: ps.Watermark | None = None) -> tuple[App, ps.
         .agg(n=ps.count(), top=ps.max("v"))
         .trigger(ps.on_time(early=ps.each()))
         .retracting(),
+        state=state,
+        shards=shards,
     )
     app.view("total", events.group_by().agg(n=ps.count(), s=ps.sum("v"), ids=ps.count_distinct("id")))
     app.view("beats", events.group_by().agg(n=ps.count()).trigger(ps.every("0.2 seconds")))

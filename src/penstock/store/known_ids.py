@@ -62,7 +62,8 @@ class KnownIds:
 
     def sharded_streams(self) -> list[str]:
         """The streams whose known ids are in segments."""
-        return sorted(stream for stream, ids in self._sharded.items() if ids is not None)
+        with self._access.exclusive():
+            return sorted(stream for stream, ids in self._sharded.items() if ids is not None)
 
     def forget(self, connection: Connection, stream: str) -> None:
         """A stream is gone, in the transaction of the caller."""

@@ -153,7 +153,10 @@ class Stepper:
                 if rows.live.height > self._open_rows:
                     self._open[stack] = None
                     self._note_large(stack, rows.live)
-        self._count_large(number, commit.now)
+        try:
+            self._count_large(number, commit.now)
+        except Exception as error:  # the commit stands: whoever hears that it failed would undo its time
+            _log.warning("large state could not be moved into segments, it is tried again later: %s", error)
 
     def _note_large(self, stack: Stack, rows: pl.DataFrame) -> None:
         """Views with many open windows move into segments before the next step."""
