@@ -57,7 +57,7 @@ def arm(step: str, passes: int) -> None:
 
 def place_in_tasks(run: Run) -> None:
     """Few rows go to tasks too, and few ids are in segments."""
-    shards = run._reading.shards
+    shards = run.large_state.shards
     shards._few_rows = shards._few_deltas = 0
     if run.store.known_ids.sharded("events") is None:
         run.store.known_ids.shard("events", 4)

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,9 @@ from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.state_keeper import MergeJob, StateKeeper
 from penstock.state.segment import SegmentFile
 from penstock.state.spool import Spool
+from penstock.state.sweep import sweep_orphans, sweep_replaced
 from penstock.store import Reader, SqliteStore
+from penstock.store.known_ids import KnownIds
 from tests.faults.app import define
 from tests.faults.audit import SECOND, START, Audit
 from tests.runtime.parts import Nothing
@@ -203,13 +204,7 @@ class SegmentApp:
 
     def remove_replaced(self, grace: int = -1) -> None:
         """Files of segments that were replaced longer than a grace ago go; without one, those of this instant too."""
-        before = self.now - grace
-        sql = "SELECT DISTINCT path FROM __segments WHERE removed IS NULL OR removed >= ?1"
-        needed = set(self.store.query(sql, [before])["path"])
-        replaced = [segment for segment in self.store.replaced_segments(before) if segment.path not in needed]
-        for segment in replaced:
-            (Path(self.store.segments_at) / segment.path).unlink(missing_ok=True)
-        self.store.forget_segments(replaced)
+        sweep_replaced(self.store, self.now, grace)
 
     # files
 
@@ -222,11 +217,7 @@ class SegmentApp:
 
     def sweep(self, now: int = 0) -> int:
         """Removes what is not listed and belongs to no attempt that runs."""
-        if find_spec("penstock.state.sweep") is not None:
-            from penstock.state.sweep import sweep_orphans
-
-            return sweep_orphans(self.store, self.shards.writes.ids)
-        return swept(Path(self.store.segments_at), self.shards.writes.ids(), self.listed())
+        return sweep_orphans(self.store, self.shards.writes.ids)
 
     # what must hold
 
@@ -328,7 +319,7 @@ class FaultPoints:
         around(IdShardJob, "judged", None, "ids are judged", "ids")
         around(SqliteStore, "commit", "before the commit", None, "the commit")
         around(SqliteStore, "shard", "before the move of a view", None, "the move of a view")
-        around(SqliteStore, "shard_ids", "before the move of ids", None, "the move of ids")
+        around(KnownIds, "shard", "before the move of ids", None, "the move of ids")
         around(MergeJob, "run", "before a merge", None)
         around(SqliteStore, "replace_segments", "before the list is replaced", None)
         around(SqliteStore, "forget_segments", "replaced files are removed, and listed still", None)

@@ -151,7 +151,7 @@ def test_an_epoch_counts_when_the_move_after_its_commit_fails(tmp_path: Path):
         raise Fault("the disk is full")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app.store, "shard_ids", fail)
+        patch.setattr(app.store.known_ids, "shard", fail)
         app.epoch(3)
     assert failed == ["events"]
     assert app.store.trackers()["events"] == json.loads(json.dumps(tracker.snapshot())), "time is that of the commit"

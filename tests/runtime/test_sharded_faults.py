@@ -13,7 +13,7 @@ from tests.faults.segments import SIZE, FailingJob, SegmentApp
 def test_an_epoch_whose_tasks_fail_after_their_files_is_done_again(spark, tmp_path: Path):
     app = SegmentApp(tmp_path / "app", made_up(2 * SIZE)[: 2 * SIZE], spark)
     app.epoch(0)
-    app.store.shard_ids("events", 4, app.now)
+    app.store.known_ids.shard("events", 4)
     run = app.shards._run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app.shards, "_run", lambda job: run(FailingJob(job, str(tmp_path))))  # type: ignore[arg-type]
