@@ -3,7 +3,6 @@
     git worktree add ../before f246bfe
     python bench/large_state.py --before ../before                 # writes bench/results/large_state.md
     python bench/large_state.py --executors                        # writes bench/results/large_state-executors.md
-    python bench/large_state.py --lookups                          # writes bench/results/large_state-lookups.md
 
 First every key comes once; then epochs of 250,000 events on random keys are measured (with `--executors` of 1,000,000).
 Memory is what the driver's Python process holds at most, with the pages of mapped files that it has touched.
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import numpy as np

@@ -2,6 +2,7 @@
 
     python bench/serving.py            # some three minutes; writes bench/results/serving.md
     python bench/serving.py --seconds 5
+    python bench/serving.py --segments # lookups in a view whose state is in segments; writes serving-segments.md
 
 An app reads made-up events at a steady rate and is served by its own process, as `penstock run` does it. The clients
 are processes of their own, on the same machine. Lookups are due at fixed times: one that has to wait counts from when
@@ -50,13 +51,13 @@ def events(numbers: np.ndarray, times: np.ndarray, chance: Chance) -> dict[str, 
     return {"key": (chance.uniform() * KEYS).astype(np.int64), "at": times.astype("datetime64[us]")}
 
 
-def app() -> ps.App:
+def app(state: str | None = None) -> ps.App:
     made = ps.App("serving")
     clicks = made.stream(
         "clicks", ps.generator(events, rate=RATE), schema="key bigint, at timestamp", event_time="at",
         watermark=ps.bounded("1 second"), keep="none",
     )  # fmt: skip
-    made.view("by_key", clicks.group_by("key").agg(n=ps.count()))
+    made.view("by_key", clicks.group_by("key").agg(n=ps.count()), state=state)
     made.view("by_second", clicks.group_by("key % 20 AS part").window(ps.fixed("1 second")).agg(n=ps.count()))
     return made
 
@@ -249,6 +250,19 @@ def rows(live: Live, port: int, seconds: float) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
+def in_segments(seconds: float) -> list[tuple[str, str]]:
+    """Point lookups of the same view with its state in segments, while they are written and merged."""
+    with serving(app("sharded")) as (live, port):
+        while (view := live.store.sharded("by_key")) is None or view.rows < KEYS:
+            live.wait(0.5)
+        live.wait(seconds / 2)
+        looked = apart("lookups", port, seconds)
+        view = live.store.sharded("by_key")
+    segments = 0 if view is None else len(view.segments)
+    what = f"point lookups in segments, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']}); {segments} segments"
+    return [(what, shown(looked))]
+
+
 def fresh_rows(seconds: float) -> list[tuple[str, str]]:
     """The same app with nothing else to do than to take in what is posted."""
     with serving(posts_only()) as (_, port):
@@ -266,11 +280,11 @@ def shown(found: dict[str, float]) -> str:
     return f"{found['p50']:.1f} / {found['p95']:.1f} / {found['p99']:.1f} ms"
 
 
-def write(found: list[tuple[str, str]], seconds: float) -> str:
+def write(found: list[tuple[str, str]], seconds: float, options: str = "") -> str:
     cores = os.cpu_count()
     lines = [
         "# Serving while epochs run", "",
-        f"`python bench/serving.py --seconds {seconds:g}` on {cores} cores, Python {platform.python_version()}: an app "
+        f"`python bench/serving.py --seconds {seconds:g}{options}` on {cores} cores, Python {platform.python_version()}: an app "
         f"reads {RATE:,} events a second into 10 000 keys and is served by its own process; clients, Spark and the app "
         "share the cores. Times are the median, 95 and 99 of 100, from when a request was due.", "",
         "| what | |", "|---|---|", *(f"| {what} | {told} |" for what, told in found), "",
@@ -283,6 +297,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--client", choices=("lookups", "subscribers", "freshness"))
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--segments", action="store_true", help="only lookups, with the state in segments")
     given = parser.parse_args()
     if given.client == "freshness":
         print(json.dumps(freshness(given.port, given.seconds)))
@@ -290,8 +305,10 @@ def main() -> None:
         run = lookups if given.client == "lookups" else subscribers
         print(json.dumps(asyncio.run(run(given.port, given.seconds))))
     else:
-        text = write(measure(given.seconds), given.seconds)
-        RESULTS.write_text(text, encoding="utf-8")
+        found = in_segments(given.seconds) if given.segments else measure(given.seconds)
+        text = write(found, given.seconds, " --segments" if given.segments else "")
+        results = RESULTS.with_name("serving-segments.md") if given.segments else RESULTS
+        results.write_text(text, encoding="utf-8")
         print(text)
 
 
