@@ -162,8 +162,10 @@ class Shards:
         due = work.state().due_rows(time)
         if not rows and not due:
             return SegmentChange(nothing(pane_schema(plan)), nothing(late_schema()))
-        tasks = self._tasks(view.shards)
-        if rows + due > self._few_rows and self._session is not None and plan.keys:
+        counts = {len(one.parts) for one in spooled} or {self._tasks(view.shards)}
+        many = rows + due > self._few_rows and self._session is not None and plan.keys
+        if many and len(counts) == 1:  # else executors have come or gone between two jobs of the epoch
+            tasks = counts.pop()
             parts = () if deltas is None or not deltas.height else tuple(parted(plan, deltas, tasks))
             return self._in_tasks(ShardJob(work, tasks, write_id, tuple(spooled), parts))
         own = [deltas] if deltas is not None and deltas.height else []
