@@ -286,7 +286,8 @@ def write(found: list[tuple[str, str]], seconds: float, options: str = "") -> st
         "# Serving while epochs run", "",
         f"`python bench/serving.py --seconds {seconds:g}{options}` on {cores} cores, Python "
         f"{platform.python_version()}: an app reads {RATE:,} events a second into 10 000 keys and is served by its "
-        "own process; clients, Spark and the app share the cores. Times are the median, 95 and 99 of 100, from when a request was due.", "",
+        "own process; clients, Spark and the app share the cores. Times are the median, 95 and 99 of 100, from when a "
+        "request was due.", "",
         "| what | |", "|---|---|", *(f"| {what} | {told} |" for what, told in found), "",
     ]  # fmt: skip
     return "\n".join(lines)
