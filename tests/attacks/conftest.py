@@ -6,6 +6,6 @@ row of docs/security.md: run `python -m tests.attacks.table` after adding one.
 
 from __future__ import annotations
 
-from tests.serve.conftest import client, filled, serving, store_url
+from tests.serve.conftest import client, filled, serving, shards, store_url
 
-__all__ = ["client", "filled", "serving", "store_url"]
+__all__ = ["client", "filled", "serving", "shards", "store_url"]

@@ -24,7 +24,7 @@ from penstock.runtime import engine as core
 from penstock.runtime.spark.session import spark_session
 from penstock.sinks.directory import Directory
 from penstock.sources import Source
-from penstock.store import sql_store
+from penstock.store import sql_store, view_states
 from penstock.store.sqlite.store import SqliteStore
 
 SCHEMA = "id bigint, k string, v bigint, at timestamp"
@@ -118,7 +118,7 @@ def arm(step: str, passes: int) -> None:
     around(Directory, "write", "before a sink has its panes", None)
     around(SqliteStore, "delivered", "before a delivery is known", "after a delivery is known")
     around(Checkpoints, "cut", SAVEPOINT, None)
-    around(sql_store, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
+    around(view_states, "prepare", None, lambda _, views, *__: ADDED if "added" in views else "")
 
 
 def armed(line: str) -> str:

@@ -156,7 +156,7 @@ def test_a_failed_prepare_changes_nothing(opened):
     with pytest.raises(StoreError):
         store.prepare({"w": Plan(VIEW), "sqlite_w": Plan(VIEW)})
     assert list(store.views()) == ["v"]
-    with pytest.raises(StoreError, match="«w» is not prepared"):
+    with pytest.raises(StoreError, match="'w' is not prepared"):
         store.state("w")
 
 

@@ -72,6 +72,7 @@ class EpochLoop:
     @contextmanager
     def _under_way(self, query: StreamQuery) -> Iterator[None]:
         """From here on the epoch is committed before the run stops; one of a query that restarts does not begin."""
+        query.restarted.wait()  # Spark may call the first epoch before the restart is over
         with self._idle:
             if query.is_held or self._lifecycle.stopping.is_set():
                 raise EpochRefused

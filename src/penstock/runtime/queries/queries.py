@@ -113,8 +113,12 @@ class Queries:
                     continue  # it was dropped meanwhile
                 query.query.stop()  # outside a turn: Spark waits for an epoch that it has just called
                 with self._groups.turn([name]):
-                    self._start(query)
-                    query.is_held = False
+                    query.restarted.clear()
+                    try:
+                        self._start(query)
+                        query.is_held = False
+                    finally:
+                        query.restarted.set()
 
     def resume(self, query: StreamQuery) -> None:
         """The same query again, from the last commit on. Nothing happens where another has started it already."""

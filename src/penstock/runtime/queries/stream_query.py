@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+def _happened() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @dataclass(eq=False)
 class StreamQuery:
     """The query of one stream. It may be started anew, with other columns or from the last commit on."""
@@ -33,6 +39,8 @@ class StreamQuery:
     is_waiting: bool = False
     #: Why its last epoch failed. Spark itself reports only that it did.
     cause: BaseException | None = None
+    #: Not set while the query is being restarted: its first epoch waits until it is no longer held.
+    restarted: threading.Event = field(default_factory=_happened)
     #: Who has it may stop and start the query.
     planning: threading.Lock = field(default_factory=threading.Lock)
 
