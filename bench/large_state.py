@@ -32,21 +32,22 @@ SCHEMA = "at timestamp, player bigint, score bigint"
 SIZES = (1_000, 100_000, 1_000_000, 10_000_000)
 
 
-def write(folder: Path, keys: int, events: int, epochs: int) -> None:
-    """Files in which every key comes once, and some with random keys."""
+def write(folder: Path, keys: int, events: int, epochs: int, files: int = 1) -> None:
+    """Epochs in which every key comes once, and some with random keys; each has so many files, one for a task."""
     chance = np.random.default_rng(3)
     chunks = [*np.array_split(chance.permutation(keys), max(1, keys // 1_000_000))]
     chunks += [chance.integers(0, keys, events) for _ in range(epochs)]
     for number, players in enumerate(chunks):
         at = START + number * 1_000_000 + np.arange(len(players)) % 1_000_000
         scores = chance.integers(0, 1000, len(players))
-        table = {"at": pa.array(at, pa.timestamp("us", tz="UTC")), "player": players, "score": scores}
-        path = folder / f"{number:04}.parquet"
-        pq.write_table(pa.table(table), path, row_group_size=max(1, len(players) // 8))
-        os.utime(path, (number, number))  # the oldest are read first
+        table = pa.table({"at": pa.array(at, pa.timestamp("us", tz="UTC")), "player": players, "score": scores})
+        for part in range(files):
+            path, rows = folder / f"{number:04}-{part}.parquet", len(players) // files
+            pq.write_table(table.slice(part * rows, rows if part < files - 1 else None), path)
+            os.utime(path, (number * files + part, number * files + part))  # the oldest are read first
 
 
-def run(folder: Path, epochs: int, master: str, conf: dict[str, str]) -> dict[str, float]:
+def run(folder: Path, epochs: int, master: str, conf: dict[str, str], files: int) -> dict[str, float]:
     """In a process of its own: seconds of an epoch, and the most memory of the driver's Python."""
     import penstock as ps
     from bench.surge import memory_of
@@ -59,7 +60,7 @@ def run(folder: Path, epochs: int, master: str, conf: dict[str, str]) -> dict[st
 
     app = ps.App("keys")
     games = app.stream(
-        "games", ps.files(folder, format="parquet", files_per_epoch=1), schema=SCHEMA, event_time="at",
+        "games", ps.files(folder, format="parquet", files_per_epoch=files), schema=SCHEMA, event_time="at",
         watermark=ps.bounded("5 seconds", idle=None), max_ahead=None, keep="none",
     )  # fmt: skip
     totals = {"games": ps.count(), "points": ps.sum("score"), "best": ps.max("score")}
@@ -79,10 +80,18 @@ def run(folder: Path, epochs: int, master: str, conf: dict[str, str]) -> dict[st
     return {"epoch": statistics.median(taken[-(epochs - 1) :]), "memory": most[0]}
 
 
-def turn(tree: Path, folder: Path, epochs: int, master: str = "local[2]", conf: dict[str, str] | None = None) -> dict:
+def turn(
+    tree: Path,
+    folder: Path,
+    epochs: int,
+    master: str = "local[2]",
+    conf: dict[str, str] | None = None,
+    files: int = 1,
+) -> dict[str, float]:
     """The same in a process with a version's source."""
     paths = os.pathsep.join([str((tree / "src").resolve()), str(tree.resolve())])
-    task = {"folder": str(folder), "epochs": epochs, "master": master, "conf": conf or {"spark.driver.memory": "1g"}}
+    conf = conf or {"spark.driver.memory": "1g"}
+    task = {"folder": str(folder), "epochs": epochs, "master": master, "conf": conf, "files": files}
     command = [sys.executable, str(Path(__file__).resolve()), "--run", json.dumps(task)]
     env = os.environ | {"PYTHONPATH": paths, "PENSTOCK_BENCH_TREE": str(tree.resolve())}
     answer = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
@@ -125,15 +134,18 @@ def executors(keys: int, epochs: int, rounds: int) -> None:
 
     taken: dict[int, list[float]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        write(Path(folder), keys, 1_000_000, epochs)
+        write(Path(folder), keys, 1_000_000, epochs, files=2)
         for _ in range(rounds):
             for count in taken:
                 with tempfile.TemporaryDirectory() as home, Cluster(home, workers=count, memory="2g") as cluster:
                     conf = {"spark.driver.memory": "1g", "spark.executor.memory": "1g"}
-                    taken[count].append(turn(ROOT, Path(folder), epochs, cluster.master, conf)["epoch"])
+                    taken[count].append(turn(ROOT, Path(folder), epochs, cluster.master, conf, 2)["epoch"])
     faster = statistics.median(a / b for a, b in zip(taken[1], taken[2], strict=True))
     rows = [[str(count), f"{statistics.median(times):.2f} s"] for count, times in taken.items()]
-    report = Report("large_state-executors", f"python bench/large_state.py --executors --keys {keys} --rounds {rounds}")
+    report = Report(
+        "large_state-executors",
+        f"python bench/large_state.py --executors --keys {keys} --epochs {epochs} --rounds {rounds}",
+    )
     report.table(f"An epoch of 1,000,000 events, {keys:,} keys; two are {faster:.2f} times as fast as one",
                  ["executors of one core", "an epoch"], rows)  # fmt: skip
     report.write()
@@ -150,7 +162,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         task = json.loads(options.run)
-        print(json.dumps(run(Path(task["folder"]), task["epochs"], task["master"], task["conf"])))
+        print(json.dumps(run(Path(task["folder"]), task["epochs"], task["master"], task["conf"], task["files"])))
     elif options.executors:
         executors(options.keys[-1], options.epochs, options.rounds)
     elif options.before is not None:
