@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.kernel.local import LocalKernel
 from penstock.model.reference import Reference
-from penstock.testing import replay
+from penstock.testing import TestStream, replay
 from tests.comparison import differences
 from tests.strategies import RETENTIONS, cases, scripts, seconds, views
 
@@ -63,3 +63,13 @@ def test_views_that_forget_keys_give_the_same_panes_table_and_refusals(view, ret
 @given(views(window=seconds(1, 15).map(ps.session)), st.data())
 def test_sessions_give_the_same_panes_table_and_refusals(view, data):
     compare(view, data)
+
+
+def test_nan_is_one_key_of_count_windows():
+    stream = ps.stream("s", schema="f double, at timestamp", event_time="at", watermark=ps.bounded("0 seconds"))
+    view = stream.group_by("f").window(ps.count_window(1)).agg(n=ps.count())
+    row = {"f": float("nan"), "at": 946_728_000_000_000}
+    script = TestStream(stream).add(row).add(row)
+    expected = replay(view, script, Reference(view))
+    assert len(expected.table) == 2
+    assert not differences(expected, replay(view, script, LocalKernel(view)))

@@ -40,7 +40,11 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
         return deltas, seen
     ordered = deltas.sort(POSITION)
     if plan.keys:
-        ordered = ordered.join(seen, on=plan.keys, how="left", nulls_equal=True, maintain_order="left")
+        by = _comparable(plan)
+        names = [column.meta.output_name() for column in by]
+        counts = seen.select(*by, "__seen")
+        ordered = ordered.with_columns(by).join(counts, on=names, how="left", nulls_equal=True, maintain_order="left")
+        ordered = ordered.drop(names)
         place = pl.int_range(pl.len(), dtype=pl.Int64).over(plan.keys)
     else:
         before = seen["__seen"].item() if seen.height else 0
@@ -52,6 +56,16 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
     counts = numbered.group_by(by).agg((pl.col("__number").max() + 1).alias("__seen")).select(*plan.keys, "__seen")
     sliced = numbered.with_columns(pl.col(START) - pl.col(START) % kind.slice)
     return sliced.select(*plan.delta_schema), counts
+
+
+def _comparable(plan: Plan) -> list[pl.Expr]:
+    """The keys as columns that can be joined: in a left join NaN is not equal to NaN."""
+    columns = []
+    for name, kind in plan.key_types.items():
+        value = pl.col(name).fill_nan(None) if kind.is_float() else pl.col(name)
+        columns.append(value.alias(f"__key:{name}"))
+        columns += [pl.col(name).is_nan().alias(f"__nan:{name}")] if kind.is_float() else []
+    return columns
 
 
 def widen(plan: Plan, deltas: pl.DataFrame, before: Instant) -> pl.DataFrame:
