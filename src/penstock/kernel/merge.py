@@ -40,11 +40,11 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
         return deltas, seen
     ordered = deltas.sort(POSITION)
     if plan.keys:
-        by = _comparable(plan)
-        names = [column.meta.output_name() for column in by]
-        counts = seen.select(*by, "__seen")
-        ordered = ordered.with_columns(by).join(counts, on=names, how="left", nulls_equal=True, maintain_order="left")
-        ordered = ordered.drop(names)
+        comparable = _comparable(plan)
+        names = [column.meta.output_name() for column in comparable]
+        known = seen.select(*comparable, "__seen")
+        ordered = ordered.with_columns(comparable)
+        ordered = ordered.join(known, on=names, how="left", nulls_equal=True, maintain_order="left").drop(names)
         place = pl.int_range(pl.len(), dtype=pl.Int64).over(plan.keys)
     else:
         before = seen["__seen"].item() if seen.height else 0
