@@ -17,9 +17,8 @@ from typing import Final, Protocol
 
 from penstock.model.time import Duration, Instant, duration
 from penstock.state.segment import Segment, paths
+from penstock.state.spool import FOLDER
 
-#: The folder of deltas, in that of the segments.
-SPOOL: Final = "spool"
 #: Replaced segments stay so long: readers may still map them.
 GRACE: Final = duration("10 minutes")
 _OURS: Final = re.compile(r"\d+-")
@@ -91,7 +90,7 @@ def _names(root: Path) -> list[str]:
     """The files that epochs, generations and compaction have written, relative to the folder."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     names = [path.relative_to(root).as_posix() for path in files]
-    return [name for name in names if name.startswith(f"{SPOOL}/") or _OURS.match(name.rpartition("/")[2])]
+    return [name for name in names if name.startswith(f"{FOLDER}/") or _OURS.match(name.rpartition("/")[2])]
 
 
 def _remove(store: SegmentList, names: Iterable[str]) -> None:

@@ -9,11 +9,11 @@ import polars as pl
 
 from penstock.kernel.fire import Time, percents, shows
 from penstock.kernel.keys import encoded
-from penstock.kernel.plan import END, START, Plan, nothing
+from penstock.kernel.plan import END, START, nothing
 from penstock.kernel.stack import VIEW, Stack
 from penstock.kernel.step import Change
-from penstock.model.time import BEGINNING
 from penstock.model.time import END as FOREVER
+from penstock.state.segment_state import due_time
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame, stored_frame
@@ -194,7 +194,7 @@ def _prepared(layout: Layout, frame: pl.DataFrame, final: bool) -> tuple[pl.Data
     if holds is not None:
         rows = rows.with_columns(holds.cast(pl.Int64))
     if not final:
-        rows = rows.with_columns(frame.select(_due(plan)).to_series())
+        rows = rows.with_columns(frame.select(due_time(plan)).to_series())
     names = rows.columns
     values = [f"?{number}" for number in range(1, len(names) + 1)]
     for series in shown_rows:
@@ -225,13 +225,6 @@ def _conflict(layout: Layout, names: Sequence[str], final: bool) -> str:
         updates.append(f"final = excluded.final + 2 * {layout.table}.final")
         updates += ["__due = NULL"] if final else []
     return f"ON CONFLICT ({layout.order}) DO UPDATE SET {', '.join(updates)}"
-
-
-def _due(plan: Plan) -> pl.Expr:
-    """The processing time from which a window is worth a look; null if no time alone makes it ready."""
-    at = plan.trigger.due()
-    timed = ~pl.col("__finished") & (at < FOREVER)
-    return pl.when(pl.col("__wake")).then(pl.lit(BEGINNING)).when(timed).then(at).cast(pl.Int64).alias("__due")
 
 
 def placed(windows: pl.DataFrame, keys: list[str], *more: str) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from typing import Final
 from penstock.errors import unknown
 from penstock.kernel.plan import END, START, Plan
 from penstock.model.windows import Counted, Global
+from penstock.state.layout import in_place
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import LONGEST, SQLITE, Dialect
@@ -88,7 +89,7 @@ class Layout:
     @property
     def in_place(self) -> bool:
         """Whether windows close by the watermark alone, and stay where they are in the table."""
-        return not self.plan.merging and not isinstance(self.plan.view.windows, Counted)
+        return in_place(self.plan)
 
     @property
     def order(self) -> str:
