@@ -132,7 +132,7 @@ def by_penstock(spark: SparkSession, folder: Path, work: Path) -> int:
         "events", ps.files(folder, format="parquet", files_per_epoch=1), schema=SCHEMA, event_time="at",
         watermark=ps.bounded("5 seconds", idle=None), max_ahead=None,
     )  # fmt: skip
-    quiet = app.process("quiet", events, Quiet, by="key", parts=8)
+    quiet = app.process("quiet", events, Quiet, by="key")
     app.view("total", quiet.group_by().agg(n=ps.sum("n")))
     run = app.run(work / "state", spark=spark, tick=3600.0).start()
     run.catch_up()

@@ -250,17 +250,24 @@ def rows(live: Live, port: int, seconds: float) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def in_segments(seconds: float) -> list[tuple[str, str]]:
-    """Point lookups of the same view with its state in segments, while they are written and merged."""
+def in_segments(seconds: float, rounds: int) -> list[tuple[str, str]]:
+    """Point lookups of the same view with its state in segments, while they are written and merged: every round.
+
+    The load tells whether others used the cores too: it is the machine's, over the last minute.
+    """
+    lines = []
     with serving(app("sharded")) as (live, port):
         while (view := live.store.sharded("by_key")) is None or view.rows < KEYS:
             live.wait(0.5)
         live.wait(seconds / 2)
-        looked = apart("lookups", port, seconds)
-        view = live.store.sharded("by_key")
-    segments = 0 if view is None else len(view.segments)
-    what = f"point lookups in segments, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']}); {segments} segments"
-    return [(what, shown(looked))]
+        for _ in range(rounds):
+            before = os.getloadavg()[0]
+            looked = apart("lookups", port, seconds)
+            view = live.store.sharded("by_key")
+            segments = 0 if view is None else len(view.segments)
+            what = f"point lookups in segments, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']}); {segments} segments"
+            lines.append((f"{what}; load {before:.1f} before, {os.getloadavg()[0]:.1f} after", shown(looked)))
+    return lines
 
 
 def fresh_rows(seconds: float) -> list[tuple[str, str]]:
@@ -299,6 +306,7 @@ def main() -> None:
     parser.add_argument("--client", choices=("lookups", "subscribers", "freshness"))
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--segments", action="store_true", help="only lookups, with the state in segments")
+    parser.add_argument("--rounds", type=int, default=3, help="of lookups in segments; each is reported")
     given = parser.parse_args()
     if given.client == "freshness":
         print(json.dumps(freshness(given.port, given.seconds)))
@@ -306,7 +314,7 @@ def main() -> None:
         run = lookups if given.client == "lookups" else subscribers
         print(json.dumps(asyncio.run(run(given.port, given.seconds))))
     else:
-        found = in_segments(given.seconds) if given.segments else measure(given.seconds)
+        found = in_segments(given.seconds, given.rounds) if given.segments else measure(given.seconds)
         text = write(found, given.seconds, " --segments" if given.segments else "")
         results = RESULTS.with_name("serving-segments.md") if given.segments else RESULTS
         results.write_text(text, encoding="utf-8")

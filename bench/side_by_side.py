@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.runtime.derived.base import ALONE
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -26,10 +24,8 @@ ROCKSDB = "RocksDBStateStoreProvider"
 def by_hand_state(spark: SparkSession, store: str = ROCKSDB) -> None:
     """The state store of a hand-written job: a changelog and no counting of rows, as one who knows it would set it.
 
-    The rest is Spark's own, and nothing of what Penstock has set in the same session.
+    The rest is Spark's own.
     """
-    for name in ("spark.sql.streaming.join.stateFormatVersion", *ALONE):
-        spark.conf.unset(name)
     spark.conf.set(f"{STATE}.providerClass", f"org.apache.spark.sql.execution.streaming.state.{store}")
     spark.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set(f"{STATE}.rocksdb.trackTotalNumberOfRows", "false")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from penstock.errors import PenstockError
+from penstock.runtime.epoch.reduction import SMALL_EPOCH
 from penstock.runtime.spark.jars import connector
 from penstock.runtime.spark.session import ensure_java, spark_session
 from tests.faults.java import make_ready, quick_java
@@ -93,7 +94,8 @@ def spark() -> Iterator[SparkSession]:
     need_spark()
     host = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.default.parallelism": "2"}
     often = {"spark.sql.streaming.pollingDelay": "10ms"}  # tests wait for what is idle, all the time
-    session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host | often)
+    in_tasks = {SMALL_EPOCH: "0"}  # else small test data would never reach a task
+    session = spark_session("penstock-tests", master="local[2]", kafka=has_connector(), options=host | often | in_tasks)
     yield session
     session.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -182,18 +183,60 @@ def streams(draw: st.DrawFn, name: str = "s", percentile: bool | None = None, si
     )
 
 
+def shifted(row: Any) -> dict[str, object]:
+    """A row function that fails on some rows."""
+    if row.v == 5:
+        raise ValueError("five")
+    return {**row.as_dict(), "v": None if row.v is None else row["v"] + 1}
+
+
+def repeated(row: Any) -> list[tuple[object, ...]]:
+    """As many rows as a row says, the later ones first in time; some of them are no rows."""
+    second = datetime.timedelta(seconds=1)
+    made = [(row.k, row.f, row.v + n, row.at - n * second, row.sign) for n in range((row.v or 0) % 4)]
+    return [*made, ("too", "short")] if row.v == 6 else made
+
+
+def divides(row: Any) -> bool:
+    """A condition that fails on some rows."""
+    return 10 // row.v > 2
+
+
+COLUMNS = "k string, f double, v int, at timestamp, sign int"
+
+
 @st.composite
-def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None) -> ps.View:
+def python_steps(draw: st.DrawFn, flow: ps.model.stream.Flow) -> ps.model.stream.Flow:
+    """A flow with one more step that makes rows of rows."""
+    match draw(st.sampled_from(["map", "flat_map", "filter", "explode", "explode"])):
+        case "map":
+            return flow.select("k", "f", "v", "at", "sign").map(shifted, schema=COLUMNS)
+        case "flat_map":
+            return flow.flat_map(repeated, schema=COLUMNS)
+        case "filter":
+            return flow.filter(divides)
+        case _:
+            texts = ["array(v, 1, v + 1)", "array(v, CAST(NULL AS INT))", "array(cast(10 div v as int))"]
+            texts += ["if(v > 3, NULL, array(v))"]
+            made = flow.explode(f"{draw(st.sampled_from(texts))} AS w", outer=draw(st.booleans()), position="place")
+            return made.select("k", "f", "at", "sign", v=draw(st.sampled_from(["w", "w + place", "coalesce(w, v)"])))
+
+
+@st.composite
+def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None, python: bool = True) -> ps.View:
     signed = draw(st.sampled_from([False, False, False, True]))
     percentile = draw(st.booleans())
     flow: ps.model.stream.Flow = draw(streams(percentile=percentile, signed=signed))
     if draw(st.integers(0, 3)) == 0:
         flow = flow.union(draw(streams("other", percentile=percentile, signed=signed)))
-    for step in draw(st.lists(st.sampled_from(["where", "select", "with_time"]), max_size=2)):
+    steps = ["where", "select", "with_time", *(["python"] if python else [])]
+    for step in draw(st.lists(st.sampled_from(steps), max_size=3)):
         if step == "where":
             flow = flow.where(draw(st.sampled_from(["v IS NOT NULL", "v <> 3", "k > 'a' OR v > 1"])))
         elif step == "select":
             flow = flow.select("k", "f", "at", "sign", v=draw(st.sampled_from(["v + 1", "v", "coalesce(v, 0)"])))
+        elif step == "python":
+            flow = draw(python_steps(flow))
         else:
             flow = flow.with_time("at + INTERVAL 1 SECOND")
     chosen = draw((windows() if window is None else window).filter(lambda w: not (signed and isinstance(w, Counted))))

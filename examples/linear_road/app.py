@@ -47,7 +47,7 @@ class Parts:
         }
 
 
-def linear_road(directory: Path, files_per_epoch: int | None = None, parts: int = 8) -> Parts:
+def linear_road(directory: Path, files_per_epoch: int | None = None) -> Parts:
     """The app with its views; sinks are for who runs it."""
     app = ps.App("linear_road")
     log = app.stream(
@@ -56,18 +56,14 @@ def linear_road(directory: Path, files_per_epoch: int | None = None, parts: int 
     )  # fmt: skip
 
     reports = log.where(f"type = {REPORT}").select("time", "vid", "spd", "xway", "lane", "dir", "seg", "pos")
-    cars = app.process("cars", reports, Cars, by="vid", event_time="at", watermark=IN_ORDER, parts=parts)
-    tolls = app.process(
-        "tolls", cars, Segments, by=("xway", "dir", "seg"), event_time="at", watermark=IN_ORDER, parts=parts
-    )
+    cars = app.process("cars", reports, Cars, by="vid", event_time="at", watermark=IN_ORDER)
+    tolls = app.process("tolls", cars, Segments, by=("xway", "dir", "seg"), event_time="at", watermark=IN_ORDER)
 
     charged = tolls.select("time", "vid", "toll", "begins", qid="CAST(NULL AS int)")
     asked = log.where(f"type = {BALANCE}").select(
         "time", "vid", toll="CAST(NULL AS int)", begins="CAST(NULL AS boolean)", qid="qid"
     )
-    balances = app.process(
-        "balances", charged.union(asked), Accounts, by="vid", event_time="at", watermark=IN_ORDER, parts=parts
-    )
+    balances = app.process("balances", charged.union(asked), Accounts, by="vid", event_time="at", watermark=IN_ORDER)
 
     history = app.table(
         "history", ps.files(directory / "history", format="csv"), schema="car int, on_day int, road int, paid int",

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.lazy import lazy
 
 if TYPE_CHECKING:
     from penstock.app import App
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         var_pop,
         variance,
     )
+    from penstock.model.counters import counter
     from penstock.model.epochs import epochs
     from penstock.model.loops import FrameLoop, Loop
     from penstock.model.patterns import pattern
@@ -91,132 +93,127 @@ if TYPE_CHECKING:
     from penstock.sources.database import database
     from penstock.topology import BasicBolt, Bolt, FailedTuple, Spout, StatefulBolt, TopologyBuilder
 
-#: By module what is loaded when it is first asked for. Processes that Spark starts for a moment load next to nothing.
-_FROM = {
-    "penstock.app": ("App",),
-    "penstock.client": ("connect",),
-    "penstock.runtime.derived.loops.components": ("connected_components",),
-    "penstock.runtime.derived.loops.paths": ("shortest_paths",),
-    "penstock.errors": (
-        "DefinitionError",
-        "PenstockError",
-    ),
-    "penstock.learning": ("Model",),
-    "penstock.sources": (
-        "files",
-        "generator",
-        "http",
-        "kafka",
-        "socket",
-    ),
-    "penstock.sources.database": ("database",),
-    "penstock.model.aggregates": (
-        "approx_distinct",
-        "avg",
-        "collect_list",
-        "collect_set",
-        "count",
-        "count_distinct",
-        "first",
-        "heavy_hitters",
-        "last",
-        "max",
-        "max_by",
-        "min",
-        "min_by",
-        "monoid",
-        "quantile",
-        "second_moment",
-        "stddev",
-        "stddev_pop",
-        "sum",
-        "top",
-        "var_pop",
-        "variance",
-    ),
-    "penstock.model.epochs": ("epochs",),
-    "penstock.model.loops": (
-        "FrameLoop",
-        "Loop",
-    ),
-    "penstock.model.patterns": ("pattern",),
-    "penstock.model.processor": (
-        "Processor",
-        "Timer",
-    ),
-    "penstock.model.state": (
-        "list_of",
-        "map_of",
-        "value",
-    ),
-    "penstock.model.stream": (
-        "Stream",
-        "stream",
-    ),
-    "penstock.model.table": (
-        "Table",
-        "table",
-    ),
-    "penstock.model.triggers": (
-        "after_completeness",
-        "after_count",
-        "after_delay",
-        "all_of",
-        "any_of",
-        "each",
-        "every",
-        "in_turn",
-        "never",
-        "on_close",
-        "on_time",
-        "repeatedly",
-    ),
-    "penstock.model.view": ("View",),
-    "penstock.model.watermarks": (
-        "bounded",
-        "percentile",
-        "punctuated",
-    ),
-    "penstock.model.windows": (
-        "calendar",
-        "count_window",
-        "cumulating",
-        "custom",
-        "custom_merging",
-        "fixed",
-        "global_window",
-        "session",
-        "sliding",
-        "window_of",
-    ),
-    "penstock.sinks": (
-        "to_console",
-        "to_function",
-        "to_http",
-        "to_jdbc",
-        "to_jsonl",
-        "to_kafka",
-        "to_parquet",
-        "to_postgres",
-    ),
-    "penstock.topology": (
-        "BasicBolt",
-        "Bolt",
-        "FailedTuple",
-        "Spout",
-        "StatefulBolt",
-        "TopologyBuilder",
-    ),
-}
-_LATER = {name: module for module, names in _FROM.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        found = globals()[name] = getattr(import_module(_LATER[name]), name)
-        return found
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-
+#: Processes that Spark starts for a moment load next to nothing.
+__getattr__ = lazy(
+    __name__,
+    {
+        "app": ("App",),
+        "client": ("connect",),
+        "runtime.derived.loops.components": ("connected_components",),
+        "runtime.derived.loops.paths": ("shortest_paths",),
+        "errors": (
+            "DefinitionError",
+            "PenstockError",
+        ),
+        "learning": ("Model",),
+        "sources": (
+            "files",
+            "generator",
+            "http",
+            "kafka",
+            "socket",
+        ),
+        "sources.database": ("database",),
+        "model.aggregates": (
+            "approx_distinct",
+            "avg",
+            "collect_list",
+            "collect_set",
+            "count",
+            "count_distinct",
+            "first",
+            "heavy_hitters",
+            "last",
+            "max",
+            "max_by",
+            "min",
+            "min_by",
+            "monoid",
+            "quantile",
+            "second_moment",
+            "stddev",
+            "stddev_pop",
+            "sum",
+            "top",
+            "var_pop",
+            "variance",
+        ),
+        "model.counters": ("counter",),
+        "model.epochs": ("epochs",),
+        "model.loops": (
+            "FrameLoop",
+            "Loop",
+        ),
+        "model.patterns": ("pattern",),
+        "model.processor": (
+            "Processor",
+            "Timer",
+        ),
+        "model.state": (
+            "list_of",
+            "map_of",
+            "value",
+        ),
+        "model.stream": (
+            "Stream",
+            "stream",
+        ),
+        "model.table": (
+            "Table",
+            "table",
+        ),
+        "model.triggers": (
+            "after_completeness",
+            "after_count",
+            "after_delay",
+            "all_of",
+            "any_of",
+            "each",
+            "every",
+            "in_turn",
+            "never",
+            "on_close",
+            "on_time",
+            "repeatedly",
+        ),
+        "model.view": ("View",),
+        "model.watermarks": (
+            "bounded",
+            "percentile",
+            "punctuated",
+        ),
+        "model.windows": (
+            "calendar",
+            "count_window",
+            "cumulating",
+            "custom",
+            "custom_merging",
+            "fixed",
+            "global_window",
+            "session",
+            "sliding",
+            "window_of",
+        ),
+        "sinks": (
+            "to_console",
+            "to_function",
+            "to_http",
+            "to_jdbc",
+            "to_jsonl",
+            "to_kafka",
+            "to_parquet",
+            "to_postgres",
+        ),
+        "topology": (
+            "BasicBolt",
+            "Bolt",
+            "FailedTuple",
+            "Spout",
+            "StatefulBolt",
+            "TopologyBuilder",
+        ),
+    },
+)
 
 __all__ = [
     "App",
@@ -252,6 +249,7 @@ __all__ = [
     "count",
     "count_distinct",
     "count_window",
+    "counter",
     "cumulating",
     "custom",
     "custom_merging",

@@ -18,19 +18,26 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
+from penstock.dataflow.compile import Graph, graph_of
+from penstock.dataflow.join_stream import join_stream, joined_stream, joins_of
+from penstock.dataflow.process_stream import pattern_stream, processor_stream
 from penstock.errors import DefinitionError
 from penstock.model.placement import Placement, placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
 from penstock.model.time import Duration, duration
 from penstock.model.view import View
-from penstock.runtime.definition_checks import check_name, check_row_sink, check_view, valid_name
-from penstock.runtime.derived.base import check_inputs
+from penstock.runtime.definition_checks import (
+    check_name,
+    check_row_sink,
+    check_stream,
+    check_view,
+    made_from,
+    valid_name,
+)
 from penstock.runtime.derived.epochs import epoch_stream
-from penstock.runtime.derived.joins.definition import join_stream, joined_stream
 from penstock.runtime.derived.learning.definition import model_stream
 from penstock.runtime.derived.loops.definition import loop_stream
-from penstock.runtime.derived.processors.definition import pattern_stream, processor_stream
 from penstock.runtime.derived.topologies.definition import topology_stream
 from penstock.runtime.tables.definitions import check_reload, source_table, view_table
 from penstock.sinks import Sink, check
@@ -125,7 +132,9 @@ class App:
     def take_stream(self, made: Stream) -> Stream:
         """Adds a stream that was made elsewhere."""
         self._check_free(made.name)
-        check_inputs({**self.streams, made.name: made})
+        for source in made_from(made):
+            self._take_joins(source)
+        check_stream(made, self.streams)
         self.streams[made.name] = made
         return made
 
@@ -153,6 +162,7 @@ class App:
         self._check_free(name, "stream", "view")
         if not isinstance(view, View):
             raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
+        self._take_joins(view.input)
         check_view(name, view, self.streams, self.views)
         if state is not None or shards is not None:
             self.placements[name] = placement(name, state, shards)
@@ -187,6 +197,7 @@ class App:
         return sink
 
     def _row_sink(self, flow: Flow, sink: Sink, name: str | None) -> Sink:
+        self._take_joins(flow)
         check_row_sink(flow, sink, self.streams)
         chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks or chosen in self.views:
@@ -195,12 +206,26 @@ class App:
         self.sinks[chosen] = (same[0] if same else chosen, flow, sink)
         return sink
 
+    def _take_joins(self, flow: Flow) -> None:
+        """Adds the streams that joins of flows give, as `stream.join(…)` makes them."""
+        for made in joins_of(flow):
+            if self.streams.get(made.name) != made:
+                self.take_stream(made)
+
     def _check_free(self, name: str, *kinds: str) -> None:
         """Refuses a name that the app has given to something of these kinds; without them, to anything."""
         known: dict[str, Collection[str]] = {"stream": self.streams, "view": self.views, "table": self.tables}
         for kind in kinds or known:
             if name in known[kind]:
                 raise DefinitionError(f"the app has a {kind} «{name}» already", hint="choose another name")
+
+    def graph(self) -> Graph:
+        """The app as a graph: what it reads, keeps and gives, and what flows where. `print(app.explain())` shows it."""
+        return graph_of(self)
+
+    def explain(self) -> str:
+        """The dataflow of the app: one line for each source, table, operator, view and sink, in groups."""
+        return self.graph().text()
 
     def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
         """The app, ready to run; `options` are those of `penstock.runtime.run.Run`.

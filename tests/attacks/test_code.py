@@ -25,7 +25,6 @@ from penstock.history.savepoints import Savepoint, SavepointError
 from penstock.kernel.plan import Plan
 from penstock.model import pattern_processor
 from penstock.model.loops_values import unpacked
-from penstock.model.plain import NotPlain
 from penstock.runtime.commit.definitions import dumped, loaded
 from penstock.runtime.derived.base import Memory
 from penstock.runtime.derived.topologies.source import _Recall
@@ -71,8 +70,8 @@ def store_with(directory: Path, view: object, data: bytes | None) -> None:
         if data is None:
             assert isinstance(view, ps.View)
             data = dumped(directory, "totals", view)
-        store.note_definition("totals", repr(view), data, 0)
-        store.note_definition("totals", repr(PLAIN), dumped(directory, "totals", PLAIN), 0)
+        store.generations.note_definition("totals", repr(view), data, 0)
+        store.generations.note_definition("totals", repr(PLAIN), dumped(directory, "totals", PLAIN), 0)
     finally:
         store.close()
 
@@ -82,7 +81,7 @@ def definitions(directory: Path) -> list[ps.View]:
     store = open_store(directory)
     store.lock()
     try:
-        return [loaded(directory, made) for made in store.generations("totals")]
+        return [loaded(directory, made) for made in store.generations_of("totals")]
     finally:
         store.close()
 
@@ -227,9 +226,9 @@ def test_a_topology_reads_only_state_that_its_app_has_written(tmp_path: Path, ma
 
 
 def test_state_of_patterns_and_loops_is_plain(mark: Path):
-    """Doctors the state of a pattern or a loop: code that it names is refused."""
+    """Doctors the state of a pattern or a loop: code that it names is refused. A pattern's has no way to name any."""
     data = pickle.dumps(Bomb(mark))
-    with pytest.raises(NotPlain):
+    with pytest.raises(ValueError, match="unpack"):
         pattern_processor.restored(ps.pattern("a", lambda event: True), data)
     with pytest.raises(RowError):
         unpacked(data)

@@ -30,10 +30,10 @@ def terms(count: int) -> str:
 def test_terms_are_planned_in_linear_time() -> None:
     """Asks a question of thousands of terms: planned in linear time, or refused before it is parsed."""
     few = min(compile_seconds(terms(300)) for _ in range(3))
-    assert compile_seconds(terms(3_000)) < 40 * few
+    assert min(compile_seconds(terms(3_000)) for _ in range(3)) < 40 * few
     with pytest.raises(PenstockError, match="32004 words and signs, and may have 20000"):
         compile_query(terms(8_000), VIEWS)
-    assert compile_seconds(terms(8_000)) < 40 * few
+    assert min(compile_seconds(terms(8_000)) for _ in range(3)) < 40 * few
 
 
 @pytest.mark.parametrize(

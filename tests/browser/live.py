@@ -70,7 +70,7 @@ class LiveApp:
         self._stopping, self._thread = threading.Event(), threading.Thread(target=self._live, daemon=True)
         now = int(time.time() * SECOND)
         for name, view in self.app.views.items():
-            self.store.note_definition(name, repr(view), None, now)
+            self.store.generations.note_definition(name, repr(view), None, now)
         for place, name in enumerate(("trending", "totals")):
             found = AuditRecord(now, name, 0, 480 - 479 * place, 120_000, 0, "[]", None, 1.7 - place)
             self.store.note_audit(found)

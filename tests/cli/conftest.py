@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -103,7 +104,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def wait_for(what: Callable[[], bool], running: subprocess.Popen[str]) -> None:
+def wait_for(what: Callable[[], bool], running: subprocess.Popen[Any]) -> None:
     """Waits for what an app in another process does."""
     end = time.monotonic() + LONGEST
     while not what():

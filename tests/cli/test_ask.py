@@ -7,9 +7,13 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import Result
+
+from penstock.store import Commit, SqliteStore
+from penstock.store.operator_timings import OperatorTiming, timing_details
 
 Penstock = Callable[..., Result]
 ALL = "SELECT * FROM by_page ORDER BY window_start, page"
@@ -107,6 +111,35 @@ def test_a_view_is_explained(penstock: Penstock, app_file: Callable[..., Path]) 
     result = penstock("explain", app_file(), "by_page")
     assert result.exit_code == 0
     assert "ps.fixed('10 seconds')" in result.output
+
+
+def test_the_dataflow_is_explained_before_the_views(penstock: Penstock, app_file: Callable[..., Path]) -> None:
+    result = penstock("explain", app_file())
+    assert result.exit_code == 0
+    assert result.output.startswith("dataflow of shop\n  group 1\n    source visits · files('in')")
+    assert "      view by_page ← visits" in result.output
+    assert "\nby_page\n  input\n" in result.output
+
+
+def test_the_dataflow_is_drawn(penstock: Penstock, app_file: Callable[..., Path], tmp_path: Path) -> None:
+    picture = tmp_path / "dataflow.svg"
+    result = penstock("explain", app_file(), "--svg", picture)
+    assert (result.exit_code, result.output) == (0, "")
+    assert {text.text for text in ElementTree.parse(picture).iter() if text.tag.endswith("text")} >= {
+        "visits", "by_page", "group 1",
+    }  # fmt: skip
+
+
+def test_status_has_the_last_step_of_each_operator(penstock: Penstock, tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path)
+    store.lock()
+    for seconds, jobs in ((0.5, 0), (1.25, 2)):
+        store.commit(Commit(kind="tick", now=1, details=timing_details({"pairs": OperatorTiming(seconds, jobs)})))
+    store.commit(Commit(kind="tick", now=2))
+    store.close()
+    lines = [line.split() for line in penstock("status", "--dir", tmp_path).output.splitlines()]
+    assert ["operator", "last", "step", "Spark", "jobs"] in lines
+    assert ["pairs", "1", "250", "ms", "2"] in lines
 
 
 def test_an_unknown_view_is_refused_with_the_near_one(penstock: Penstock, app_file: Callable[..., Path]) -> None:

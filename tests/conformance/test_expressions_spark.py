@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.model.expressions import Bound, bind
+from penstock.model.types import Schema
 from tests.kernel.test_expressions_support import (
     FAILS,
     SCHEMA,
@@ -159,14 +160,38 @@ a + interval 1.5 seconds;  a - interval 1 microsecond;  a + -interval 1 millisec
 a + interval 1 second > aa;  unix_seconds(date_trunc('hour', a)) % 24;  unix_micros(a) div 1000000
 hour(a) * 60 + minute(a)
 """
+#: Over arrays, maps and structs.
+NESTED_SCHEMA = Schema.parse(
+    "c string, i int, l bigint, xs array<int>, ts array<string>, ds array<double>, m map<string,int>, "
+    "k map<int,string>, p struct<a:int,B:string>, ps array<struct<a:int,b:string>>, q struct<in:struct<a:int>>"
+)
+NESTED = """
+split(c, ' ');  split(c, ',');  split(c, 'ab');  split(c, '\\\\.');  split(c, '[^a-z]+');  split(c, '\\\\s+')
+split(c, 'a|b');  split(c, ' ', -1);  split(c, ', ?');  split(i, '1');  split(c, '[,.]');  split(c, '𝔘')
+split(lower(c), '[ab]')[0];  size(split(c, ' '));  size(xs);  size(m);  cardinality(ts);  array_size(xs);  xs
+ts;  p;  ps;  xs[0];  xs[i];  ts[1];  ds[0];  ps[0];  ps[0].a;  xs[-1];  xs[0] + 1;  xs[size(xs) - 1]
+get(xs, 0);  get(xs, i);  get(ts, -1);  element_at(xs, 1);  element_at(xs, -1);  element_at(xs, i)
+element_at(ts, 0);  element_at(xs, 9);  element_at(split(c, ' '), -1);  array(1, 2);  array(i, 2);  array(i, l)
+array(c, 'x');  array(i, null);  (array(c))[0];  array(xs[0], i);  size(array(i, i, i));  array_contains(xs, 1)
+array_contains(xs, i);  array_contains(ts, c);  array_contains(ds, 0.0D);  array_contains(ds, double('nan'))
+array_contains(split(c, ','), 'b');  array_contains(array(1, null), i);  array_contains(xs, 1Y)
+array_join(ts, '-');  array_join(split(c, ' '), c);  array_distinct(xs);  array_distinct(ts);  m['a'];  m[c]
+m['z'];  k[1];  k[i];  element_at(m, 'a');  element_at(k, i);  map_keys(m);  map_values(m);  map_entries(m)
+map_contains_key(m, 'a');  map_contains_key(k, i);  size(map_keys(k));  p.a;  p.b;  P.B;  p.a + 1;  ps.a;  ps.b
+size(ps.b);  q.in.a;  (p).a;  named_struct('x', i, 'y', c);  named_struct('x', i).x
+named_struct('x', 1, 'y', xs).y[0];  if(i > 0, xs, null);  coalesce(xs, array(1))
+coalesce(p, named_struct('a', 1, 'B', 'x'));  p is null;  xs is not null;  m is null;  nvl(ts, split(c, ' '))
+case when i = 1 then ts when i = 0 then split(c, ',') end;  xs = array(1, 2);  array_contains(xs, p.a)
+"""
+NESTED_TEXTS = [text for line in NESTED.strip().split("\n") for text in line.split(";  ")]
 TEXTS = [text for line in EXPRESSIONS.split("\n") if not line.startswith("--") for text in line.split(";  ") if text]
 
 
 class Truth:
     """Rows as a table of Spark, and what Spark makes of them."""
 
-    def __init__(self, spark: SparkSession, rows: Sequence[Row], folder: Path) -> None:
-        self.spark, self.rows, self.frame = spark, rows, to_frame(rows)
+    def __init__(self, spark: SparkSession, rows: Sequence[Row], folder: Path, schema: Schema = SCHEMA) -> None:
+        self.spark, self.rows, self.frame = spark, rows, to_frame(rows, schema)
         path = folder / "rows.parquet"
         self.frame.with_row_index("row_id").write_parquet(path)
         self.table: DataFrame = spark.read.parquet(str(path))
@@ -272,3 +297,37 @@ def test_random_expressions_have_the_values_that_spark_gives_them(session: Spark
         assert [bound.type for bound in bounds] == truth.types([bound.text for bound in bounds])
         found = list(truth.differences(bounds))
         assert not found, "\n".join(found)
+
+
+def nested_rows() -> list[Row]:
+    """Edge values of arrays, maps and structs, side by side."""
+    values: dict[str, list[object]] = {
+        "c": [None, "", " ", "a b  c", "a,b, c", "ab.c.", " a", "a ", "𝔘x𝔘", "A1b22c", "a\tb\nc", ",", "ab"],
+        "i": [None, 0, 1, -1, 2, 7, -2],
+        "l": [None, 0, 1, -1, 2**40],
+        "xs": [None, [], [1], [1, 2, 1], [None], [None, 1], [7, None, 2, None]],
+        "ts": [None, [], ["a"], ["", None, "b"], ["b", "b", None, None], ["x", "y", "z"]],
+        "ds": [None, [], [0.0], [-0.0, 1.5], [float("nan")], [None, 2.5]],
+        "m": [None, {}, {"a": 1}, {"b": 2, "a": None}, {"": 3}],
+        "k": [None, {}, {1: "x"}, {0: None, -1: "y", 2: "z"}],
+        "p": [None, {"a": None, "B": None}, {"a": 1, "B": "b"}, {"a": 7, "B": None}],
+        "ps": [None, [], [{"a": 1, "b": "x"}], [None, {"a": None, "b": "y"}]],
+        "q": [None, {"in": None}, {"in": {"a": None}}, {"in": {"a": 3}}],
+    }
+    random = Random(7)
+    return [{name: random.choice(column) for name, column in values.items()} for _ in range(400)]
+
+
+def test_expressions_of_arrays_maps_and_structs_have_types_and_values_of_spark(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    truth = Truth(session, nested_rows(), tmp_path, NESTED_SCHEMA)
+    bounds = [bind(text, NESTED_SCHEMA) for text in NESTED_TEXTS]
+    assert {bound.text: bound.outside for bound in bounds if bound.outside} == {}
+    assert {text: bound.type for text, bound in zip(NESTED_TEXTS, bounds, strict=True)} == dict(
+        zip(NESTED_TEXTS, truth.types(NESTED_TEXTS), strict=True)
+    )
+    found = [
+        line for start in range(0, len(bounds), BATCH) for line in truth.differences(bounds[start : start + BATCH])
+    ]
+    assert not found, "\n".join(found)

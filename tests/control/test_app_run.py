@@ -7,9 +7,11 @@ from pathlib import Path
 import penstock as ps
 from penstock.app import App
 from penstock.control import Client
+from penstock.dataflow.graph import graph_from_json
 from penstock.model.view import View
 from penstock.runtime.run import Run
 from penstock.sql import define, parse_one
+from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
 from tests.control.support import STREAM, put
 
 
@@ -69,5 +71,31 @@ def test_a_view_that_is_new_to_the_store_begins_with_its_history_unless_it_says_
         run.catch_up()
         counts = {name: run.store.query(f"SELECT sum(n) FROM {name}").item() for name in sorted(run.store.views())}
         assert counts == {"by_page": 3, "by_user": 3, "filled": 3, "from_now": 1}
+    finally:
+        run.stop()
+
+
+def test_a_run_notes_its_graph_and_the_steps_of_its_operators(spark, tmp_path: Path) -> None:
+    app = App("ads")
+    for name in ("clicks", "shown"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.json").write_text('{"ad": 1, "at": "2024-05-01T12:00:00Z"}\n')
+    time = {"event_time": "at", "watermark": ps.bounded("1 second")}
+    clicks, shown = (
+        app.stream(name, ps.files(tmp_path / name), schema="ad bigint, at timestamp", **time)
+        for name in ("clicks", "shown")
+    )
+    pairs = app.join(
+        "pairs", clicks, shown, on="ad = ad", within=("-1 hour", "1 hour"), prefix="shown_", event_time="at"
+    )
+    app.view("by_ad", pairs.group_by("ad").agg(n=ps.count()))
+    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    try:
+        run.catch_up()
+        noted = run.store.query("SELECT statement FROM __catalog WHERE kind = 'graph'").item()
+        assert graph_from_json(noted) == app.graph()
+        timing = latest_timings(run.store.query(LATEST_DETAILS)["details"])["pairs"]
+        assert timing.seconds > 0
+        assert timing.jobs == 0  # few rows: the driver did it
     finally:
         run.stop()

@@ -1,7 +1,7 @@
 """An app with a join of streams and one with a table, and the process of it that is killed.
 
 `python tests/faults/join_app.py DIRECTORY` says and hears what `tests.faults.process_app` does. Its fault points lie
-around the epochs of the joined stream and their transactions.
+around the epochs of its inputs and their transactions.
 """
 
 from __future__ import annotations
@@ -35,4 +35,4 @@ def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
 
 if __name__ == "__main__":
     tables.KEPT = 100  # the test looks at every version that a commit had
-    main(define, tick=0.2, rounds=2)
+    main(define, tick=0.2, rounds=2, stream="events")

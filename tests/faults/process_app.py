@@ -2,8 +2,8 @@
 
     python tests/faults/process_app.py DIRECTORY
 
-It says and hears what `tests.faults.app` does. Its fault points lie around the epochs of the processor and their
-transactions: where Spark has stored the state of an epoch and the store has not, and the other way round.
+It says and hears what `tests.faults.app` does. Its fault points lie around epochs and their transactions. A processor
+runs in the epochs of its input.
 """
 
 from __future__ import annotations
@@ -57,15 +57,14 @@ def define(root: Path) -> tuple[App, ps.Stream, Processed]:
     )  # fmt: skip
     runs = app.process(
         "runs", events, Runs, by="k", event_time="at", watermark=ps.bounded("1 minute", idle=None), max_ahead=None,
-        parts=4,
     )  # fmt: skip
     app.view("by_kind", runs.group_by("k", "what").agg(rows=ps.count(), n=ps.sum("n"), s=ps.sum("s")))
     app.sink(runs, ps.to_jsonl(root / "rows"))
     return app, events, runs
 
 
-def arm(step: str, passes: int) -> None:
-    """Makes the process kill itself at a fault point, after so many epochs of the processor."""
+def arm(step: str, passes: int, stream: str) -> None:
+    """Makes the process kill itself at a fault point, after so many epochs of a stream."""
     left, epoch, commit = {"passes": passes, "inside": 0}, Engine.epoch, SqliteStore.commit
 
     def at(when: str) -> None:
@@ -75,7 +74,7 @@ def arm(step: str, passes: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def in_epoch(engine: Engine, name: str, *rest: Any) -> Any:
-        left["inside"] = name == "runs"
+        left["inside"] = name == stream
         at("before the reduction")
         done = epoch(engine, name, *rest)
         at("after the epoch")
@@ -90,14 +89,14 @@ def arm(step: str, passes: int) -> None:
     Engine.epoch, SqliteStore.commit = in_epoch, in_commit  # type: ignore[method-assign]
 
 
-def main(define: Callable[[Path], tuple[App, Any, Any]], tick: float, rounds: int = 1) -> None:
-    """Says what goes on, dies where it is told, and ends once all is caught up with so many times."""
+def main(define: Callable[[Path], tuple[App, Any, Any]], tick: float, rounds: int = 1, stream: str = "runs") -> None:
+    """Says what goes on, dies where it is told in epochs of a stream, and ends once it has caught up so many times."""
     root = Path(sys.argv[1])
     spark = spark_session("faulty", master="local[2]", memory="512m")
     print("warm", flush=True)
     step, _, passes = sys.stdin.readline().strip().partition(":")
     if step:
-        arm(step, int(passes))
+        arm(step, int(passes), stream)
     run = define(root)[0].run(root / "state", spark=spark, tick=tick).start()
     print("ready", flush=True)
     while not (root / "END").exists():
@@ -110,4 +109,4 @@ def main(define: Callable[[Path], tuple[App, Any, Any]], tick: float, rounds: in
 
 
 if __name__ == "__main__":
-    main(define, tick=3600.0)
+    main(define, tick=3600.0, stream="events")

@@ -50,7 +50,7 @@ def arm(step: str, passes: int) -> None:
 
         setattr(owner, name, outer)
 
-    around(Shards, "_run", "before tasks write segments", WRITTEN)
+    around(Shards, "run", "before tasks write segments", WRITTEN)
     around(SqliteStore, "commit", "before the transaction", "after the transaction")
     around(SqliteStore, "replace_segments", "before compaction replaces the list", REPLACED)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -307,26 +307,19 @@ STEPS = (
 )
 
 
-class FaultPoints:
+class Phased(Protocol):
+    """An app that says what it is doing."""
+
+    phase: str
+
+
+class Points:
     """Calls `reach` with the name of each step that an app comes to."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, app: SegmentApp, reach: Callable[[str], None]) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, app: Phased, reach: Callable[[str], None]) -> None:
         self._patch, self._app, self._reach = patch, app, reach
-        around = self._around
-        around(Spool, "put", None, "a task has spooled its deltas")
-        around(SegmentFile, "add", None, "{}: half of a file is written")
-        around(SegmentFile, "close", None, "{}: a file is written")
-        around(IdShardJob, "judged", None, "ids are judged", "ids")
-        around(SqliteStore, "commit", "before the commit", None, "the commit")
-        around(SqliteStore, "shard", "before the move of a view", None, "the move of a view")
-        around(KnownIds, "shard", "before the move of ids", None, "the move of ids")
-        around(MergeJob, "run", "before a merge", None)
-        around(SqliteStore, "replace_segments", "before the list is replaced", None)
-        around(SqliteStore, "forget_segments", "replaced files are removed, and listed still", None)
-        around(SqliteStore, "_end", "{}: before its transaction ends", "{}: after its transaction")
-        around(Engine, "epoch", None, "after the epoch")
 
-    def _around(self, owner: type, name: str, before: str | None, after: str | None, phase: str | None = None) -> None:
+    def around(self, owner: type, name: str, before: str | None, after: str | None, phase: str | None = None) -> None:
         """Points before and after a method, which belongs to a phase."""
         inner, app = getattr(owner, name), self._app
 
@@ -344,6 +337,26 @@ class FaultPoints:
             return done
 
         self._patch.setattr(owner, name, outer)
+
+
+class FaultPoints(Points):
+    """The steps of an app whose views are in segments."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, app: Phased, reach: Callable[[str], None]) -> None:
+        super().__init__(patch, app, reach)
+        around = self.around
+        around(Spool, "put", None, "a task has spooled its deltas")
+        around(SegmentFile, "add", None, "{}: half of a file is written")
+        around(SegmentFile, "close", None, "{}: a file is written")
+        around(IdShardJob, "judged", None, "ids are judged", "ids")
+        around(SqliteStore, "commit", "before the commit", None, "the commit")
+        around(SqliteStore, "shard", "before the move of a view", None, "the move of a view")
+        around(KnownIds, "shard", "before the move of ids", None, "the move of ids")
+        around(MergeJob, "run", "before a merge", None)
+        around(SqliteStore, "replace_segments", "before the list is replaced", None)
+        around(SqliteStore, "forget_segments", "replaced files are removed, and listed still", None)
+        around(SqliteStore, "_end", "{}: before its transaction ends", "{}: after its transaction")
+        around(Engine, "epoch", None, "after the epoch")
 
 
 def copy_of(directory: Path, target: Path) -> Path:

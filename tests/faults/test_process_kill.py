@@ -1,4 +1,4 @@
-"""A processor is exactly once: killed between Spark's commit of its state and the store's commit, and the other way."""
+"""A processor is exactly once: killed around the commits of the epochs that it runs in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.testing import process
 from tests.faults.process_app import STEPS, define
 from tests.faults.processes import scenario_of
 
-#: At which epoch of the processor the process is killed.
+#: At which epoch the process is killed.
 KILLS = [(step, passes) for step in STEPS for passes in (1, 2)]
 
 

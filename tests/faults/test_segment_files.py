@@ -159,6 +159,25 @@ def test_an_epoch_counts_when_the_move_after_its_commit_fails(tmp_path: Path):
     app.check()
 
 
+def test_a_view_whose_move_fails_moves_before_the_next_step(tmp_path: Path):
+    app = SegmentApp(tmp_path, events())
+    failed: set[str] = set()
+
+    def fail(view: str, *_: object) -> None:
+        failed.add(view)
+        raise Fault("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app.store, "shard", fail)
+        while not failed:
+            app.epoch(app.done)
+    assert not failed & set(app.store.sharded_names())
+    app.epoch(app.done)
+    assert failed <= set(app.store.sharded_names())
+    app.run()
+    app.check()
+
+
 def test_a_reader_sees_one_commit_while_epochs_merges_and_removals_go_on(tmp_path: Path):
     app = SegmentApp(tmp_path, events())
     app.epoch(0)

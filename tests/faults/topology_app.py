@@ -76,7 +76,7 @@ def define(root: Path) -> tuple[App, ps.Stream, dict[str, Flowing]]:
     return app, events, made
 
 
-def arm(step: str, passes: int) -> None:
+def arm(step: str, passes: int, stream: str) -> None:
     """Makes the process, or a worker of it, die at a fault point."""
     if step == WORKER:
         (Path(sys.argv[1]) / "KILL").touch()
@@ -91,7 +91,7 @@ def arm(step: str, passes: int) -> None:
 
         SparkRunner._ended = dying  # type: ignore[method-assign]
     else:
-        armed(step, passes)
+        armed(step, passes, stream)
 
 
 armed = process_app.arm

@@ -96,7 +96,7 @@ def test_csv_avro_and_raw_values(kafka, topic, state, spark, registry, tmp_path:
     for stream, (log, schema) in logs.items():
         made = app.stream(stream, log, schema=schema)
         if stream == "file":
-            app.view("by_catalyst", made.group_by(size="size(tags)").agg(n=ps.count()))
+            app.view("by_catalyst", made.group_by(size="size(slice(tags, 1, 99))").agg(n=ps.count()))
             code = made.transform(lambda df: df.selectExpr("explode(tags) AS tag"), schema="tag string")
             app.view("by_code", code.group_by("tag").agg(n=ps.count()))
         if stream in ("csv", "raw"):

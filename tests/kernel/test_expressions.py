@@ -35,15 +35,17 @@ def compiled(text: str) -> Compiled:
         ("timestamp", pl.Datetime("us", "UTC")),
         ("decimal(10,2)", pl.Decimal(10, 2)),
         ("array<array<int>>", pl.List(pl.List(pl.Int32()))),
+        ("struct<a:int,b:array<date>>", pl.Struct({"a": pl.Int32(), "b": pl.List(pl.Date())})),
+        ("map<string,double>", pl.Map(pl.String(), pl.Float64())),
     ],
 )
 def test_every_type_has_its_polars_type(name: str, expected: pl.DataType) -> None:
     assert dtype(name) == expected
 
 
-def test_a_struct_has_none() -> None:
-    with pytest.raises(DefinitionError, match="no columns of type «struct<a:int>»"):
-        dtype("struct<a:int>")
+def test_a_type_that_only_spark_has_has_none() -> None:
+    with pytest.raises(DefinitionError, match="no columns of type «interval»"):
+        dtype("struct<a:interval>")
 
 
 @pytest.mark.parametrize(

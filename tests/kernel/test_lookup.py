@@ -17,6 +17,7 @@ from penstock.kernel import lookup
 from penstock.kernel.expressions import dtype
 from penstock.kernel.tables import find, write_sorted
 from penstock.model.table import Snapshot, TableJoin
+from penstock.process_state import process
 
 TEXTS = st.text("ab\u00e9\0", max_size=3)
 KEYS = {
@@ -71,7 +72,7 @@ def test_what_is_looked_up_in_files_is_what_memory_holds(told, timed, files, how
             on = tuple(f"w{n}" for n in range(len(kinds)))
             step = TableJoin(events, table, on, how, snapshot=Snapshot(1, folder, large))
             found.append(find(step, left.lazy(), [pl.col(name) for name in on]).collect().sort("__n"))
-        lookup.opened.cache_clear()
+        process.of(lookup.OpenLookups).clear()
     assert_frame_equal(*found)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 import penstock as ps
 from penstock.model.change import changes
 from penstock.model.windows import Window
-from tests.strategies import around, cases, own_gap, pairs, views
+from tests.strategies import around, cases, divides, own_gap, pairs, repeated, shifted, views
 
 SCHEMA = "k string, v int, at timestamp"
 TIMED = ps.stream("s", schema=SCHEMA, event_time="at", watermark=ps.bounded("10 seconds"))
@@ -259,7 +259,8 @@ def test_a_wrong_definition_is_refused_with_what_to_do(name):
 @cases(200)
 @given(views())
 def test_a_view_prints_as_its_constructor(view):
-    names = {"ps": ps, "around": around, "own_gap": own_gap, "pairs": pairs}
+    functions = (around, own_gap, pairs, shifted, repeated, divides)
+    names = {"ps": ps, **{function.__name__: function for function in functions}}
     again = eval(repr(view), names)
     assert again == view
     assert hash(again) == hash(view)

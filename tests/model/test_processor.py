@@ -11,7 +11,10 @@ import pytest
 import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.cell import Cell, dumped, loaded
+from penstock.model.pattern_processor import processor_of
 from penstock.model.played import Played
+from penstock.model.played import played as play
+from penstock.model.process import process_of
 from penstock.model.processing import MOST_TIMERS
 from penstock.testing import TestStream, process
 
@@ -282,10 +285,97 @@ def test_a_wrong_definition_is_refused_with_what_to_do():
         played(len)  # type: ignore[arg-type]
     with pytest.raises(DefinitionError, match="has no values of type map"):
         ps.value("map<string,int>")
-    with pytest.raises(DefinitionError, match="stands before a processor"):
+    with pytest.raises(DefinitionError, match="columns that come to the processor are not known"):
+        process(Sessions, TestStream(clicks), by="user", of=clicks.transform(lambda df: df))
+    with pytest.raises(DefinitionError, match="DataFrame code, which needs Spark"):
         process(Sessions, TestStream(clicks), by="user", of=clicks.transform(lambda df: df, schema="user string"))
-    with pytest.raises(DefinitionError, match="only Spark can compute it"):
+    with pytest.raises(DefinitionError, match="needs Spark"):
         process(Sessions, TestStream(clicks), by="user", of=clicks.where("soundex(page) = 'x'"))
-    signed = ps.stream("s", schema="user string, n int", sign="n")
-    with pytest.raises(DefinitionError, match="takes no rows back"):
+    signed = ps.stream("s", schema="user string, change int", sign="change")
+    with pytest.raises(DefinitionError, match="there is a column of this name"):
         process(Sessions, TestStream(signed), by="user")
+    pattern = processor_of(ps.pattern("a", lambda e: True), "n bigint", lambda key, m: None)
+    with pytest.raises(DefinitionError, match="a pattern takes final rows only"):
+        process(pattern, TestStream(signed), by="user")
+
+
+def test_code_sees_that_a_row_takes_an_earlier_one_back():
+    signed = ps.stream("s", schema="user string, n bigint, sign int", sign="sign")
+
+    class Sum(ps.Processor):
+        output = "user string, total bigint"
+        total = ps.value("bigint", default=0)
+
+        def on_event(self, key, event, time):
+            self.total += event.change * event.n
+            yield key, self.total
+
+    script = TestStream(signed).add(("ann", 5, 1), ("ann", 7, 1), ("ann", 5, -1))
+    assert [row["total"] for row in process(Sum, script, by="user").rows] == [5, 12, 7]
+
+
+def test_a_table_may_stand_before_a_processor():
+    users = ps.table("users", schema="id string, tier string", key="id")
+
+    class Tiers(ps.Processor):
+        output = "tier string"
+
+        def on_event(self, key, event, time):
+            yield {"tier": event.tier}
+
+    script = TestStream(clicks).table(users, ("ann", "gold")).add(("ann", "/a", "12:00:00"))
+    found = process(Tiers, script, by="user", of=clicks.join(users, on="user = id"))
+    assert found.rows == [{"tier": "gold"}]
+
+
+class Priced(ps.Processor):
+    output = "user string, spent bigint, all_prices bigint"
+    spent = ps.value("bigint", default=0)
+    pages = ps.list_of("string")
+
+    def on_event(self, key, event, time):
+        row = self.table("prices").get(event.page)
+        self.spent += 0 if row is None else row.price
+        self.pages.append(event.page)
+        yield key, self.spent, sum(one.price for one in self.table("prices").rows())
+        if event.page == "/end":
+            self.clear()
+
+
+PRICES = ps.table("prices", schema="page string, price bigint", key="page")
+
+
+def test_code_reads_the_version_of_a_table_that_is_in_force():
+    script = TestStream(clicks).table(PRICES, ("/a", 2), ("/b", 3)).add(("ann", "/a", "12:00:00"))
+    script = script.table(PRICES, ("/a", 10)).add(("ann", "/a", "12:00:01"), ("ann", "/b", "12:00:02"))
+    priced = process_of(clicks, Priced, "user", tables=[PRICES])
+    found = play(priced, script.commits())
+    assert [(row["spent"], row["all_prices"]) for row in found.rows] == [(2, 5), (12, 10), (12, 10)]
+    unknown = play(process_of(clicks, Priced, "user"), script.commits())
+    assert "unknown table of the processor" in unknown.dead[0]["reason"]
+
+
+def test_a_key_begins_with_its_initial_row_once():
+    rows = [{"user": "ann", "spent": 100, "pages": ["/old"]}, {"user": "bob", "spent": 7}]
+    priced = process_of(clicks, Priced, "user", tables=[PRICES], initial=rows)
+    script = TestStream(clicks).table(PRICES, ("/a", 1), ("/end", 0)).add(("ann", "/a", "12:00:00"))
+    script = script.add(("ann", "/end", "12:00:01")).add(("ann", "/a", "12:00:02"), ("eve", "/a", "12:00:03"))
+    found = play(priced, script.commits())
+    assert [(row["user"], row["spent"]) for row in found.rows] == [("ann", 101), ("ann", 101), ("ann", 1), ("eve", 1)]
+    assert found.state == {"ann": {"spent": 1, "pages": ["/a"]}, "eve": {"spent": 1, "pages": ["/a"]}}
+
+
+def test_initial_rows_must_fit_the_processor():
+    for rows, said in (
+        ([{"user": "ann", "spend": 1}], "spend"),
+        ([{"user": "ann"}, {"user": "ann"}], "two rows"),
+        ([{"user": "ann", "spent": "much"}], "spent"),
+        (PRICES, None),
+        (ps.table("t", schema="a string, b string", key=("a", "b")), "the same key|has the key"),
+        (ps.table("t", schema="a string, spent string", key="a"), "'spent' is string"),
+    ):
+        if said is None:
+            process_of(clicks, Priced, "user", initial=rows)
+        else:
+            with pytest.raises(DefinitionError, match=said):
+                process_of(clicks, Priced, "user", initial=rows)

@@ -114,7 +114,7 @@ class Parts:
         self.lifecycle = Lifecycle(lambda: self.now, Retries(patience, clock=self.seconds))
         by_name = {one.name: one for one in streams}
         self.groups = Groups(by_name, views or {}, {}, self._engine)
-        self.loop = EpochLoop(self.groups, self.store, self.lifecycle, patience=0.0)
+        self.loop = EpochLoop(self.groups, self.store, self.lifecycle)
         spark: Any = None
         workspace = Workspace("app", folder, self.store, spark, Place(str(folder / "checkpoints")))
         self.queries = Queries(workspace, self.groups, self._launch, CommitFeed(), None)

@@ -8,14 +8,16 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import penstock as ps
+from penstock.learning import Rates
 from penstock.runtime.queries.admission import BYTES, EVENTS, Admission
-from penstock.runtime.queries.pace import last_limits
+from penstock.runtime.queries.pace import Pace, last_limits
 from penstock.runtime.run import Run
+from penstock.store.figures import Intake
 
 
 class Simulated:
@@ -24,8 +26,9 @@ class Simulated:
     def __init__(self, fixed: float, each: float, rate: Callable[[float], float], seed: int = 0) -> None:
         self.fixed, self.each, self.rate = fixed, each, rate
         self.admission = Admission(EVENTS, target=2.0)
-        self.behind, self.now, self.changes = 0.0, 0.0, 0
+        self.behind, self.now = 0.0, 0.0
         self.epochs: list[tuple[int, float]] = []
+        self.limits: list[int] = []
         self._chance = random.Random(seed)
 
     def run(self, epochs: int) -> Simulated:
@@ -35,11 +38,9 @@ class Simulated:
             seconds *= 8 if self._chance.random() < 0.02 else 1
             self.behind += self.rate(self.now) * seconds - amount
             self.now += seconds
-            wanted = self.admission.took(amount, seconds)
             self.epochs.append((amount, seconds))
-            if wanted is not None:
-                assert EVENTS.floor <= wanted <= EVENTS.ceiling
-                self.admission.limit, self.changes = wanted, self.changes + 1
+            self.limits.append(self.admission.took(amount, seconds))
+            assert EVENTS.floor <= self.admission.limit <= EVENTS.ceiling
         return self
 
 
@@ -50,29 +51,28 @@ class Simulated:
     ids=["1.5 µs", "10 µs", "0.1 ms", "1 ms"],
 )
 def test_the_limit_finds_what_fits_and_stays_there(fixed, each, seed):
-    ran = Simulated(fixed, each, lambda _: 10 / each, seed).run(60)
+    ran = Simulated(fixed, each, lambda _: 10 / each, seed).run(300)
     fits = (2.0 - fixed) / each
-    assert fits / 2.2 < ran.admission.limit < fits * 2.2
-    assert ran.changes <= 4
-    before = ran.changes
-    assert ran.run(300).changes - before <= 3, "it flaps"
+    within = [fits / 2.2 < limit < fits * 2.2 for limit in ran.limits]
+    assert all(within[3:8]), "four epochs are enough to find it"
+    assert sum(within[8:]) > 0.97 * len(within[8:])
 
 
 def test_a_few_events_change_nothing():
     ran = Simulated(0.3, 1e-6, lambda _: 100).run(300)
-    assert (ran.changes, ran.admission.limit) == (0, EVENTS.start)
+    assert set(ran.limits) == {EVENTS.start}
 
 
-def test_a_surge_fills_epochs_and_changes_no_limit_once_it_is_known():
+def test_a_surge_fills_epochs_and_the_limit_stays_about_the_same():
     ran = Simulated(0.25, 2e-6, lambda now: 400_000 if 60 < now < 120 else 40_000)
     ran.behind = 2_000_000  # it begins with what has piled up
     while ran.now < 60:
         ran.run(1)
-    known, first = ran.changes, len(ran.epochs)
+    known, first = ran.admission.limit, len(ran.epochs)
     while ran.now < 200:
         ran.run(1)
     surging = ran.epochs[first:]
-    assert ran.changes - known <= 1
+    assert known / 2 < min(ran.limits[first:]) <= max(ran.limits[first:]) < known * 2
     assert max(amount for amount, _ in surging) > 5 * min(amount for amount, _ in surging)
     assert sorted(seconds for _, seconds in surging)[int(len(surging) * 0.9)] < 2 * 2.0
     assert ran.behind < 40_000 * 5
@@ -89,7 +89,8 @@ def test_floor_and_ceiling_hold():
     fast, slow = Simulated(0.01, 1e-9, lambda _: 1e9).run(50), Simulated(0.1, 5.0, lambda _: 1000).run(50)
     assert fast.admission.limit == EVENTS.ceiling
     assert slow.admission.limit == EVENTS.floor
-    assert max(fast.changes, slow.changes) <= 4, "at a bound there is nothing to change"
+    assert set(fast.limits[5:]) == {EVENTS.ceiling}
+    assert set(slow.limits[5:]) == {EVENTS.floor}
     assert Admission(BYTES, target=1.0, limit=1).limit == BYTES.floor
 
 
@@ -171,20 +172,44 @@ def test_small_logs_are_read_whole_and_a_number_that_is_said_stands(spark, tmp_p
             run.stop()
 
 
-class Counted(ps.Processor):
-    output = "k string, n bigint"
-    n = ps.value("bigint", default=0)
+def test_a_running_query_takes_another_limit_from_its_next_epoch_on(spark, tmp_path, monkeypatch):
+    """Fails if Spark keeps the limits of a running query elsewhere: see `spark/internals.py`."""
+    for number in range(12):
+        write(tmp_path / "in", number, 5)
+    size = (tmp_path / "in" / "011.json").stat().st_size
+    limits = [2 * size + 50, 5 * size + 50]
+    monkeypatch.setattr(Admission, "took", lambda self, amount, seconds: limits.pop() if len(limits) > 1 else limits[0])
+    app = ps.App("adjusted")
+    events = app.stream("events", ps.files(tmp_path / "in"), schema="k string, n bigint")
+    app.view("counts", events.group_by("k").agg(n=ps.count()))
+    run = begin(app, tmp_path / "state", spark, bounds=[replace(BYTES, start=size, floor=1)])
+    try:
+        query = run.queries["events"].query.runId
+        run.catch_up()
+        # The first epoch of all tells nothing: two of one file, then five, and two.
+        assert taken(run) == [5, 5, 25, 10, 10, 5]
+        assert run.queries["events"].query.runId == query, "no restart"
+    finally:
+        run.stop()
 
-    def on_event(self, key: str, event: Any, time: Any) -> None:
-        self.n += 1
-        self.emit(k=key, n=self.n)
+
+def test_a_spark_that_fixes_limits_at_the_start_is_told_once_and_they_stay(monkeypatch, caplog):
+    monkeypatch.setattr("penstock.runtime.queries.pace.takes_limits", lambda query: False)
+    pace, query = Pace(ps.kafka("t", servers="here:1"), 2.0), cast(Any, None)
+    pace.begin()
+    pace.began("events", query)
+    for _ in range(3):
+        pace.ended(query, EVENTS.start, 0.5)
+    assert pace.intake(7) == Intake("events", EVENTS.start, 7)
+    (said,) = caplog.messages
+    assert "the stream 'events' takes at most 50000 events in each epoch" in said
 
 
 def test_a_stream_made_from_others_takes_another_limit_without_a_restart(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(Admission, "took", lambda self, amount, seconds: 777)
     app = ps.App("stated")
     events = app.stream("events", ps.files(tmp_path / "in", files_per_epoch=1), schema="k string, n bigint")
-    app.process("counted", events, Counted, by="k")
+    app.learn("counted", events.select("k", "n > 1 AS yes"), Rates("k", "yes"))
     write(tmp_path / "in", 0, 5)
     run = begin(app, tmp_path / "state", spark)
     try:
@@ -198,3 +223,11 @@ def test_a_stream_made_from_others_takes_another_limit_without_a_restart(spark, 
         assert run.queries["counted"].query.runId == query, "all of its state was loaded again"
     finally:
         run.stop()
+
+
+def test_epochs_with_code_of_users_begin_small():
+    log = ps.files("in")
+    first = [Pace(log, 2.0, runs_code=code).begin() for code in (False, True)]
+    assert first == [log.limited(BYTES.start), log.limited(BYTES.careful)]
+    known = Intake("bytes", 1 << 20)
+    assert Pace(log, 2.0, known, runs_code=True).begin() == log.limited(1 << 20), "it is known what they take"

@@ -31,7 +31,7 @@ S = ps.stream("s", schema=SCHEMA, event_time="at", watermark=ps.bounded("1 day")
 
 def out(text: str) -> str:
     """The same value, written so that only Spark can tell it."""
-    return f"element_at(array({text}), 1)"
+    return f"element_at(slice(array({text}), 1, 1), 1)"
 
 
 def outside(flow: Flow) -> Flow:
@@ -75,7 +75,7 @@ def on_spark(view, script, spark, tmp_path, tasks=2):
 
 
 @cases(5, deep=40)
-@given(view=views(), data=st.data(), tasks=st.integers(1, 3))
+@given(view=views(python=False), data=st.data(), tasks=st.integers(1, 3))
 def test_any_view_gives_the_same_when_spark_evaluates_all_its_expressions(spark, view, data, tasks):
     script = data.draw(scripts(view, longest=4))
     note(repr(view))
@@ -110,13 +110,11 @@ def test_two_views_share_one_column_and_only_what_it_reads_is_read():
     analyst = Analyst(lambda: None)
     for text in ("soundex( a )", "SOUNDEX(a)", "soundex(a)"):
         analyst._types[stream.schema, text] = "string"
-    analyst._types[stream.schema, "p.x"] = "int"
     lowered = lower({"s": stream}, views, {}, analyst)
     [feed] = lowered.feeds.values()
-    shared, guarded, x = feed.columns
+    shared, guarded = feed.columns
     assert feed.columns[shared] == "soundex( a )"
     assert feed.columns[guarded] == "CASE WHEN (b > '') THEN soundex(a) END"
-    assert feed.columns[x] == "CASE WHEN (b > '') THEN p.x END"
     assert lowered.views["one"].keys == (("key", shared),)
     assert lowered.views["two"].aggregates[0][1] == ps.count(shared)
     assert needed(stream, lowered) == ("a", "b", "c", "p")
@@ -139,7 +137,7 @@ def test_an_expression_behind_a_select_is_written_out_over_the_streams_own_colum
 def test_what_spark_refuses_and_what_the_kernel_cannot_hold_is_refused_at_the_start(spark, tmp_path):
     for text, message in [
         ("no_such_function(k)", "unknown function 'no_such_function' in 'no_such_function(k)'"),
-        ("map(k, v)", "is map<string,int>, which the kernel has no columns for"),
+        ("map(k, v)", "is map<string,int>, and neither views nor sinks take maps and structs"),
     ]:
         view = S.group_by(key=text).agg(n=ps.count())
         with pytest.raises(DefinitionError, match=re.escape(message)):
@@ -229,7 +227,7 @@ def test_a_log_that_only_python_can_read_has_columns_and_code_too(spark, tmp_pat
         "s", ps.generator(rows, rate=200), schema="n bigint, name string, at timestamp", event_time="at",
         watermark=ps.bounded("10 seconds"), max_ahead=None,
     )  # fmt: skip
-    app.view("by_code", stream.group_by(code="element_at(split(name, ' '), 2)").agg(n=ps.count()))
+    app.view("by_code", stream.group_by(code="element_at(slice(split(name, ' '), 1, 9), 2)").agg(n=ps.count()))
     app.view("after", stream.transform(lambda df: df.where("n % 2 = 0")).group_by().agg(n=ps.count()))
     app.view("plain", stream.group_by().agg(n=ps.count()))
     run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()

@@ -46,7 +46,7 @@ def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
         "clicks", ps.files(root / "clicks"), schema="user string, ad int, at timestamp", event_time="at", **slow
     )
     shown = app.stream("shown", ps.files(root / "shown"), schema="ad int, seen timestamp", event_time="seen", **slow)
-    sessions = app.process("sessions", clicks, Sessions, by="user", event_time="at", parts=2, **slow)
+    sessions = app.process("sessions", clicks, Sessions, by="user", event_time="at", **slow)
     matched = app.join(
         "matched", clicks, shown, on="ad", within=("-1 minute", "0 seconds"), how="left", event_time="at", **slow
     )

@@ -45,6 +45,16 @@ def test_events_as_of_a_moment_and_views_as_they_were(live):
     assert ask("WITH x AS (SELECT max(v) AS m FROM HISTORY(events) GROUP BY k) SELECT count(*) FROM x") == [(3,)]
 
 
+def test_a_view_in_segments_is_asked_beside_history(live):
+    app, _ = live
+    question = "SELECT f.k, sum(f.n), max(f.window_end) FROM fixed f JOIN (SELECT DISTINCT k FROM HISTORY(events)) e"
+    question += " USING (k) GROUP BY f.k"
+    before = sorted(app.execute(question).rows)
+    app.store.shard("fixed", 2)
+    assert before
+    assert sorted(app.execute(question).rows) == before
+
+
 def test_a_fact_that_held_once(live):
     app, _ = live
     rows = app.execute(

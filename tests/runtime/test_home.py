@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 
 import pyspark
-import pytest
 
-from penstock.runtime.derived.processors.tasks import spread
 from penstock.runtime.spark.home import fast_home
 
 
@@ -51,13 +49,3 @@ def test_tasks_import_the_installed_package(spark):
 
     (found,) = spark.range(1).mapInArrow(where, "place string").collect()
     assert found.place == pyspark.__file__
-
-
-@pytest.mark.parametrize("parts", [1, 8, 12, 32])
-def test_spark_gives_parts_of_keys_out_evenly(spark, parts):
-    labels = spread(parts)
-    assert len(set(labels)) == parts
-    frame = spark.createDataFrame([(label,) for label in labels], "label int")
-    for tasks in (tasks for tasks in (1, 2, 4) if parts % tasks == 0):
-        placed = frame.selectExpr(f"pmod(hash(label), {tasks}) AS task").groupBy("task").count().collect()
-        assert {row["count"] for row in placed} == {parts // tasks}

@@ -1,4 +1,4 @@
-"""Two streams joined by Spark, against the reference: rows, late events, restarts, and events at the very bounds.
+"""Two streams joined in the epochs of both, against the reference: rows, late events, restarts, events at the bounds.
 
 What has no partner must come when the reference gives it out, without any further event.
 """
@@ -15,13 +15,8 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.history.events.master import Master, MasterPast
-from penstock.history.events.place import Place
-from penstock.model.join import stream_join
-from penstock.runtime.derived.joins.tasks import Refusing
-from penstock.runtime.derived.times import Time
+from penstock.history.events.master import Master
 from penstock.runtime.run import Run
-from penstock.store.file import File
 from penstock.testing import TestStream, join
 from tests.strategies import DEEP
 
@@ -124,7 +119,7 @@ def compare(spark, root: Path, epochs: list[Epoch], restart: int, said: dict[str
 
 
 WITHIN = ("-30 seconds", "5 seconds")
-#: All but two are for the deep run: each epoch starts several processes. By default Nexmark joins on Spark too.
+#: All but three are for the deep run. By default Nexmark joins on Spark too.
 KINDS: dict[str, dict[str, Any]] = {
     "left": {"how": "left", "within": WITHIN},
     "right": {"how": "right", "within": WITHIN},
@@ -133,15 +128,14 @@ KINDS: dict[str, dict[str, Any]] = {
     "window": {"how": "inner", "window": ps.fixed("1 minute")},
     "window full": {"how": "full", "window": ps.fixed("1 minute", offset="10 seconds")},
     "window left": {"how": "left", "window": ps.fixed("10 seconds")},
-    "memory": {"how": "full", "within": WITHIN, "state": "memory"},
+    "exclusive": {"how": "full", "within": WITHIN, "bounds": "exclusive"},
 }
-USUAL = KINDS if DEEP else ["left", "memory"]
+USUAL = KINDS if DEEP else ["left", "full", "window full"]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("said", [KINDS[kind] for kind in USUAL], ids=USUAL)
 def test_spark_joins_as_the_reference_does_over_restarts(spark, tmp_path, said):
-    compare(spark, tmp_path, *((EPOCHS, 5) if DEEP else (EPOCHS[:4], 3)), said)
+    compare(spark, tmp_path, EPOCHS, 5, said)
 
 
 @pytest.mark.skipif(not DEEP, reason="for the deep run")
@@ -152,9 +146,7 @@ def test_random_streams_are_joined_as_the_reference_does(spark, tmp_path, seed, 
     compare(spark, tmp_path, made_up(random.Random(seed), 10), 6, {"how": how, **meet})
 
 
-def test_where_the_state_lies_is_one_of_two_and_stays(spark, tmp_path):
-    with pytest.raises(ps.DefinitionError, match="unknown place for the state of a join"):
-        define(tmp_path, within=WITHIN, state="clouds")
+def test_another_definition_of_the_same_name_is_rejected(spark, tmp_path):
     for name in ("clicks", "shown"):
         (tmp_path / name).mkdir()
     put(tmp_path, 0, *EPOCHS[0])
@@ -163,20 +155,5 @@ def test_where_the_state_lies_is_one_of_two_and_stays(spark, tmp_path):
         run.catch_up()
     finally:
         run.stop()
-    with pytest.raises(ps.DefinitionError, match="was begun with state=disk, and now has state=memory"):
-        define(tmp_path, within=WITHIN, state="memory")[0].run(tmp_path / "state", spark=spark)
-
-
-@pytest.mark.parametrize(
-    ("condition", "oldest", "may"),
-    [("user <> 'no'", 100, False), ("user <> 'no'", 99, True), ("CAST(user AS int) > 0", 100, True)],
-)
-def test_files_are_read_for_refusals_only_where_there_may_be_some(condition: str, oldest: int, may: bool) -> None:
-    clicks, shown = (
-        ps.stream(name, schema=schema, event_time=time, watermark=ps.bounded("10 seconds"))
-        for name, schema, time in (("clicks", LEFT, "at"), ("shown", RIGHT, "seen"))
-    )
-    joined = stream_join(clicks.where(condition), shown, "ad", ("-1 minute", "0 seconds"), None, "inner", "right_")
-    file = File("f", "clicks", "events", 1, 1, 10, 1000, "", oldest, 200)
-    past = MasterPast(clicks, Place("here"), (file,), (), 0, 1)
-    assert Refusing(joined).may_refuse(past, [Time(1, 0, 100, 150)]) is may
+    with pytest.raises(ps.DefinitionError, match="'matched' was defined otherwise"):
+        define(tmp_path, within=("-1 minute", "0 seconds"))[0].run(tmp_path / "state", spark=spark).start()

@@ -221,7 +221,7 @@ def test_a_wider_schema_lets_dead_letters_in_at_their_old_places(root, spark):
 def test_what_fails_in_catalyst_and_runs_twice_is_kept_once(root, spark):
     app = make(root)
     stream = app.streams["orders"]
-    app.view("odd", stream.group_by(key="element_at(tags, int(user))").agg(n=ps.count()))
+    app.view("odd", stream.group_by(key="element_at(slice(tags, 1, 9), int(user))").agg(n=ps.count()))
     put(root, "a", event(1, 1, "1"), event(2, 2, "0"), event(3, 3, "2"))
     run = started(app, root, spark)
     try:

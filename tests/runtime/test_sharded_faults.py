@@ -14,9 +14,9 @@ def test_an_epoch_whose_tasks_fail_after_their_files_is_done_again(spark, tmp_pa
     app = SegmentApp(tmp_path / "app", made_up(2 * SIZE)[: 2 * SIZE], spark)
     app.epoch(0)
     app.store.known_ids.shard("events", 4)
-    run = app.shards._run
+    run = app.shards.run
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app.shards, "_run", lambda job: run(FailingJob(job, str(tmp_path))))  # type: ignore[arg-type]
+        patch.setattr(app.shards, "run", lambda job: run(FailingJob(job, str(tmp_path))))  # type: ignore[arg-type]
         for failing in ("IdShardJob", "ShardJob"):
             with pytest.raises(Exception, match=f"Fault: {failing}"):
                 app.epoch(1)

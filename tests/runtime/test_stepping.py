@@ -17,7 +17,7 @@ from penstock.model.stream import Flow
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
-from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.base import Came, Derived, Memory, Step
 from penstock.runtime.derived.times import TIME
 from penstock.sources.base import MALFORMED, REASON
 from penstock.store.memory import REMEMBERED
@@ -26,7 +26,7 @@ OUT = "word string, number bigint"
 
 
 @dataclass(frozen=True, repr=False)
-class Numbered(Stepping):
+class Numbered(Derived):
     """Gives each event of a word its number; fails where it is told to."""
 
     flow: Flow

@@ -166,6 +166,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         assert counted(again)["gold"] == 3
     finally:
         again.stop()
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty(), "a run that ends keeps no table"
 
 
 @pytest.mark.parametrize("kind", ["bigint", "int"])

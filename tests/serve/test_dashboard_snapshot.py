@@ -21,6 +21,7 @@ from penstock.serve.server import Server
 from penstock.serve.tokens import Tokens
 from penstock.serve.views import Catalog
 from tests.browser.live import LiveApp
+from tests.dataflow.test_graph import shop
 
 
 @pytest.fixture
@@ -98,6 +99,30 @@ def test_rates_are_what_has_changed_between_two_snapshots(live: LiveApp):
         ("stream posts", "view trending"), ("view trending", "sink trending_jsonl"),
     }  # fmt: skip
     assert graph.options(later, upright=True)["series"][0]["data"]
+
+
+def test_the_graph_is_the_one_that_the_app_has_noted(live: LiveApp):
+    app = shop()
+    live.store.note_graph(app.graph().to_json())
+    now = read(live.directory)
+    assert now.graph == app.graph()
+    nodes, edges = graph.parts(now)
+    assert {kind for kind, _, _ in nodes.values()} == {
+        "log", "stream", "table", "join", "processor", "pattern", "derived", "view", "sink",
+    }  # fmt: skip
+    pairs = {(start, end) for start, end, _ in edges}
+    assert pairs >= {
+        ("log orders", "stream orders"), ("stream orders", "stream paid"), ("stream payments", "stream paid"),
+        ("stream paid", "stream flagged"), ("stream flagged", "view by_item"), ("table users", "view by_tier"),
+        ("view by_tier", "table tiers"), ("stream edges", "sink raw"),
+    }  # fmt: skip
+    assert ("log paid", "stream paid") not in pairs
+    drawn = graph.options(now, upright=False)["series"][0]
+    places = {one["id"]: one["value"][0] for one in drawn["data"]}
+    assert places["stream orders"] < places["stream paid"] < places["stream flagged"] < places["view by_item"]
+    dashed = {(one["source"], one["target"]) for one in drawn["edges"] if one["lineStyle"]["type"] == "dashed"}
+    assert dashed == {("table users", "view by_tier"), ("view by_tier", "table tiers")}
+    assert live.store.catalog() == [entry for entry in live.store.catalog() if entry.kind != "graph"]
 
 
 def test_a_store_that_never_saw_an_audit_is_shown_too(filled):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from penstock.serve.askers import Askers
+from penstock.serve import views
+from penstock.serve.askers import LAST, Askers
 from penstock.serve.dashboard.read import SnapshotReader
+from penstock.serve.errors import Answered
 from penstock.serve.server import Server
 from penstock.serve.views import Catalog
+from penstock.store.segment_lookup import SegmentQuestion
 from tests.serve import test_lookup, test_subscribe
 from tests.serve.conftest import VIEWS, Filled
 
@@ -112,3 +116,38 @@ def test_a_missing_file_is_named(client: httpx.Client, filled: Filled):
     assert answer.status_code == 503
     assert "is missing" in answer.json()["error"]
     assert view.segments[0].path in answer.json()["error"]
+
+
+def test_a_whole_key_is_looked_up_without_another_process(filled: Filled) -> None:
+    async def run() -> None:
+        askers = Askers(filled.directory, processes=0, largest=1 << 20, waiting=1)
+        try:
+            found, last = await askers.ask([SegmentQuestion("trending", {"tag": ["y"]}), LAST], 0.05)
+            assert [row[0] for row in found.rows] == ["y"]
+            assert last.rows == [[1]]
+            with pytest.raises(Answered, match="no answer within"):
+                await askers.ask([SegmentQuestion("trending", {"tag": ["x", "y"]}), LAST], 0.05)
+        finally:
+            await askers.close()
+
+    asyncio.run(run())
+
+
+def test_requests_go_on_while_the_catalog_is_read_again(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        askers = Askers(filled.directory, processes=1, largest=1 << 20, waiting=10)
+        catalog, clock = Catalog(askers), [100.0]
+        monkeypatch.setattr(views, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        try:
+            first = await catalog.known()
+            clock[0] += 1.5
+            assert await catalog.known() is first
+            while (second := await catalog.known()) is first:
+                await asyncio.sleep(0)
+            clock[0] += 2.5
+            assert await catalog.known() is not second
+        finally:
+            await catalog.close()
+            await askers.close()
+
+    asyncio.run(run())

@@ -126,6 +126,8 @@ def test_show_create_gives_what_makes_the_same() -> None:
 def test_describe_and_explain() -> None:
     app = shop()
     assert asked(app, "DESCRIBE screen").splitlines()[1] == "screen  totals  ps.to_console()"
+    assert asked(app, "EXPLAIN APP").startswith("plan\ndataflow of ")
+    assert "view totals ← orders" in asked(app, "EXPLAIN app")
     assert asked(app, "EXPLAIN totals").startswith("plan\ninput\n  stream orders")
     assert "sum('price')" in asked(app, "EXPLAIN CREATE CONTINUOUS VIEW x AS SELECT sum(price) AS n FROM orders")
     assert "x" not in app.views

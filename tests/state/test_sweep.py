@@ -143,10 +143,10 @@ def test_replaced_files_are_no_orphans(one):
 
 def test_a_generation_in_the_making_keeps_its_files_until_its_process_is_gone(one):
     commit(one, 100)
-    hidden = one.store.hidden("v")
-    one.store.begin_generation(hidden, one.plan)
+    hidden = one.store.generations.hidden("v")
+    one.store.generations.begin(hidden, one.plan)
     deltas = one.deltas(one.plan, ROWS, BEGINNING)
-    one.store.load(hidden, step(one.plan, deltas, one.store.state(hidden), still(0)))
+    one.store.generations.load(hidden, step(one.plan, deltas, one.store.state(hidden), still(0)))
     there = files(one)
     assert there > listed(one)
     assert sweep_orphans(one.store, frozenset) == 0

@@ -16,11 +16,12 @@ import polars as pl
 from penstock.kernel.admit import admit
 from penstock.kernel.deduplicate import identify
 from penstock.kernel.fire import Time
-from penstock.kernel.local import Cut, events_frame, model_series
+from penstock.kernel.local import Cut, events_frame
 from penstock.kernel.local import table_of as kernel_table
 from penstock.kernel.plan import PLACE, POSITION, Plan
 from penstock.kernel.reduce import combine, reduce
 from penstock.kernel.step import Change, step
+from penstock.kernel.values import model_series
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, END, instant

@@ -64,13 +64,13 @@ def test_every_fact_is_there_after_the_migration(facts: dict[str, list[Any]], st
 def test_its_definitions_are_read_though_their_classes_have_moved(state: Path):
     store = SqliteStore(state)
     store.lock()
-    assert loaded(state, store.generations("by_user")[-1]).input.sources[0].name == "clicks"
+    assert loaded(state, store.generations_of("by_user")[-1]).input.sources[0].name == "clicks"
     with pytest.raises(RunError, match="holds Python code"):
-        loaded(state, store.generations("by_run")[-1])  # its stream has a processor
+        loaded(state, store.generations_of("by_run")[-1])  # its stream has a processor
     signer = Signer(state)
-    assert store.foreign_code(signer) == ["view 'by_run'"]
-    store.trust_code(signer)
-    assert loaded(state, store.generations("by_run")[-1]).input.sources[0].name == "runs"
+    assert store.generations.foreign_code(signer) == ["view 'by_run'"]
+    store.generations.trust_code(signer)
+    assert loaded(state, store.generations_of("by_run")[-1]).input.sources[0].name == "runs"
     store.close()
 
 
@@ -78,7 +78,7 @@ def test_its_definitions_are_read_though_their_classes_have_moved(state: Path):
 def test_the_app_goes_on_with_it_and_with_its_savepoint(facts: dict[str, list[Any]], state: Path, spark: Any):
     store = SqliteStore(state)
     store.lock()
-    store.trust_code(Signer(state))
+    store.generations.trust_code(Signer(state))
     store.close()
     users = str(state.parent / "users")  # the table's files lie elsewhere now
     for note in (state / "tables" / "users").glob("*.json"):

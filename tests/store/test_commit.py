@@ -14,6 +14,7 @@ import pytest
 
 from penstock.store import Commit, Progress, SqlStore, Standby, StoreError
 from penstock.store.block import Head
+from penstock.store.lock import FileLock
 from tests.outbox import panes
 from tests.store.conftest import NOON, ONLY_SQLITE, SECOND, VIEW, Home, change, contents, refused
 
@@ -204,6 +205,48 @@ def test_the_lock_is_free_after_close_and_each_writer_has_its_own_token(home: Ho
             home.store().lock()
         store.close()
     assert tokens == [1, 2, 3]
+
+
+STOPPED = """
+import sys
+from penstock.store import open_store
+store = open_store(sys.argv[1])
+store.lock()
+with store._transaction() as connection:
+    connection.run("UPDATE __meta SET value = value + 100 WHERE name = 'token'")
+    print("in a transaction", flush=True)
+    sys.stdin.read()
+"""
+
+
+@ONLY_SQLITE
+def test_a_standby_kills_a_silent_process_that_keeps_the_database_locked(home: Home):
+    command = [sys.executable, "-c", STOPPED, str(home.directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "in a transaction\n"
+        other.send_signal(signal.SIGSTOP)
+        told: list[str] = []
+        store = home.store()
+        assert store.lock(Standby(takeover_after=2.0, tell=told.append)) == 2  # not what it was about to write
+        assert other.wait() == -signal.SIGKILL
+    assert told[-1].endswith(f"process {other.pid}, which is silent, is in the middle of a transaction; killed it")
+    store.close()
+
+
+def test_a_process_that_has_not_the_lock_is_not_killed(tmp_path: Path):
+    """The silent process is gone, and another one has its id."""
+    held = FileLock(tmp_path / "lock")
+    held.take()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        (tmp_path / "lock").write_text(f"{other.pid}\n")
+        held._done.set()  # no further sign of life
+        standby = FileLock(tmp_path / "lock")
+        assert standby.wait(Standby(takeover_after=2.0, tell=str))
+        assert standby.kill_holder() is None
+        assert other.poll() is None
+        other.communicate(b"\n")
+    standby.release()
 
 
 def test_a_writer_that_was_taken_over_writes_nothing_more(opened, home: Home):

@@ -51,12 +51,12 @@ def thinned(store: SqliteStore, chance: random.Random) -> Change:
 
 def swapped(store: SqliteStore, plan: Plan, change: Change) -> tuple:
     """The differences, panes and rows that a swap gives."""
-    hidden, mark = store.hidden(NAME), store.view_times().get(NAME, BEGINNING)
-    store.begin_generation(hidden, plan)
-    store.load(hidden, change)
-    difference = store.compare_generation(NAME, hidden, Scope(), 1000)
-    store.swap(NAME, hidden, Commit("swap", 0, view_times={NAME: mark}), Origin("batch", 1), Scope())
-    store.end_generation(hidden)
+    hidden, mark = store.generations.hidden(NAME), store.view_times().get(NAME, BEGINNING)
+    store.generations.begin(hidden, plan)
+    store.generations.load(hidden, change)
+    difference = store.generations.compare(NAME, hidden, Scope(), 1000)
+    store.generations.swap(NAME, hidden, Commit("swap", 0, view_times={NAME: mark}), Origin("batch", 1), Scope())
+    store.generations.end(hidden)
     fired = sorted(map(repr, panes(store).drop("id").rows()))  # as text, because NaN is not NaN
     found = difference, fired, sorted(map(repr, table(store, NAME).rows()))
     store.close()

@@ -1,4 +1,4 @@
-"""The commands that ask: `query`, `views`, `status` and `explain`. None needs Spark; all work while an app runs."""
+"""The commands `views`, `status` and `explain`. None needs Spark; all work while an app runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import figures as fig
-from penstock.cli.answers import Format, Printer
 from penstock.cli.components import components_table
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
+from penstock.dataflow.drawing import draw
 from penstock.errors import PenstockError, unknown
 from penstock.history.events.dead import dead_letters
 from penstock.history.events.master import Master as Lake
@@ -30,22 +30,6 @@ from penstock.store.tables import quoted
 
 #: The rows of a view in segments are counted up to so many.
 _COUNTED = 1_000_000
-
-
-def query(
-    sql: Annotated[str, typer.Argument(help="A SELECT over the views.", metavar="SQL")],
-    directory: Directory = DIRECTORY,
-    format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
-    debug: Debug = False,
-) -> None:
-    """Ask the views a question in SQL, also while the app runs.
-
-    The store's own tables can be asked too: __refused, __commits and others.
-    """
-    with errors_shown(debug):
-        reader = Reader(directory)
-        reader.check()
-        Printer(output(), format).answer(ask(reader, sql))
 
 
 def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
@@ -116,6 +100,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_dead_files(console, directory, found)
         _print_times(console, found)
         _print_states(console, found)
+        _print_operators(console, found)
         _print_generations(console, directory)
         _print_lags(console, found)
         _print_tables(console, found)
@@ -208,6 +193,17 @@ def _print_states(console: Console, found: fig.Figures) -> None:
         console.print("", table)
 
 
+def _print_operators(console: Console, found: fig.Figures) -> None:
+    """How long the last step of each operator took, and how many Spark jobs it started."""
+    table = Table("operator", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("last step", "Spark jobs"):
+        table.add_column(title, justify="right")
+    for name, step in found.operators.items():
+        table.add_row(name, f"{step.seconds * 1000:,.0f} ms".replace(",", " "), fig.number(step.jobs))
+    if table.row_count:
+        console.print("", table)
+
+
 def _print_times(console: Console, found: fig.Figures) -> None:
     table = Table("", "name", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("behind the clock", justify="right")
@@ -236,17 +232,33 @@ def _print_lags(console: Console, found: fig.Figures) -> None:
 
 def explain(
     file: AppFile,
-    view: Annotated[str | None, typer.Argument(help="Which view; all, if left out.", metavar="[VIEW]")] = None,
+    view: Annotated[
+        str | None, typer.Argument(help="Which view; the dataflow and all views, if left out.", metavar="[VIEW]")
+    ] = None,
     app: AppName = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Draw the dataflow into this file instead.", metavar="FILE")
+    ] = None,
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Explain a view in full: every default that applies, who evaluates each expression, and where its state is."""
+    """Explain an app: its dataflow, and each view in full.
+
+    The dataflow has a line for each source, table, operator, view and sink. A view is shown with every default that
+    applies, who evaluates each expression, and where its state is.
+    """
     with errors_shown(debug):
-        known = load_app(file, app).views
+        loaded = load_app(file, app)
+        known, states = loaded.views, _states(directory)
         if view is not None and view not in known:
             raise unknown("view", view, known)
-        states = _states(directory)
+        if svg is not None or view is None:
+            placed = {name: "store" if state == IN_STORE else "segments" for name, state in states.items()}
+            graph = loaded.graph().with_states(placed)
+            if svg is not None:
+                svg.write_text(draw(graph), encoding="utf-8")
+                return
+            typer.echo(graph.text())
         for name in known if view is None else [view]:
             others = {other: known[other] for other in known if other != name}
             lines = [*known[name].explain(others).splitlines(), *([f"state {states[name]}"] if name in states else [])]

@@ -11,6 +11,7 @@ from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import HistorySize
+from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, latest_timings
 from penstock.store.state_size import IN_STORE
 
 #: The rate is that of so many seconds.
@@ -33,6 +34,7 @@ class Figures:
     tables: dict[str, tuple[int, str | None]] = field(default_factory=dict)  # version, and why it is stale
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
+    operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
 
     @property
     def behind(self) -> int | None:
@@ -70,6 +72,7 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         tables=read_tables(store),
         history=store.history_sizes(),
         states=read_states(store),
+        operators=latest_timings(store.query(LATEST_DETAILS)["details"]),
     )
 
 

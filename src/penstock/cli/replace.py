@@ -92,7 +92,7 @@ def _stored(store: SqlStore, view: str) -> View:
     known = store.views()
     if view not in known:
         raise unknown("view of the store", view, known)
-    for made in reversed(store.generations(view)):
+    for made in reversed(store.generations_of(view)):
         if made.definition == known[view] and made.pickled is not None:
             return loaded_definition(store.directory, made)
     raise PenstockError(

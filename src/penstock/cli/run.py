@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from penstock.cli.figures import Figures, number, show_lag, show_late, show_mark
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, not_negative, output
 from penstock.cli.options import seconds as seconds_of
+from penstock.cli.restart import end_like, keep_running
 from penstock.cli.serve import NoServe, NoTokens, Port, Serve, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
@@ -127,6 +129,9 @@ def run(
         float | None,
         typer.Option("--takeover-after", help="How long it may be silent: 10s.", parser=seconds_of, metavar="DURATION"),
     ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start the app again when its process is killed or fails.")
+    ] = False,
     target: Annotated[
         float | None,
         typer.Option(
@@ -157,6 +162,9 @@ def run(
     console = output()
     if drain and not until_caught_up:
         raise typer.BadParameter("--drain closes the windows when all is read: say --until-caught-up too")
+    if restart:
+        command = [sys.executable, *(part for part in sys.orig_argv[1:] if part != "--restart")]
+        end_like(keep_running(command, lambda text: console.print(text, markup=False)))
     with errors_shown(debug):
         loaded = App(app_name(directory)) if file is None else load_app(file, app)
         if file is not None and not loaded.views and not loaded.sinks:

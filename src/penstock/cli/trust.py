@@ -17,8 +17,8 @@ def trust(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         store.lock()
         try:
             signer = Signer(directory)
-            names = store.foreign_code(signer)
-            store.trust_code(signer)
+            names = store.generations.foreign_code(signer)
+            store.generations.trust_code(signer)
         finally:
             store.close()
         output().print(f"trusted: {', '.join(names)}" if names else "there was nothing of another app", markup=False)

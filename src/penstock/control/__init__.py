@@ -4,11 +4,30 @@
 needs no app: `ask` answers a SELECT from the store, and `Panes` follows the panes of a view.
 """
 
-from penstock.control.changes import copied
-from penstock.control.client import Client, NoApp
-from penstock.control.live import Live
-from penstock.control.protocol import Refused, Reply
-from penstock.control.questions import ask, tables
-from penstock.control.subscribe import Panes, SubscriptionError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.lazy import lazy
+
+if TYPE_CHECKING:
+    from penstock.control.changes import copied
+    from penstock.control.client import Client, NoApp
+    from penstock.control.live import Live
+    from penstock.control.protocol import Refused, Reply
+    from penstock.control.questions import ask, tables
+    from penstock.control.subscribe import Panes, SubscriptionError
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "changes": ("copied",),
+        "client": ("Client", "NoApp"),
+        "live": ("Live",),
+        "protocol": ("Refused", "Reply"),
+        "questions": ("ask", "tables"),
+        "subscribe": ("Panes", "SubscriptionError"),
+    },
+)
 
 __all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "copied", "tables"]

@@ -39,6 +39,8 @@ class Statements:
         self._remembered, self._resting = remembered, remembered.resting
         self._changing = threading.Lock()
         self._stopped = False
+        self._graph = ""
+        self._note_graph()
 
     def refuse(self) -> None:
         """Takes no more statements."""
@@ -66,6 +68,7 @@ class Statements:
         with self._changing:
             self.check_open()
             outcome = self._carried_out(statement)
+            self._note_graph()
         return outcome if isinstance(outcome, Reply) else outcome()
 
     def _carried_out(self, statement: Statement) -> Reply | Later:
@@ -151,6 +154,7 @@ class Statements:
                     with self._changing:
                         del self.app.views[name]
                         self.run.store.drop_note("view", name)
+                        self._note_graph()
                 raise
             events = f"{outcome.rows} event{'' if outcome.rows == 1 else 's'}"
             return Reply(message=f"view «{name}» begins with all of history: {events}, up to commit {outcome.point}")
@@ -190,6 +194,14 @@ class Statements:
             for sink, (of, what, to) in self.app.sinks.items():
                 if of == name and isinstance(what, View):
                     self.app.sinks[sink] = (of, view, to)
+            self._note_graph()
+
+    def _note_graph(self) -> None:
+        """The store has the graph of the app, for the dashboard."""
+        graph = self.app.graph().to_json()
+        if graph != self._graph:
+            self.run.store.note_graph(graph)
+            self._graph = graph
 
     def _replace(self, statement: sql.CreateView, old: View, trial: App) -> Reply | Later:
         name = statement.name.text

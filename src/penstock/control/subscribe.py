@@ -23,7 +23,9 @@ from penstock.sql.answers import subscribed, with_pane
 from penstock.sql.statements import Subscribe
 from penstock.store import Reader
 from penstock.store.block import KEY, VALUE, Block
-from penstock.store.tables import quoted
+from penstock.store.connection import Connection
+from penstock.store.presented_rows import presented_rows_at
+from penstock.store.segment_scan import from_newest
 
 Row: TypeAlias = dict[str, object]
 Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
@@ -55,10 +57,13 @@ class Panes:
         self._progress = asked.progress
         self.columns = (*self._schema.names, *(("watermark",) if asked.progress else ()))
         self._snapshot: list[Row] = []
-        with reader.moment() as ask:
-            self._position, self._commit = _counted(ask)
-            if asked.snapshot:
-                self._snapshot = self._table(ask)
+        from_newest(lambda: self._begin(asked.snapshot))
+
+    def _begin(self, snapshot: bool) -> None:
+        """Notes where the panes are, and takes the rows of the same moment."""
+        with self._reader.moment_of() as connection:
+            self._position, self._commit = _counted(connection.answer)
+            self._snapshot = self._table(connection) if snapshot else []
 
     def follow(self, every: float = 0.1) -> Iterator[list[Row]]:
         """The rows of now, and then those that come, some at a time; it never ends. No rows: nothing has come."""
@@ -103,9 +108,9 @@ class Panes:
 
     # rows
 
-    def _table(self, ask: Ask) -> list[Row]:
+    def _table(self, connection: Connection) -> list[Row]:
         """The view's table, as rows that are there."""
-        found = ask(f"SELECT * FROM {quoted(self._entry.name)}", [])
+        found = presented_rows_at(connection, self._reader.segments_at, self._entry.name)
         more: Row = {"diff": 1, "kind": "insert", "timing": "snapshot", "index": None, "epoch": None}
         return [
             row

@@ -63,3 +63,16 @@ def spark_type(kind: pa.DataType) -> str:
     if pa.types.is_unsigned_integer(kind):
         return "bigint" if kind.bit_width < 64 else "decimal(20,0)"
     return "string"
+
+
+def for_spark(kind: pa.DataType) -> pa.DataType:
+    """A type as Spark takes it from Arrow: not the wide lists that Polars gives.
+
+    >>> for_spark(pa.large_list(pa.int32()))
+    ListType(list<item: int32>)
+    """
+    if pa.types.is_large_list(kind):
+        return pa.list_(for_spark(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(part.name, for_spark(part.type)) for part in kind])
+    return kind

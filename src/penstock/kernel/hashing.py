@@ -22,7 +22,10 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 #: An odd number has a reciprocal modulo 2**64: by it a text's hash is told from those of all texts before it.
 BASE: Final = 0x9E3779B97F4A7C15
 _RECIPROCAL: Final = pow(BASE, -1, 1 << 64)
-_NULL: Final = 0xA24BAED4963EE407
+#: The hash of null.
+NULL: Final = 0xA24BAED4963EE407
+#: Shifts and factors of `mixed`.
+MIXING: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 _TEXTS: Final = 1 << 16
 
 
@@ -36,7 +39,7 @@ def hashes(keys: pl.DataFrame) -> Array:
 
 def _column(column: pl.Series) -> Array:
     if column.null_count():
-        filled = np.full(len(column), _NULL, np.uint64)
+        filled = np.full(len(column), NULL, np.uint64)
         present = column.is_not_null().to_numpy()
         filled[present] = _column(column.drop_nulls())
         return filled
@@ -75,6 +78,6 @@ def _of_few(texts: pl.Series) -> Array:
 
 def mixed(numbers: Array) -> Array:
     """Spreads numbers of 64 bits over all of theirs, one to one (splitmix64)."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+    for shift, factor in MIXING:
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers

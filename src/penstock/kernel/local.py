@@ -6,7 +6,7 @@ The engine on Spark does the same with reduce in Spark's tasks and state in the 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,20 +14,20 @@ import polars as pl
 
 from penstock.kernel.admit import admit
 from penstock.kernel.deduplicate import deduplicate, forget, identify
-from penstock.kernel.expressions import dtype, is_of_kernel
+from penstock.kernel.expressions import dtype
 from penstock.kernel.fire import Time, shows
 from penstock.kernel.memory import Memory
 from penstock.kernel.merge import one_row
 from penstock.kernel.plan import END, PLACE, START, Plan
 from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
+from penstock.kernel.values import kernel_columns, model_rows, model_series
 from penstock.model.alone import check_alone
 from penstock.model.commits import FORGOTTEN, Commit, Event, Pane, Refused, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.table import Snapshot, with_snapshots
 from penstock.model.time import BEGINNING, Instant
-from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Observation, Tracker, ViewTime
 from penstock.model.windows import Interval
@@ -180,12 +180,9 @@ def _parts(plan: Plan, frame: pl.DataFrame) -> tuple[list[Any], list[Interval], 
     return keys, windows, model_rows(frame.select(*plan.values))
 
 
-def kernel_columns(schema: Schema) -> Schema:
-    """The columns that the kernel has types for: Spark alone reads maps and structs."""
-    return Schema(tuple((name, kind) for name, kind in schema if is_of_kernel(kind)))
-
-
-def events_frame(stream: Stream, events: Sequence[Event], number: int, columns: Schema | None = None) -> pl.DataFrame:
+def events_frame(
+    stream: Stream, events: Sequence[Event], number: int, columns: Iterable[tuple[str, str]] | None = None
+) -> pl.DataFrame:
     """Events of the model as the kernel's rows; of some columns only, where not all of them are the kernel's."""
     data: dict[str, pl.Series] = {}
     for name, kind in stream.schema if columns is None else columns:
@@ -194,23 +191,6 @@ def events_frame(stream: Stream, events: Sequence[Event], number: int, columns: 
     data["__partition"] = pl.Series("__partition", [event.partition for event in events], dtype=pl.Int32)
     data["__offset"] = pl.Series("__offset", [event.offset for event in events], dtype=pl.Int64)
     return pl.DataFrame(data)
-
-
-def model_series(name: str, kind: str, values: list[object]) -> pl.Series:
-    """A column from values of the model: dates are days there, timestamps microseconds."""
-    target = dtype(kind)
-    physical: Any = {"date": pl.Int32(), "timestamp": pl.Int64()}.get(kind, target)
-    series = pl.Series(name, values, dtype=physical, strict=False)
-    return series.cast(target) if target != physical else series
-
-
-def model_rows(frame: pl.DataFrame) -> list[tuple[object, ...]]:
-    """Rows as values of the model."""
-    return [tuple(row) for row in frame.select(_physical(c) for c in frame.get_columns()).iter_rows()]
-
-
-def _physical(series: pl.Series) -> pl.Series:
-    return series.to_physical() if series.dtype.is_temporal() or series.dtype.is_nested() else series
 
 
 def _id_schema(stream: Stream) -> dict[str, pl.DataType]:

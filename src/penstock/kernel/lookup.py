@@ -14,7 +14,6 @@ number come along; whoever joins them compares the keys themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +22,14 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.hashing import BASE, Array, mixed, text_hashes
+from penstock.process_state import RecentlyUsed
 
 #: The folder of a version that holds these files; Spark and Polars leave it out when they read the version.
 FOLDER: Final = "_lookup"
 #: The number that rows are sorted by.
 NUMBER: Final = "__number"
+#: A process has so many versions mapped.
+_MOST_OPEN: Final = 16
 
 
 def numbers(keys: pl.DataFrame) -> pl.Series:
@@ -46,14 +48,8 @@ def write(rows: pl.DataFrame, path: Path, batch: int = 1 << 20) -> None:
     rows.sort(NUMBER).write_ipc(path, compat_level=pl.CompatLevel.oldest(), record_batch_size=batch)
 
 
-@lru_cache(maxsize=16)
-def opened(folder: str) -> Lookup:
-    """The files of a version, mapped into this process."""
-    return Lookup(folder)
-
-
 class Lookup:
-    """The files of a version."""
+    """The files of a version, mapped into this process."""
 
     def __init__(self, folder: str) -> None:
         self._schema: pa.Schema | None = None
@@ -72,6 +68,13 @@ class Lookup:
         found = pl.from_arrow(pa.Table.from_batches(batches, self._schema))
         assert isinstance(found, pl.DataFrame)
         return found.drop(NUMBER)
+
+
+class OpenLookups(RecentlyUsed[str, Lookup]):
+    """The versions that this process has mapped, by their folders."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_OPEN)
 
 
 @dataclass(frozen=True)

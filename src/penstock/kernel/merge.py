@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from penstock.kernel.assign import spread, spread_count
-from penstock.kernel.plan import END, OWNER_END, OWNER_START, POSITION, START, Plan, nothing, settle, shown
+from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing, settle, shown
 from penstock.kernel.reduce import closing_bound, combine_by, late_schema
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import BEGINNING, Instant
@@ -38,7 +38,7 @@ def number(plan: Plan, deltas: pl.DataFrame, seen: pl.DataFrame) -> tuple[pl.Dat
     assert isinstance(kind, CountWindow)
     if not deltas.height:
         return deltas, seen
-    ordered = deltas.sort(POSITION)
+    ordered = deltas.sort(plan.position)
     if plan.keys:
         comparable = _comparable(plan)
         names = [column.meta.output_name() for column in comparable]

@@ -2,8 +2,9 @@
 
 The frames that the kernel passes on have these columns, besides the keys under their own names:
 
-- elements: `__at`, `__source`, `__partition`, `__offset`, the inputs of windows (`w:0`…) and aggregates (`x:0`…), the
-  filters (`c:0`…), and `__sign` where rows can take others back;
+- elements: `__at`, `__source`, `__partition`, `__offset`, and `__ordinal` where steps make several rows of one; the
+  inputs of windows (`w:0`…) and aggregates (`x:0`…), the filters (`c:0`…), and `__sign` where rows can take others
+  back;
 - deltas: `__start` and, where it does not follow from it, `__end`; `__n` elements, `__rows` (inserted less
   retracted), and the aggregates' partials;
 - state: the same, and the firing state beside it;
@@ -21,6 +22,7 @@ import polars as pl
 from penstock.kernel.aggregates import Columns, columns
 from penstock.kernel.expressions import dtype
 from penstock.kernel.triggers import Node, compile_trigger
+from penstock.model.row_steps import makes_rows
 from penstock.model.stream import Branch, branches
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
@@ -31,6 +33,8 @@ OWNER_START, OWNER_END = "__owner_start", "__owner_end"
 #: A row's place in its stream.
 PLACE = ("__partition", "__offset")
 POSITION = ("__source", *PLACE)
+#: The order of the rows that steps made of one row.
+ORDINAL = "__ordinal"
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,20 @@ class Plan:
         return branches(self.view.input)
 
     @cached_property
+    def makes_rows(self) -> bool:
+        """Whether a row of a stream may become several elements."""
+        return makes_rows(self.view.input)
+
+    @cached_property
+    def position(self) -> tuple[str, ...]:
+        """The columns that say where an element stands: its row's position, and its number among those made of it."""
+        return (*POSITION, ORDINAL) if self.makes_rows else POSITION
+
+    @cached_property
     def aggregates(self) -> list[Input]:
         return [
             Input(
-                columns(aggregate, name, self.view.input_types(aggregate), self.view.signed),
+                columns(aggregate, name, self.view.input_types(aggregate), self.view.signed, self.makes_rows),
                 tuple(pl.col(self.inputs[text]) for text in aggregate.inputs),
                 None if aggregate.where is None else pl.col(self.inputs[aggregate.where]),
             )
@@ -126,7 +140,7 @@ class Plan:
     def pending(self) -> list[Columns]:
         """The same partials of what no pane has shown yet, for discarding panes."""
         return [
-            columns(aggregate, pending(name), self.view.input_types(aggregate), self.view.signed)
+            columns(aggregate, pending(name), self.view.input_types(aggregate), self.view.signed, self.makes_rows)
             for name, aggregate in self.view.aggregates
             if self.discarding
         ]
@@ -166,6 +180,7 @@ class Plan:
             schema[END] = pl.Int64()
         if self.merging or self.by_row or self.forgets:
             schema |= {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64()}
+            schema |= {ORDINAL: pl.Int64()} if self.makes_rows else {}
         schema["__n"] = pl.Int64()
         if self.forgets:
             schema["__touched"] = pl.Int64()

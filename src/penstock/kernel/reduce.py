@@ -13,11 +13,11 @@ import polars as pl
 from penstock.errors import RowError
 from penstock.kernel.aggregates import Columns
 from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
-from penstock.kernel.elements import Elements, dead_schema, elements
+from penstock.kernel.elements import Elements, MadeBefore, dead_schema, elements
 from penstock.kernel.group import group
-from penstock.kernel.plan import END, POSITION, START, Input, Plan, nothing, settle
-from penstock.model.stream import Select
-from penstock.model.table import TableJoin
+from penstock.kernel.plan import END, ORDINAL, POSITION, START, Input, Plan, nothing, settle
+from penstock.model.row_steps import Filter
+from penstock.model.stream import Where, WithTime
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import (
     Aligned,
@@ -49,6 +49,7 @@ _BOUNDS: dict[str, pl.DataType] = {
     "__source": pl.Int32(),
     "__partition": pl.Int32(),
     "__offset": pl.Int64(),
+    ORDINAL: pl.Int64(),
 }
 
 
@@ -66,12 +67,17 @@ class Reduced:
     dead: pl.DataFrame = field(default_factory=lambda: nothing(dead_schema()))
 
 
-def reduce(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) -> Reduced:
-    """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position)."""
+def reduce(
+    plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant, before: MadeBefore | None = None
+) -> Reduced:
+    """The deltas of one batch of a stream's admitted events (its columns, `__at`, and the position).
+
+    `before` is what users' functions have made of the same batch for others.
+    """
     ways = [branch for branch in plan.branches if branch.source.name == source]
-    plain = not any(isinstance(step, Select | TableJoin) for branch in ways for step in branch.steps)
+    plain = all(isinstance(step, Where | WithTime | Filter) for branch in ways for step in branch.steps)
     size = Size(frame.height, plain and is_small(plan.columns, frame))
-    found = [_reduce_branch(plan, elements(plan, branch, frame), watermark, size) for branch in ways]
+    found = [_reduce_branch(plan, elements(plan, branch, frame, before), watermark, size) for branch in ways]
     if len(found) == 1:
         return found[0]
     return Reduced(
@@ -88,7 +94,7 @@ def combine(plan: Plan, deltas: list[pl.DataFrame]) -> pl.DataFrame:
         return frame
     if plan.forgets:
         grouped = pl.col("__offset").is_null()
-        rest = combine_by(plan, frame.filter(grouped), [*plan.keys, START, *POSITION])
+        rest = combine_by(plan, frame.filter(grouped), [*plan.keys, START, *plan.position])
         return pl.concat([rest.select(*plan.delta_schema), frame.filter(~grouped)])
     window = [START, END] if END in plan.delta_schema else [START]
     return combine_by(plan, frame, [*plan.keys, *window]).select(*plan.delta_schema)
@@ -282,7 +288,7 @@ def _by_row(plan: Plan, rows: pl.LazyFrame, size: Size) -> Reduced:
     """Each element as a delta of its own, with its position."""
     bounds = [START, END] if plan.merging else [START]
     numbered = rows.with_row_index("__element")
-    return Reduced(_deltas(plan, numbered, ["__element", *plan.keys, *bounds, *POSITION], replace(size, rows=0)))
+    return Reduced(_deltas(plan, numbered, ["__element", *plan.keys, *bounds, *plan.position], replace(size, rows=0)))
 
 
 def _deltas(

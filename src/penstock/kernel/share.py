@@ -18,7 +18,7 @@ import polars as pl
 from penstock.kernel.aggregates import Columns, columns
 from penstock.kernel.aggregates.base import canonical
 from penstock.kernel.assign import reach, slice_start
-from penstock.kernel.elements import compiled
+from penstock.kernel.elements import MadeBefore, compiled
 from penstock.kernel.expressions import Compiled, dtype
 from penstock.kernel.group import group
 from penstock.kernel.plan import START, Input, Plan, settle
@@ -185,8 +185,9 @@ class Sharing:
         shared = {number for cluster in self.clusters for number in cluster.numbers}
         return tuple(number for number in range(len(self.plans)) if number not in shared)
 
-    def reduce(self, frame: pl.DataFrame, watermarks: Sequence[Instant]) -> Batch:
-        """One batch of admitted events, for all views."""
+    def reduce(self, frame: pl.DataFrame, watermarks: Sequence[Instant], before: MadeBefore | None = None) -> Batch:
+        """One batch of admitted events, for all views. `before` is what users' functions have made of it already."""
+        before = {} if before is None else before
         late: dict[int, pl.DataFrame] = {}
         oldest = frame["__at"].min() if frame.height else None
         for cluster in self.clusters:
@@ -194,7 +195,7 @@ class Sharing:
                 bound = closing_bound(plan, watermarks[number])
                 if bound is not None and isinstance(oldest, int) and oldest < bound:
                     late[number] = late_rows(plan, self.source, frame, watermarks[number])
-        own = {n: reduce(self.plans[n], self.source, frame, watermarks[n]) for n in self.alone}
+        own = {n: reduce(self.plans[n], self.source, frame, watermarks[n], before) for n in self.alone}
         return Batch([cluster.base(frame) for cluster in self.clusters], own, late)
 
     def combine(self, batches: Sequence[Batch]) -> Batch:

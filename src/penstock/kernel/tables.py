@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from penstock.kernel import lookup
 from penstock.kernel.expressions import dtype
+from penstock.kernel.values import model_series
 from penstock.model.table import Snapshot, Table, TableJoin
 from penstock.model.time import BEGINNING
 from penstock.model.types import is_integer
+from penstock.process_state import RecentlyUsed, process
 
 #: Not null where an event has found a row.
 HIT = pl.col("__hit")
 _SINCE, _UNTIL = "__since", "__until"
+#: A process keeps so many tables.
+_MOST_TABLES: Final = 64
 
 
 def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -50,21 +55,42 @@ def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.La
 
 
 def looked_up(table: Table, snapshot: Snapshot) -> pl.DataFrame:
-    """A version as things are looked up in it; this process keeps the one of each table that was last asked for."""
-    known = _KEPT.get(table)
+    """A version as things are looked up in it."""
+    versions = process.of(TableVersions)
+    known = versions.get(table)
     if known is None or known[0] != snapshot:
-        known = _KEPT[table] = snapshot, _prepared(table, frame_of(table, snapshot))
+        known = snapshot, _prepared(table, frame_of(table, snapshot))
+        versions.put(table, known)
     return known[1]
 
 
-_KEPT: dict[Table, tuple[Snapshot, pl.DataFrame]] = {}
+class TableVersions(RecentlyUsed[Table, tuple[Snapshot, pl.DataFrame]]):
+    """Of each table the version that this process was last asked for. Epochs ask for the same one many times."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_TABLES)
 
 
 def _asked_for(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
     """The rows of a large version that have one of these keys."""
+    return _prepared(table, rows_near(table, snapshot, keys))
+
+
+def rows_near(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a large version with one of these keys, in the widest type. Rows of other keys may come along."""
     assert snapshot.path is not None
-    found = lookup.opened(str(Path(snapshot.path) / lookup.FOLDER)).rows(lookup.numbers(keys.unique().drop_nulls()))
-    return _prepared(table, _typed(table, found))
+    files = process.of(lookup.OpenLookups).made(str(Path(snapshot.path) / lookup.FOLDER), lookup.Lookup)
+    return _typed(table, files.rows(lookup.numbers(keys.unique().drop_nulls())))
+
+
+def key_frame(table: Table, key: Sequence[object]) -> pl.DataFrame:
+    """One key, of values of the model, in the widest type."""
+    from penstock.kernel.values import model_series
+
+    kinds = [_wide(table.schema.type_of(name)) for name in table.key]
+    return pl.DataFrame(
+        [model_series(name, kind, [one]) for name, kind, one in zip(key_names(table), kinds, key, strict=True)]
+    )
 
 
 def write_sorted(table: Table, rows: pl.DataFrame, path: Path) -> None:
@@ -104,8 +130,6 @@ def frame_of(table: Table, snapshot: Snapshot) -> pl.DataFrame:
     if snapshot.path is not None:
         found = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
         return _typed(table, found)
-    from penstock.kernel.local import model_series
-
     columns = list(zip(*snapshot.rows, strict=True)) or [()] * len(table.schema.names)
     made = zip(table.schema, columns, strict=True)
     return pl.DataFrame([model_series(name, kind, list(values)) for (name, kind), values in made])

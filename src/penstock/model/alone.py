@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from penstock.errors import DefinitionError
 from penstock.model.expressions import bind
-from penstock.model.stream import Branch, Select, Transform, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Branch, Transform, branches
 from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
@@ -36,16 +35,7 @@ def _expressions(branch: Branch, view: View) -> Iterator[tuple[str, Schema]]:
     schema: Schema | None = source.schema
     for step in branch.steps:
         assert schema is not None  # else an earlier step was refused
-        if isinstance(step, Where):
-            yield step.condition, schema
-        elif isinstance(step, WithTime):
-            yield step.expression, schema
-        elif isinstance(step, Select):
-            for _, text in step.columns:
-                yield text, schema
-            schema = step.schema
-        elif isinstance(step, TableJoin):
-            for text in step.on:
-                yield text, schema
-            schema = step.schema
+        for text in step.texts:
+            yield text, schema
+        schema = step.schema
     yield from ((text, view.input_schema) for text in view.expressions)

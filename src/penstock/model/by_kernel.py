@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.errors import DefinitionError
 from penstock.model.expressions import bind
-from penstock.model.stream import Flow, Select, Transform, Where, WithTime, branches
+from penstock.model.stream import Flow, Transform, branches
 from penstock.model.table import TableJoin
 from penstock.model.types import Schema
 
@@ -26,10 +26,7 @@ def check_by_kernel(
         for step in branch.steps:
             if isinstance(step, (Transform, TableJoin)):
                 raise step_refused(step)
-            texts = [text for _, text in step.columns] if isinstance(step, Select) else []
-            texts += [step.condition] if isinstance(step, Where) else []
-            texts += [step.expression] if isinstance(step, WithTime) else []
-            for text in texts:
+            for text in step.texts:
                 if schema is not None and bind(text, schema).outside is not None:
                     raise text_refused(text)
             schema = step.schema

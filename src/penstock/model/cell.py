@@ -29,7 +29,8 @@ class Cell:
     __slots__ = ("_undo", "now", "states", "timers")
 
     def __init__(self) -> None:
-        self.states: dict[str, Any] = {}  # an entry, a list of entries, entries by key; JSON that nobody declares
+        #: An entry, a list of entries, entries by key; bytes or JSON that nobody declares.
+        self.states: dict[str, Any] = {}
         self.timers: dict[TimerId, Instant] = {}
         self.now: Instant = BEGINNING
         self._undo: list[tuple[Any, Any, Any]] = []  # what was changed, where, and what was there before
@@ -91,18 +92,24 @@ class Cell:
                     best = order, timer, at
         return None if best is None else best[1:]
 
-    def next_at(self, clock: str) -> Instant | None:
-        """When something is due by a clock: its earliest timer or, by the clock of the machine, what is gone then."""
-        found = [at for (of, _), at in self.timers.items() if of == clock]
-        if clock == PROCESSING:
-            found += [entry[1] for entry in self._entries() if entry[1] is not None]
-        return min(found, default=None)
+    def next_due(self) -> tuple[Instant | None, Instant | None]:
+        """When something is due: by the watermark, and by the clock."""
+        mark = clock = None
+        for (of, _), at in self.timers.items():
+            if of == EVENT:
+                mark = at if mark is None or at < mark else mark
+            else:
+                clock = at if clock is None or at < clock else clock
+        if self.states:
+            gone = [entry[1] for entry in self._entries() if entry[1] is not None]
+            clock = min([*gone, *([] if clock is None else [clock])], default=None)
+        return mark, clock
 
     def _entries(self) -> Iterator[Entry]:
         for held in self.states.values():
             if isinstance(held, tuple):
                 yield held
-            elif not isinstance(held, str):
+            elif not isinstance(held, (str, bytes)):
                 yield from held.values() if isinstance(held, dict) else held
 
     def prune(self, now: Instant) -> None:

@@ -17,8 +17,10 @@ import hashlib
 from dataclasses import dataclass
 
 from penstock.model.changes import Changes
+from penstock.model.explode import Explode
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
+from penstock.model.row_steps import PythonStep
 from penstock.model.stream import Branch, Select, Transform, Where, WithTime, branches
 from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
@@ -115,6 +117,13 @@ def _branch(branch: Branch) -> str:
             texts.append(f"at {parse(step.expression).text}")
         elif isinstance(step, Transform):
             texts.append(f"transform {function_identity(step.function)}")
+        elif isinstance(step, Explode):
+            made = f"explode {parse(step.expression).text} as {', '.join(step.made)}"
+            texts.append(f"{made} outer" if step.outer else made)
+        elif isinstance(step, PythonStep):
+            gives = "" if step.schema is None else step.schema.ddl()
+            texts.append(f"{step.word} {function_identity(step.function)} gives {gives}")
+            texts[-1] += "".join(f" with {table!r}" for table in step.sides)
         elif isinstance(step, TableJoin):
             texts.append(f"{step.how} join {step.table.name}({step.table.schema.ddl()}) on {', '.join(step.on)}")
             texts[-1] += f" as {step.prefix} valid {step.table.valid_from} {step.table.valid_to}"

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from penstock.model.aggregates.paired import Paired, exactness, written
 from penstock.model.changes import Changes
 from penstock.model.expressions import bind, parse
-from penstock.model.stream import Branch, Flow, Piped, Select, Step, Stream, Transform, Union, Where, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.stream import Branch, Flow, Piped, Step, Stream, Transform, Union, branches
 from penstock.model.time import show_duration
 from penstock.model.triggers import OnTime
 from penstock.model.types import Schema
@@ -161,14 +160,7 @@ def _on_the_way(branch: Branch) -> Iterator[tuple[str, Schema | None]]:
     yield from ((text, source.schema) for text in own if text is not None)
     code = max((number for number, step in enumerate(branch.steps) if isinstance(step, Transform)), default=-1)
     for step in branch.steps[code + 1 :]:
-        if isinstance(step, Where):
-            yield step.condition, step.input.schema
-        elif isinstance(step, WithTime):
-            yield step.expression, step.input.schema
-        elif isinstance(step, Select):
-            yield from ((text, step.input.schema) for _, text in step.columns)
-        elif isinstance(step, TableJoin):
-            yield from ((text, step.input.schema) for text in step.on)
+        yield from ((text, step.input.schema) for text in step.texts)
 
 
 def _shared(view: View, others: Mapping[str, View]) -> list[str]:

@@ -5,18 +5,21 @@ An event that fails anywhere on the way is refused with the reason; none is lost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import RowError
+from penstock.errors import DefinitionError, RowError
 from penstock.model.aggregates import Monoid, Origin
 from penstock.model.aggregates.paired import apart
 from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Refused, Row
+from penstock.model.explode import Explode
 from penstock.model.expressions import bind, evaluate
 from penstock.model.naming import failing_rows
 from penstock.model.order import canonical, key
+from penstock.model.row_steps import ORDINAL_BITS, PythonStep, makes_rows, python_rows
+from penstock.model.side_tables import SideTable
 from penstock.model.storable import OUTSIDE, is_outside, why_not_storable
-from penstock.model.stream import Branch, Select, Stream, Where, WithTime, branches
+from penstock.model.stream import Branch, Select, Step, Stream, Where, WithTime, branches
 from penstock.model.table import TableJoin, tables
 from penstock.model.table_rows import Index
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
@@ -45,6 +48,7 @@ class Intake:
         self.trackers = {s.name: Tracker(s.watermark) for s in view.input.sources if s.watermark is not None}
         self._ids: dict[str, dict[object, Instant]] = {s.name: {} for s in view.input.sources if s.id is not None}
         self.time = ViewTime(self.trackers)
+        self._makes_rows = makes_rows(view.input)
         self._tables = {name: Index(table, ()) for name, table in tables(view.input).items()}
 
     def admit(self, commit: Commit, refused: list[Refused]) -> list[Element]:
@@ -64,9 +68,9 @@ class Intake:
             at = self._time(source, event, commit.now, refused)
             if at is None or self._is_refused(source, event, at, refused):
                 continue
-            for branch in ways:
+            for number, branch in enumerate(ways):
                 if branch.source.name == event.stream:
-                    elements += self._walk(branch, event, at, refused)
+                    elements += self._walk(branch, number, event, at, refused)
         return elements
 
     def advance(self, commit: Commit) -> None:
@@ -141,44 +145,59 @@ class Intake:
                 known = self._ids[source.name]
                 self._ids[source.name] = {i: at for i, at in known.items() if at >= horizon}
 
-    def _walk(self, branch: Branch, event: Event, at: Instant, refused: list[Refused]) -> Iterator[Element]:
-        """The event after the steps of one branch, as the view's element, if it gets there."""
-        row: Row = event.row
+    def _walk(self, branch: Branch, number: int, event: Event, at: Instant, refused: list[Refused]) -> list[Element]:
+        """What the steps of one branch make of the event, as the view's elements. If one fails, the event does."""
         schema: Schema = branch.source.schema
+        first = number << ORDINAL_BITS if self._makes_rows else 0
         try:
-            sign = 1 if branch.source.sign is None else evaluate(bind(branch.source.sign, schema), row)
+            sign = 1 if branch.source.sign is None else evaluate(bind(branch.source.sign, schema), event.row)
             if sign not in (1, -1):
                 raise RowError(f"the sign must be +1 or -1, and is {sign!r}")
-            for step in branch.steps:
-                if isinstance(step, Where):
-                    if evaluate(bind(step.condition, schema), row) is not True:
-                        return
-                elif isinstance(step, WithTime):
-                    moved = evaluate(bind(step.expression, schema), row)
-                    if moved is None:
-                        raise RowError("the event time is null")
-                    assert isinstance(moved, int)
-                    if is_outside(moved):
-                        raise RowError(OUTSIDE)
-                    at = moved
-                elif isinstance(step, Select):
-                    row = {name: evaluate(bind(text, schema), row) for name, text in step.columns}
-                    schema = step.schema or schema
-                elif isinstance(step, TableJoin):
-                    found = self._tables[step.table.name].find(step, row, schema, at)
-                    if found is None:
-                        return
-                    row, schema = found, step.schema
-            yield self._element(event, row, schema, at, 1 if sign == 1 else -1)
+            made = enumerate(self._made(branch.steps, event.row, at, schema))
+            return [
+                self._element(event, row, schema, Origin(moment, event.partition, event.offset, first + place), sign)
+                for place, (row, moment, schema) in made
+            ]
         except RowError as error:
             refused.append(Refused("dead", event, error.message))
+            return []
 
-    def _element(self, event: Event, row: Row, schema: Schema, at: Instant, sign: int) -> Element:
+    def _made(
+        self, steps: Sequence[Step], row: Row, at: Instant, schema: Schema
+    ) -> Iterator[tuple[Row, Instant, Schema]]:
+        """The rows that steps make of one row, each with its time and its columns; one after the other."""
+        if not steps:
+            yield row, at, schema
+            return
+        step, *rest = steps
+        for made, moment in self._after(step, row, at, schema):
+            yield from self._made(rest, made, moment, step.schema or schema)
+
+    def _after(self, step: Step, row: Row, at: Instant, schema: Schema) -> Iterable[tuple[Row, Instant]]:
+        """The rows that a step makes of one row, each with its time."""
+        match step:
+            case Where():
+                return [(row, at)] if evaluate(bind(step.condition, schema), row) is True else []
+            case WithTime():
+                return [(row, _moved(evaluate(bind(step.expression, schema), row)))]
+            case Select():
+                return [({name: evaluate(bind(text, schema), row) for name, text in step.columns}, at)]
+            case TableJoin():
+                found = self._tables[step.table.name].find(step, row, schema, at)
+                return [] if found is None else [(found, at)]
+            case Explode():
+                values = evaluate(bind(step.expression, schema), row)
+                return [({**row, **dict(zip(step.made, made, strict=True))}, at) for made in step.rows(values)]
+            case PythonStep():
+                sides = [SideTable(table, self._tables[table.name]) for table in step.sides]
+                return [(made, at) for made in python_rows(step, row, sides, at)]
+        raise DefinitionError(f"{step.label} needs Spark", hint="run it with engine='spark'")
+
+    def _element(self, event: Event, row: Row, schema: Schema, origin: Origin, sign: object) -> Element:
         def value(text: str) -> object:
             return evaluate(bind(text, schema), row)
 
         view = self.view
-        origin = Origin(at, event.partition, event.offset)
         inputs = tuple(
             tuple(value(text) for text in aggregate.inputs)
             if aggregate.where is None or value(aggregate.where) is True
@@ -194,7 +213,17 @@ class Intake:
             event,
             tuple(canonical(value(text)) for _, text in view.keys),
             origin,
-            sign,
+            1 if sign == 1 else -1,
             tuple(value(text) for text in view.windows.inputs),
             inputs,
         )
+
+
+def _moved(at: object) -> Instant:
+    """Another event time."""
+    if at is None:
+        raise RowError("the event time is null")
+    assert isinstance(at, int)
+    if is_outside(at):
+        raise RowError(OUTSIDE)
+    return at

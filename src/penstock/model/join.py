@@ -1,42 +1,41 @@
 """Two streams joined by their keys and times, as a definition: frozen values, nothing runs.
 
 An event of the left finds events of the right with the same key whose time lies within bounds of its own, and the other
-way round, whichever comes first. Events that the watermark has left behind when they come are refused as late; all
-others find each other, however the streams are cut into epochs. An event that finds none is given out alone, by an
-outer join, once time has passed so far that none can come any more. `join_reference` is the specification.
+way round, whichever comes first. Events that are behind the watermark when they come are rejected as late. All others
+find each other, however the streams are cut into epochs. An event waits until the watermark has passed all times that a
+partner could have, and its own. If it found none by then, an outer or anti join gives it out alone. `join_reference` is
+the specification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Final
-
-from sqlglot import exp
+from typing import Any
 
 from penstock.errors import DefinitionError, unknown
-from penstock.model.aggregates import last
-from penstock.model.by_kernel import check_by_kernel
-from penstock.model.expressions import bind, parse
-from penstock.model.expressions.parse import canonical
+from penstock.model.aggregates import Aggregate, count, last
+from penstock.model.expressions import bind
+from penstock.model.join_flows import sign_columns, time_column
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import Duration, Instant, duration, show_instant
+from penstock.model.time import BEGINNING, END, Duration, Instant, show_instant
 from penstock.model.triggers import each
-from penstock.model.types import Schema, is_integer
+from penstock.model.types import Schema, has_structs, is_integer
 from penstock.model.view import View
-from penstock.model.windows import Fixed, Window, global_window
+from penstock.model.windows import Fixed, global_window
 
-HOWS = ("inner", "left", "right", "full")
-_MILLISECOND: Final = 1_000
+HOWS = ("inner", "left", "right", "full", "semi", "anti")
+#: Joins that give out events of the left alone.
+LEFT_ONLY = ("semi", "anti")
 
 
 @dataclass(frozen=True, repr=False)
 class StreamJoin:
     """Two flows, what must be equal (an expression of each), and how far apart their times may be.
 
-    `earliest` and `latest` bound the right one's time less the left one's. `window`: both must fall into the same.
-    `gives` is what comes out: a name, the side, and its name there. The side is 2 where both have it, being equal.
+    `earliest` and `latest` bound the right one's time less the left one's, both included. `window`: both must fall into
+    the same. `gives` is what comes out: a name, the side, and its name there. The side is 2 where both have it, being
+    equal.
     """
 
     left: Flow
@@ -55,52 +54,157 @@ class StreamJoin:
             raise DefinitionError("within goes from the earlier to the later", hint="within=('-1 hour', '0 seconds')")
         for flow in (self.left, self.right):
             check_side(flow)
-        for left, right in self.on:
-            kinds = [bind(text, flow.schema).type for text, flow in ((left, self.left), (right, self.right))]
-            if kinds[0] != kinds[1] and not all(kind is not None and is_integer(kind) for kind in kinds):
-                raise DefinitionError(
-                    f"«{left}» is {kinds[0]}, and «{right}» is {kinds[1]}",
-                    hint=f"cast one of them: CAST({right} AS {str(kinds[0]).upper()})",
-                )
+        if self.how in LEFT_ONLY and (wrong := [name for name, side, _ in self.gives if side == 1]):
+            raise DefinitionError(
+                f"a join of the kind '{self.how}' gives columns of the left only, and '{wrong[0]}' is of the right",
+                hint="leave it out, or join with how='inner'",
+            )
+        for pair in self.on:
+            _check_keys(pair, *(_key_type(text, self._schema(side)) for side, text in enumerate(pair)))
+        for side in (0, 1):
+            for name in self.columns(side):
+                if has_structs(kind := self._schema(side).type_of(name)):
+                    raise DefinitionError(
+                        f"a join cannot keep the column '{name}', which is {kind}",
+                        hint="leave it out, or select fields of it before the join",
+                    )
+
+    # What comes in
+
+    @property
+    def flows(self) -> tuple[Flow, Flow]:
+        return self.left, self.right
 
     @property
     def inputs(self) -> tuple[Stream, ...]:
         """The streams at the far end of both, each once."""
-        found = {source.name: source for flow in (self.left, self.right) for source in flow.sources}
+        found = {source.name: source for flow in self.flows for source in flow.sources}
         return tuple(found.values())
+
+    def _schema(self, side: int) -> Schema:
+        schema = self.flows[side].schema
+        assert schema is not None  # check_side
+        return schema
+
+    def columns(self, side: int) -> tuple[str, ...]:
+        """The columns of a side that the join keeps: those that it gives out."""
+        taken = {own for _, of, own in self.gives if of in (side, 2)}
+        return tuple(name for name in self._schema(side).names if name in taken)
+
+    def compared(self, side: int) -> tuple[str, ...]:
+        """The columns by which a retraction finds its row: all that the join keeps, except what follows from the sign.
+
+        Columns that are not kept do not matter: rows that differ only in those give the same.
+        """
+        by_sign = sign_columns(self.flows[side])
+        return tuple(name for name in self.columns(side) if name not in by_sign)
+
+    def is_signed(self, side: int) -> bool:
+        """Whether rows of a side can take earlier ones back."""
+        return any(source.sign is not None for source in self.flows[side].sources)
+
+    @property
+    def signed(self) -> bool:
+        """Whether rows that come out can take earlier ones back."""
+        return self.is_signed(0) or self.is_signed(1)
+
+    def keys(self, side: int) -> tuple[str, ...]:
+        """What must be equal, as expressions of a side. Whole numbers of different widths are cast to bigint."""
+        found = []
+        for pair in self.on:
+            kinds = {bind(text, self._schema(number)).type for number, text in enumerate(pair)}
+            found.append(pair[side] if len(kinds) == 1 else f"CAST({pair[side]} AS BIGINT)")
+        return tuple(found)
+
+    def view(self, side: int) -> View:
+        """What comes to the join from a side, as the model has it: the keys, and the columns that it keeps as inputs.
+
+        The column of the number n in the flow's schema is the input of the aggregate `c<n>`.
+        """
+        names = self._schema(side).names
+        columns: tuple[tuple[str, Aggregate], ...] = tuple(
+            (f"c{names.index(name)}", last(f"`{name}`")) for name in self.columns(side)
+        )
+        keys = tuple((f"key_{number}", text) for number, text in enumerate(self.keys(side)))
+        return View(self.flows[side], keys, global_window(), columns or (("rows", count()),), each())
+
+    # What comes out
 
     @cached_property
     def schema(self) -> Schema:
         return Schema(tuple((name, self._type(side, own)) for name, side, own in self.gives))
 
     def _type(self, side: int, own: str) -> str:
-        assert self.left.schema is not None
-        assert self.right.schema is not None
         if side < 2:
-            return (self.left.schema, self.right.schema)[side].type_of(own)
-        kinds = {self.left.schema.type_of(own), self.right.schema.type_of(own)}
+            return self._schema(side).type_of(own)
+        kinds = {self._schema(0).type_of(own), self._schema(1).type_of(own)}
         return kinds.pop() if len(kinds) == 1 else "bigint"
 
-    def view(self, side: int) -> View:
-        """What comes to the join from a side, as the model has it: every column as an input."""
-        flow = (self.left, self.right)[side]
-        assert flow.schema is not None
-        columns = tuple((f"c{number}", last(f"`{name}`")) for number, name in enumerate(flow.schema.names))
-        return View(flow, (), global_window(), columns, each())
+    def gives_alone(self, side: int) -> bool:
+        """Whether an event of a side comes out that found no partner."""
+        return self.how in (("left", "full", "anti"), ("right", "full"))[side]
 
-    def keys(self, side: int) -> tuple[str, ...]:
-        return tuple(pair[side] for pair in self.on)
+    # Time
 
-    def is_over(self, side: int, at: Instant, mark: Instant) -> bool:
-        """Whether no partner can come any more for an event of a side, by the watermark: an outer join gives it out.
-
-        Time is counted as Spark's join does: in whole milliseconds and, between bounds, one more.
-        """
-        whole = mark // _MILLISECOND * _MILLISECOND
+    def meet(self, left: Instant, right: Instant) -> bool:
+        """Whether the times of two events allow them to be a pair."""
         if self.window is not None:
-            return self.window.slice_of(at).end <= whole
-        bound = (self.latest, -self.earliest)[side]
-        return at <= (whole - bound) // _MILLISECOND * _MILLISECOND - 2 * _MILLISECOND
+            return self.window.slice_of(left) == self.window.slice_of(right)
+        return self.earliest <= right - left <= self.latest
+
+    def wait(self, side: int) -> Duration:
+        """How far the watermark must pass the time of an event until no partner can come: between bounds."""
+        return max(0, (self.latest, -self.earliest)[side])
+
+    def over(self, side: int, at: Instant) -> Instant:
+        """An event of a side is over when the watermark has reached this instant.
+
+        No partner can come any more, since its time would be behind the watermark. The event's own time is behind it
+        too, so that no retraction of it can come.
+        """
+        return at + self.wait(side) + 1 if self.window is None else self.window.slice_of(at).end
+
+    @cached_property
+    def times(self) -> tuple[str | None, str | None]:
+        """The columns that come out with the event time of the left and of the right; None where there is none."""
+        found = [time_column(flow) for flow in self.flows]
+        left, right = (
+            next((name for name, of, own in self.gives if of in (side, 2) and own == column), None)
+            for side, column in enumerate(found)
+        )
+        return left, right
+
+    @property
+    def default_time(self) -> str | None:
+        """The event time of what comes out if nothing else is said; None if it cannot be known.
+
+        It is the later one of both times, or that of the only event. A semi or anti join gives the left one's.
+        """
+        left, right = self.times
+        if self.how in LEFT_ONLY:
+            return left
+        return None if left is None or right is None else f"greatest({left}, {right})"
+
+    def hold(self, event_time: str | None) -> Duration:
+        """How far the watermark of what comes out stays behind that of what comes in.
+
+        A row that comes out has an event that is not behind the watermark, or was waiting until now. So the time of its
+        left event is at most `wait(0)` behind, that of its right one `wait(1)`. The later one of a pair is not behind.
+        Of any other expression it is assumed that its value does not lie before both times.
+        """
+        waits = [self.wait(side) if self.window is None else self.window.size - 1 for side in (0, 1)]
+        left, right = self.times
+        if self.how in LEFT_ONLY or (event_time is not None and event_time == left):
+            return waits[0]
+        if event_time is not None and event_time == right:
+            return waits[1]
+        if None not in self.times and event_time == f"greatest({left}, {right})":
+            return max((waits[side] for side in (0, 1) if self.gives_alone(side)), default=0)
+        return max(waits)
+
+    def carried(self, mark: Instant, event_time: str | None) -> Instant:
+        """The watermark of what comes out, from that of what comes in."""
+        return mark if mark in (BEGINNING, END) else mark - self.hold(event_time)
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -110,89 +214,26 @@ class StreamJoin:
         return f"{self.left!r} {self.how} joined with {self.right!r} on {on!r}"
 
 
-def stream_join(
-    left: Flow,
-    right: Flow,
-    on: str | Sequence[str],
-    within: tuple[str, str] | None,
-    window: Window | None,
-    how: str,
-    prefix: str,
-) -> StreamJoin:
-    """A join of two flows, from what its user says."""
-    if (within is None) == (window is None):
+def _key_type(text: str, schema: Schema) -> str:
+    kind = bind(text, schema).type
+    if kind is None:
+        raise DefinitionError(f"only Spark knows the type of '{text}'", hint=f"cast it: CAST({text} AS STRING)")
+    if kind.startswith(("array<", "struct<", "map<")):
+        raise DefinitionError(f"'{text}' is {kind}, and so cannot be a key of a join", hint="join by a part of it")
+    return kind
+
+
+def _check_keys(pair: tuple[str, str], left: str, right: str) -> None:
+    if left != right and not (is_integer(left) and is_integer(right)):
         raise DefinitionError(
-            "a join of streams says how far apart their events may be, or in which window they meet",
-            hint="within=('-1 hour', '0 seconds'), the right one's time less the left one's; or window=ps.fixed('…')",
+            f"«{pair[0]}» is {left}, and «{pair[1]}» is {right}",
+            hint=f"cast one of them: CAST({pair[1]} AS {left.upper()})",
         )
-    for flow in (left, right):
-        check_side(flow)
-    texts = (on,) if isinstance(on, str) else tuple(on)
-    pairs = tuple(pair for text in texts for pair in _pairs(parse(text).tree, left, right))
-    if window is not None and not isinstance(window, Fixed):
-        raise DefinitionError(f"streams do not meet in {window!r}", hint="window=ps.fixed('10 seconds')")
-    if window is not None and (window.size % _MILLISECOND or window.offset % _MILLISECOND):
-        raise DefinitionError(f"{window!r} is not in whole milliseconds", hint="window=ps.fixed('10 milliseconds')")
-    gives = all_of(left, right, pairs, prefix)
-    if window is not None:
-        return StreamJoin(left, right, pairs, -window.size, window.size, gives, how, window)
-    assert within is not None
-    earliest, latest = (signed(bound) for bound in within)
-    return StreamJoin(left, right, pairs, earliest, latest, gives, how)
-
-
-def all_of(left: Flow, right: Flow, on: Sequence[tuple[str, str]], prefix: str) -> tuple[tuple[str, int, str], ...]:
-    """All columns of both, as a join gives them. Those of the right that the left has too begin with the prefix."""
-    assert left.schema is not None
-    assert right.schema is not None
-    same = {one for one, other in on if one == other and one in left.schema}
-    found = [(name, 2 if name in same else 0, name) for name in left.schema.names]
-    for name in right.schema.names:
-        if name in same:
-            continue
-        chosen = f"{prefix}{name}" if name in left.schema else name
-        if chosen in left.schema:
-            raise DefinitionError(
-                f"both streams have a column «{name}»", hint="say prefix='right_', or select other names before"
-            )
-        found.append((chosen, 1, name))
-    return tuple(found)
-
-
-def signed(text: str) -> Duration:
-    """A span of time that may lie before.
-
-    >>> signed("-2 seconds")
-    -2000000
-    """
-    said = text.strip()
-    return -duration(said[1:].strip()) if said.startswith("-") else duration(said)
-
-
-def _pairs(tree: exp.Expr, left: Flow, right: Flow) -> Iterator[tuple[str, str]]:
-    if isinstance(tree, exp.Paren):
-        yield from _pairs(tree.this, left, right)
-    elif isinstance(tree, exp.And):
-        yield from _pairs(tree.this, left, right)
-        yield from _pairs(tree.expression, left, right)
-    elif isinstance(tree, exp.EQ):
-        one, other = canonical(tree.this), canonical(tree.expression)
-        yield (one, other) if _binds(one, left) and _binds(other, right) else (other, one)
-    elif isinstance(tree, exp.Column):
-        yield canonical(tree), canonical(tree)
-    else:
-        raise DefinitionError(
-            f"«{canonical(tree)}» does not say what of the two streams is equal", hint="write on='ad = ad_id'"
-        )
-
-
-def _binds(text: str, flow: Flow) -> bool:
-    return flow.schema is not None and all(name in flow.schema for name in parse(text).columns)
 
 
 def join_behind(stream: Stream) -> StreamJoin | None:
     """The join that a stream is what it gives; None for any other stream."""
-    found = getattr(stream.log, "join", None)
+    found = stream.log if isinstance(stream.log, StreamJoin) else getattr(stream.log, "join", None)
     return found if isinstance(found, StreamJoin) else None
 
 
@@ -201,26 +242,19 @@ def late_reason(at: Instant, before: Instant) -> str:
     return f"its time {show_instant(at)} is behind the watermark {show_instant(before)}"
 
 
+#: Why a retraction is rejected.
+NOT_THERE = "it takes back a row that is not there: no row has its key, time and values"
+
+
 def check_side(flow: Flow) -> None:
-    """Refuses what a join cannot read: its events come from the master, through steps of the kernel."""
+    """Refuses a flow that cannot be joined: it needs an event time, a watermark, and columns that are known."""
     if not flow.has_event_time or any(source.watermark is None for source in flow.sources):
         raise DefinitionError(
             "streams are joined by their times, and one of them has no event time or no watermark",
             hint="say event_time='…' and watermark=ps.bounded('10 seconds') for it",
         )
-    for source in flow.sources:
-        if source.sign is not None:
-            raise DefinitionError(
-                f"a join takes no rows back, and the stream «{source.name}» has a sign", hint="leave out sign=…"
-            )
-    check_by_kernel(
-        flow,
-        lambda step: DefinitionError(
-            f"{step.label} stands before a join of streams", hint="do it with what the join gives out"
-        ),
-        lambda text: DefinitionError(
-            f"«{text}» stands before a join of streams, and only Spark can compute it",
-            hint="compute it from what the join gives out",
-        ),
-        DefinitionError("the columns that come to the join are not known", hint="select them with casts"),
-    )
+    if flow.schema is None:
+        raise DefinitionError(
+            "the columns that come to the join are not known",
+            hint="say schema=… in the transform before, or select columns with casts",
+        )

@@ -1,4 +1,4 @@
-"""Values of a processor: as its code has them, as the model keeps them, and as JSON that its state is stored in.
+"""Values of user code: as the code has them, as the model keeps them, and as its state stores them.
 
 >>> kind_of("timestamp").take(datetime(2000, 1, 1, tzinfo=UTC))
 946684800000000
@@ -10,7 +10,7 @@ penstock.errors.RowError: '7' is no int
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import DefinitionError, RowError
 from penstock.model.column_values import DIGITS
 from penstock.model.time import instant
-from penstock.model.types import INTEGERS, decimal_of, type_name
+from penstock.model.types import INTEGERS, decimal_of, fields_of, has_structs, type_name
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = date(1970, 1, 1)
@@ -32,7 +32,8 @@ Turn: TypeAlias = Callable[[Any], Any]
 class Kind:
     """How values of one type pass: `take` from the user's code, `give` to it, `dump` to JSON and `load` from it.
 
-    `give`, `dump` and `load` are None where a value stays as it is. None of them is called for null.
+    `pack` and `unpack` are the same for binary formats. All but `take` are None where a value stays as it is. None of
+    them is called for null.
     """
 
     name: str
@@ -40,6 +41,9 @@ class Kind:
     give: Turn | None = None
     dump: Turn | None = None
     load: Turn | None = None
+    pack: Turn | None = None
+    unpack: Turn | None = None
+    exact: type | None = None  # values of just this class stay as they are; whole numbers if they are in bounds
 
     def taken(self, value: Any) -> Any:
         """The same as `take`, and null for null."""
@@ -57,22 +61,44 @@ class Kind:
         """The same as `load`, and null for null."""
         return value if value is None or self.load is None else self.load(value)
 
+    def packed(self, value: Any) -> Any:
+        """The same as `pack`, and null for null."""
+        return value if value is None or self.pack is None else self.pack(value)
 
-@lru_cache(maxsize=256)
+    def unpacked(self, value: Any) -> Any:
+        """The same as `unpack`, and null for null."""
+        return value if value is None or self.unpack is None else self.unpack(value)
+
+
 def kind_of(name: str) -> Kind:
-    """The kind of a type, as Spark names it."""
-    name = type_name(name)
-    if name in INTEGERS:
-        return Kind(name, _integer(name))
-    if name in ("float", "double"):
-        return Kind(name, _float(name))
-    if name.startswith("decimal("):
-        return Kind(name, _decimal(name), dump=str, load=Decimal)
-    if name.startswith("array<"):
-        return _array(name, kind_of(name[6:-1]))
-    if name not in _PLAIN:
+    """The kind of a type, as Spark names it; of one that a processor can take and keep."""
+    if has_structs(type_name(name)):
         raise DefinitionError(
             f"a processor has no values of type {name}", hint="take scalars, decimals and arrays of them, or JSON text"
+        )
+    return any_kind(name)
+
+
+@lru_cache(maxsize=256)
+def any_kind(name: str) -> Kind:
+    """The kind of a type, also of maps and structs."""
+    name = type_name(name)
+    if name in INTEGERS:
+        return Kind(name, _integer(name), exact=int)
+    if name in ("float", "double"):
+        return Kind(name, _float(name), exact=float)
+    if name.startswith("decimal("):
+        return Kind(name, _decimal(name), dump=str, load=Decimal, pack=str, unpack=Decimal)
+    if name.startswith("array<"):
+        return _array(name, any_kind(name[6:-1]))
+    if name.startswith("struct<"):
+        return _struct(name, {field: any_kind(kind) for field, kind in fields_of(name)})
+    if name.startswith("map<"):
+        return _map(name, *(any_kind(kind) for _, kind in fields_of(name)))
+    if name not in _PLAIN:
+        raise DefinitionError(
+            f"user code has no values of type {name}",
+            hint="take scalars, arrays, maps, structs, or JSON text",
         )
     return _PLAIN[name]
 
@@ -156,13 +182,54 @@ def _array(name: str, of: Kind) -> Kind:
         each(of.given),  # a list of its own: what code does to it stays there
         None if of.dump is None else each(of.dumped),
         None if of.load is None else each(of.loaded),
+        None if of.pack is None else each(of.packed),
+        None if of.unpack is None else each(of.unpacked),
+    )
+
+
+def _struct(name: str, parts: dict[str, Kind]) -> Kind:
+    """A dictionary of all fields. One that code leaves out is null."""
+
+    def take(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping) or not value.keys() <= parts.keys():
+            raise _wrong(value, name)
+        return {field: kind.taken(value.get(field)) for field, kind in parts.items()}
+
+    def each(turns: dict[str, Turn]) -> Turn:
+        return lambda value: {field: turn(value[field]) for field, turn in turns.items()}
+
+    return Kind(
+        name,
+        take,
+        each({field: kind.given for field, kind in parts.items()}),
+        each({field: kind.dumped for field, kind in parts.items()}),
+        each({field: kind.loaded for field, kind in parts.items()}),
+    )
+
+
+def _map(name: str, key: Kind, value: Kind) -> Kind:
+    """A dictionary; pairs in JSON. A key is never null."""
+
+    def take(found: Any) -> dict[Any, Any]:
+        if not isinstance(found, Mapping) or None in found:
+            raise _wrong(found, name)
+        return {key.take(one): value.taken(other) for one, other in found.items()}
+
+    return Kind(
+        name,
+        take,
+        lambda found: {key.given(one): value.given(other) for one, other in found.items()},
+        lambda found: [[key.dumped(one), value.dumped(other)] for one, other in found.items()],
+        lambda pairs: {key.loaded(one): value.loaded(other) for one, other in pairs},
     )
 
 
 _PLAIN: Final[dict[str, Kind]] = {
-    "string": Kind("string", _of("string", str)),
-    "boolean": Kind("boolean", _of("boolean", bool)),
-    "binary": Kind("binary", _of("binary", bytes), None, lambda value: b64encode(value).decode(), b64decode),
+    "string": Kind("string", _of("string", str), exact=str),
+    "boolean": Kind("boolean", _of("boolean", bool), exact=bool),
+    "binary": Kind(
+        "binary", _of("binary", bytes), dump=lambda value: b64encode(value).decode(), load=b64decode, exact=bytes
+    ),
     "timestamp": Kind("timestamp", _timestamp, lambda value: _EPOCH + timedelta(microseconds=value)),
     "date": Kind("date", _date, lambda value: _DAY + timedelta(days=value)),
 }

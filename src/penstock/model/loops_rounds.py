@@ -15,7 +15,8 @@ from penstock.model.kinds import kind_of
 from penstock.model.loops import Iteration, Loop
 from penstock.model.loops_values import key_bytes, key_of, packed, unpacked
 from penstock.model.naming import failing_rows
-from penstock.model.processing import Outputs, _row_type
+from penstock.model.processing import Outputs
+from penstock.model.row_type import row_type
 
 #: The messages of a round, by the bytes of their keys.
 Inbox: TypeAlias = dict[bytes, list[Any]]
@@ -59,7 +60,7 @@ class Steps:
         self._who = f"the loop {iteration.name}"
         self._outputs = Outputs(_Shown.of(iteration))  # type: ignore[arg-type]
         self._give = [kind_of(kind).given for _, kind in iteration.event]
-        self._event = _row_type("Event", iteration.event.names)
+        self._event = row_type("Event", iteration.event.names)
 
     def enter(self, values: Sequence[object]) -> list[tuple[bytes, Any]]:
         """The messages that an event enters with."""

@@ -7,12 +7,11 @@ the runs that are open, not the events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.model.patterns import Match, Pattern, Taken
-from penstock.model.time import Instant
+from penstock.model.time import END, Instant
 
 
 @dataclass(frozen=True)
@@ -35,23 +34,23 @@ class Run:
 
 @dataclass
 class Matcher:
-    """The open runs of one key. Events are given in order; `pass_time` says that no event before an instant comes."""
+    """The open runs of one key, and matches that wait for runs that began before them.
+
+    Events are given in order; `pass_time` says that no event before an instant comes.
+    """
 
     pattern: Pattern
     runs: list[Run] = field(default_factory=list)
     places: int = 0
-    barrier: int = -1  # matches that begin up to here are left out
-    banned: set[int] = field(default_factory=set)  # and those that begin at one of these
+    pending: list[Match] = field(default_factory=list)
 
-    def take(self, at: Instant, event: Any) -> Iterator[Match]:
-        """The matches that an event completes; before them those whose time is over."""
-        yield from self.pass_time(at)
-        place, self.places = self.places, self.places + 1
+    def take(self, at: Instant, event: Any) -> list[Match]:
+        """The matches that are known with an event; before them those whose time is over."""
+        matches = self.pass_time(at)
         found: list[Run] = []
         done: list[Match] = []
-        empty = Run(Match(self.pattern))
-        for run in [*self.runs, empty]:
-            longer, left = self._on(run, Taken(0, place, at, event))
+        for run in [*self.runs, Run(Match(self.pattern))]:
+            longer, left = self._on(run, Taken(0, self.places, at, event))
             for one in longer:
                 found += [one] if self._targets(one) else []
                 if self._is_whole(one) and self.pattern.steps[-1].negated:
@@ -59,24 +58,29 @@ class Matcher:
                 elif self._is_whole(one):
                     done.append(one.match)
             found += [] if left is None else [left]
-        self.runs = found
-        yield from self._shown(done)
+        self.runs, self.places = found, self.places + 1
+        return matches + self._known(done)
 
-    def pass_time(self, before: Instant) -> Iterator[Match]:
-        """Ends the runs that have no time left; those that waited for just that are matches."""
+    def pass_time(self, before: Instant) -> list[Match]:
+        """Ends the runs that have no time left, at `END` all; those that waited for just that are matches."""
         span = self.pattern.span
-        if span is None:
-            return
-        over = [run for run in self.runs if run.match.start + span < before]
-        if over:
-            self.runs = [run for run in self.runs if run.match.start + span >= before]
-            yield from self._shown([run.match for run in over if run.waits])
+        if before < END and span is None:
+            return []
+        left: list[Run] = []
+        over: list[Run] = []
+        for run in self.runs:
+            (over if before >= END or run.match.start + (span or 0) < before else left).append(run)
+        self.runs = left
+        return self._known([run.match for run in over if run.waits]) if over else []
 
     @property
     def due(self) -> Instant | None:
-        """Until when some run waits for its time to be over."""
+        """Until when some run waits for its time to be over, or some match for the time of a run."""
         span = self.pattern.span
-        return None if span is None else min((run.match.start + span for run in self.runs if run.waits), default=None)
+        if span is None:
+            return END if self.pending else None
+        waiting = (run for run in self.runs if run.waits or self.pending)
+        return min((run.match.start + span for run in waiting), default=None)
 
     # one run, one event
 
@@ -144,29 +148,62 @@ class Matcher:
             step.negated or not step.least for step in behind
         )
 
-    # what is left out
+    # what is skipped
 
-    def _shown(self, matches: list[Match]) -> Iterator[Match]:
-        for match in sorted(matches, key=lambda one: (one.taken[-1].place, one.taken[0].place, one.places)):
-            if self._is_left_out(match):
+    def _known(self, complete: list[Match]) -> list[Match]:
+        """The matches that are given out, of those that are complete now and those that waited.
+
+        Matches are taken in the order in which they begin, and of those that begin alike the one that is complete
+        first. So a match waits while another one that began before it may still skip it.
+        """
+        self.pending += complete
+        if self.pattern.skipping.to == "nothing":
+            shown = sorted(self.pending, key=lambda one: (one.taken[-1].place, one.taken[0].place, one.places))
+            self.pending = []
+            return shown
+        left = sorted(self.pending, key=lambda one: (one.taken[0].place, one.taken[-1].place, one.places))
+        shown, self.pending = [], []
+        while left:
+            match = left.pop(0)
+            start = match.taken[0].place
+            if self._may_be_skipped(start):
+                self.pending.append(match)
                 continue
-            self._skip(match)
-            yield match
-        self.runs = [run for run in self.runs if not self._is_left_out(run.match)]
-        self.banned.clear()  # nothing begins there any more
+            shown.append(match)
+            skipped = range(start, self._skips_to(match) + 1)
+            left = [one for one in left if one.taken[0].place not in skipped]
+            self.runs = [run for run in self.runs if run.match.taken[0].place not in skipped]
+        return shown
 
-    def _is_left_out(self, match: Match) -> bool:
-        start = match.taken[0].place
-        return start <= self.barrier or start in self.banned
+    def _may_be_skipped(self, start: int) -> bool:
+        """Whether something that began before a place, and is not decided yet, may skip what begins there."""
+        runs = (run for run in self.runs if run.match.taken[0].place < start)
+        earlier = (match for match in self.pending if match.taken[0].place < start)
+        return any(self._may_skip_to(run) >= start for run in runs) or any(
+            self._skips_to(match) >= start for match in earlier
+        )
 
-    def _skip(self, match: Match) -> None:
+    def _skips_to(self, match: Match) -> int:
+        """The last place up to which what begins with a match, or after it, is skipped."""
         skip = self.pattern.skipping
         if skip.to == "next":
-            self.banned.add(match.taken[0].place)
-        elif skip.to == "past last":
-            self.barrier = max(self.barrier, match.taken[-1].place)
-        elif skip.step is not None:
-            mine = [one.place for one in match.taken if self.pattern.steps[one.step].name == skip.step]
-            if mine:
-                place = mine[0] if skip.to == "first" else mine[-1]
-                self.barrier = max(self.barrier, place - 1)
+            return match.taken[0].place
+        if skip.to == "past last":
+            return match.taken[-1].place
+        own = [one.place for one in match.taken if self.pattern.steps[one.step].name == skip.step]
+        return -1 if not own else (own[0] if skip.to == "first" else own[-1]) - 1
+
+    def _may_skip_to(self, run: Run) -> int:
+        """The same for the matches that a run may become."""
+        skip = self.pattern.skipping
+        known = self._skips_to(run.match)
+        if run.waits or skip.to == "next":
+            return known
+        if skip.to == "past last":
+            return self.places
+        if skip.to == "first" and known >= 0:
+            return known
+        names = [step.name for step in self.pattern.steps]
+        target = names.index(str(skip.step))
+        open_loop = target == run.step and target in self._targets(run) and target not in run.closed
+        return self.places if run.step < target or open_loop else known

@@ -1,7 +1,7 @@
 """Where the parts of definitions have moved: pickled definitions in stores of earlier versions name the old places.
 
 >>> moved("penstock.engine.join_log", "JoinLog"), moved("builtins", "set")
-(('penstock.runtime.derived.joins.source', 'JoinSource'), ('builtins', 'set'))
+(('penstock.dataflow.join_operator', 'JoinOperator'), ('builtins', 'set'))
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _MODULES: Final = {
     "logs.whole": "sources.files.whole",
     "engine.derived": "runtime.derived.base",
     "engine.epochs": "runtime.derived.epochs",
-    "engine.join_log": "runtime.derived.joins.source",
+    "engine.join_log": "dataflow.join_operator",
+    "runtime.derived.joins.source": "dataflow.join_operator",
     "engine.learn_log": "runtime.derived.learning.source",
     "engine.loop_components": "runtime.derived.loops.components",
     "engine.loop_frames": "runtime.derived.loops.frames",
@@ -33,15 +34,17 @@ _MODULES: Final = {
     "engine.loop_machine": "runtime.derived.loops.machine",
     "engine.loop_paths": "runtime.derived.loops.paths",
     "engine.loop_log": "runtime.derived.loops.source",
-    "engine.process_log": "runtime.derived.processors.source",
+    "engine.process_log": "dataflow.process_operator",
+    "runtime.derived.processors.source": "dataflow.process_operator",
     "engine.topology_log": "runtime.derived.topologies.source",
     "engine.table_frame": "runtime.tables.frame",
     "engine.table_read": "runtime.tables.read",
     "engine.tables": "runtime.tables.tables",
 }
 _NAMES: Final = {
-    "Log": "Source", "EpochsLog": "EpochsSource", "JoinLog": "JoinSource", "LearnLog": "LearnerSource",
-    "LoopLog": "LoopSource", "ProcessLog": "ProcessorSource", "TopologyLog": "TopologySource",
+    "Log": "Source", "EpochsLog": "EpochsSource", "JoinLog": "JoinOperator", "JoinSource": "JoinOperator",
+    "LearnLog": "LearnerSource", "LoopLog": "LoopSource", "ProcessLog": "ProcessOperator",
+    "ProcessorSource": "ProcessOperator", "TopologyLog": "TopologySource",
 }  # fmt: skip
 
 

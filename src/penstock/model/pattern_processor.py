@@ -2,62 +2,100 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from penstock.errors import DefinitionError
+from penstock.model.cell import EVENT
 from penstock.model.matching import Matcher, Run
 from penstock.model.patterns import Match, Pattern, Taken
-from penstock.model.plain import plain
-from penstock.model.processor import Processor, Timer
+from penstock.model.plain_values import packed, unpacked
+from penstock.model.processor import Events, Processor, Timer
 from penstock.model.state import list_of, value
-from penstock.model.time import Instant, instant, to_datetime
+from penstock.model.time import Instant, instant
 
 #: What is given out for a match of a key: a row, several, or none.
 Give: TypeAlias = Callable[[Any, Match], Mapping[str, Any] | Iterable[Mapping[str, Any]] | None]
-_JUST_AFTER = timedelta(microseconds=1)
+#: The one timer: when the first event that waits can be matched, or the time of something is over.
+_NEXT: Final = "next"
+#: A timer that fires at the end of a stream.
+_LAST: Final = instant(datetime.max.replace(tzinfo=UTC))
 
 
 def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
     """The processor that finds a pattern, and gives out what `give` makes of each match."""
     pattern.check()
-    schema = output
+    schema, text = output, str(pattern)
     if not callable(give):
         raise DefinitionError("what is given out for a match is a function", hint="give=lambda key, m: {…}")
 
     class Found(Processor):
-        """Waits, sorts, matches."""
+        """Waits, sorts, matches. An event on which a condition fails is left out, with a dead letter."""
 
         output = schema
-        waiting = list_of("binary")
-        runs = value("binary")
+        final_rows_only = True
+        usual_hold = pattern.span
+        finds = text
+        batches = list_of("binary")  # events that wait, packed as they came together
+        matcher = value("binary")
 
-        def on_event(self, key: Any, event: Any, time: Any) -> None:
-            if time is None:
+        def on_events(self, key: Any, events: Events) -> None:
+            if None in events.times:
                 raise DefinitionError("a pattern needs an event time", hint="say event_time='…' on the stream")
-            self.waiting.append(pickle.dumps((instant(time), event._fields, tuple(event))))
-            # Another event of just this time may still come, until the watermark is beyond it.
-            self.set_timer(time + _JUST_AFTER)
+            ats = [instant(time) for time in events.times if time is not None]
+            rows = [[at, *event] for at, event in zip(ats, events, strict=True)]
+            self.batches.append(packed([events[0]._fields, rows]))
+            self._look_at(min(ats) + 1)  # another event of just this time may come until the watermark is beyond it
 
         def on_timer(self, key: Any, timer: Timer) -> Iterator[Mapping[str, Any]]:
-            before = instant(timer.at)
-            matcher = restored(pattern, self.runs)
-            waiting = [plain(one) for one in self.waiting]
-            ready = sorted((one for one in waiting if one[0] < before), key=lambda one: one[0])
-            later = [one for one in waiting if one[0] >= before]
-            if ready:
-                self.waiting[:] = [pickle.dumps(one) for one in later]
-            matches = [m for at, names, values in ready for m in matcher.take(at, event_of(names, values))]
-            matches += matcher.pass_time(before)
+            before, matcher = self._there.mark, restored(pattern, self.matcher)
+            ready = self._ready(before)
+            for at, event in ready:
+                yield from self._given(key, matcher.pass_time(at))
+                try:
+                    matches = matcher.take(at, event)
+                except Exception as error:  # whatever it is, it concerns this event
+                    self._there.fail(f"{type(error).__name__}: {error}, on {event}")
+                else:
+                    yield from self._given(key, matches)
+            yield from self._given(key, matcher.pass_time(before))
             if matcher.due is not None:
-                self.set_timer(to_datetime(matcher.due) + _JUST_AFTER, name="unless")
-            self.runs = saved(matcher) if matcher.runs else None
+                self._look_at(min(matcher.due + 1, _LAST))
+            self.matcher = saved(matcher) if matcher.runs or matcher.pending else None
+
+        def _look_at(self, at: Instant) -> None:
+            """Moves the timer to an instant, if it is not set to an earlier one."""
+            cell = self._there.cell
+            known = cell.timers.get((EVENT, _NEXT))
+            if known is None or at < known:
+                cell.set_timer((EVENT, _NEXT), at)
+
+        def _ready(self, before: Instant) -> list[tuple[Instant, Any]]:
+            """The events that the watermark has passed, in order; the others go on waiting."""
+            ready: list[tuple[Instant, Any]] = []
+            later = []
+            for batch in self.batches:
+                names, rows = unpacked(batch)
+                ready += [(at, event_of(names, values)) for at, *values in rows if at < before]
+                left = [row for row in rows if row[0] >= before]
+                if left:
+                    later.append(batch if len(left) == len(rows) else packed([names, left]))
+                    self._look_at(min(row[0] for row in left) + 1)
+            self.batches = later
+            return sorted(ready, key=lambda one: one[0])
+
+        def _given(self, key: Any, matches: list[Match]) -> Iterator[Mapping[str, Any]]:
             for match in matches:
-                yield from rows_of(give(key, match))
+                try:
+                    rows = list(rows_of(give(key, match)))
+                except Exception as error:
+                    events = [one.event for one in match.taken]
+                    self._there.fail(f"{type(error).__name__}: {error}, on the match {events}")
+                else:
+                    yield from rows
 
     Found.__name__ = Found.__qualname__ = "Pattern"
     return Found
@@ -74,34 +112,31 @@ def _event(names: tuple[str, ...]) -> Any:
     return namedtuple("Event", names, rename=True)
 
 
-def event_of(names: tuple[str, ...], values: tuple[object, ...]) -> Any:
+def event_of(names: Iterable[str], values: Iterable[object]) -> Any:
     """An event as conditions see it."""
-    return _event(names)(*values)
+    return _event(tuple(names))._make(values)
 
 
-# The open runs of a key, as bytes: each event once
+# The open runs of a key, as bytes: each event once, and each list of names
 
 
 def saved(matcher: Matcher) -> bytes:
-    events: dict[int, tuple[Instant, tuple[str, ...], tuple[object, ...]]] = {}
-    for run in matcher.runs:
-        for one in run.match.taken:
-            events[one.place] = one.at, one.event._fields, tuple(one.event)
-    runs = [(run.match.places, sorted(run.closed), run.waits) for run in matcher.runs]
-    return pickle.dumps((events, runs, matcher.places, matcher.barrier))
+    matches = [*(run.match for run in matcher.runs), *matcher.pending]
+    taken = {one.place: one for match in matches for one in match.taken}
+    names = list(dict.fromkeys(one.event._fields for one in taken.values()))
+    events = [[one.place, one.at, names.index(one.event._fields), *one.event] for one in taken.values()]
+    runs = [[run.match.places, sorted(run.closed), run.waits] for run in matcher.runs]
+    return packed([names, events, runs, matcher.places, [match.places for match in matcher.pending]])
 
 
 def restored(pattern: Pattern, stored: bytes | None) -> Matcher:
     if stored is None:
         return Matcher(pattern)
-    events, runs, places, barrier = plain(stored)
-    known = {place: (at, event_of(names, values)) for place, (at, names, values) in events.items()}
-    found = [
-        Run(
-            Match(pattern, tuple(Taken(step, place, *known[place]) for place, step in taken)),
-            frozenset(closed),
-            waits,
-        )
-        for taken, closed, waits in runs
-    ]
-    return Matcher(pattern, found, places, barrier)
+    names, events, runs, places, pending = unpacked(stored)
+    known = {place: (at, event_of(names[number], values)) for place, at, number, *values in events}
+
+    def match(taken: Iterable[tuple[int, int]]) -> Match:
+        return Match(pattern, tuple(Taken(step, place, *known[place]) for place, step in taken))
+
+    found = [Run(match(taken), frozenset(closed), waits) for taken, closed, waits in runs]
+    return Matcher(pattern, found, places, [match(taken) for taken in pending])

@@ -67,6 +67,9 @@ class Skip:
     to: Literal["nothing", "next", "past last", "first", "last"]
     step: str | None = None
 
+    def __str__(self) -> str:
+        return self.to if self.step is None else f"{self.to} {self.step}"
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -140,13 +143,13 @@ class Pattern:
         return self
 
     def __str__(self) -> str:
-        text = self.steps[0].name + self.steps[0].times
-        for step in self.steps[1:]:
-            if step.negated:
-                text += f" · unless {step.name}"
-            else:
-                text += f" {_LINKS[step.how]} {step.name}{step.times}"
-        return text + ("" if self.span is None else f" within {show_duration(self.span)}")
+        text = ""
+        for step in self.steps:
+            link = f" {_LINKS[step.how]} " if text else ""
+            greedy = " greedy" if step.greedy else ""
+            text += f" · unless {step.name}" if step.negated else f"{link}{step.name}{step.times}{greedy}"
+        text += "" if self.span is None else f" within {show_duration(self.span)}"
+        return text if self.skipping.to == "nothing" else f"{text} skip {self.skipping}"
 
 
 Times: TypeAlias = int | str | tuple[int, int | None]

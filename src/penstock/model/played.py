@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.model.commits import Commit, Refused
@@ -56,7 +56,7 @@ def played(process: Process, commits: Iterable[Commit | None]) -> Played:
         if commit is None:
             continue
         mine = tuple(event for event in commit.events if event.stream in names)
-        result = reference.commit(Commit(commit.now, mine, commit.fixed, commit.caught_up, commit.resumed))
+        result = reference.commit(replace(commit, events=mine))
         for _, given in result.given:
             found.add(given)
         for refused in result.refused:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.aggregates import last
-from penstock.model.by_kernel import check_by_kernel
 from penstock.model.expressions import bind
 from penstock.model.processing import Given, Shape, check_processor
 from penstock.model.processor import Processor
+from penstock.model.side_tables import Initial, Rows, initial_of
 from penstock.model.stream import (
     Flow,
     Named,
     Piped,
     Stream,
-    Transform,
     named_expressions,
     show_named,
 )
-from penstock.model.table import TableJoin
+from penstock.model.table import Table
 from penstock.model.time import BEGINNING, Duration, Instant
 from penstock.model.triggers import each
 from penstock.model.types import Schema
@@ -36,7 +36,9 @@ SIDE = "side"
 class Process:
     """A processor's class over a flow, by key. Events up to `allow_late` behind the watermark still come to it.
 
-    `time` is the column with the event time of what is given out.
+    `time` is the column with the event time of what is given out. The watermark of what is given out lies `hold` behind
+    that of the events; None: it stays before the earliest timer of event time that is set. Its code looks things up in
+    `tables`; keys begin with the state that `initial` has for them.
     """
 
     input: Flow
@@ -44,10 +46,16 @@ class Process:
     processor: type[Processor]
     allow_late: Duration = 0
     time: str | None = None
+    hold: Duration | None = None
+    tables: tuple[Table, ...] = ()
+    initial: Initial | None = None
 
     def __post_init__(self) -> None:
         check_processor(self.processor)
-        _check_flow(self.input)
+        _check_flow(self.input, self.processor)
+        names = [table.name for table in self.tables]
+        if len(set(names)) < len(names):
+            raise DefinitionError(f"a table stands twice: {', '.join(names)}", hint="give one of them another name")
         if self.shape.outputs.schemas.keys() != {None} and self.time is not None:
             _check_time(self)
         _ = self.schema
@@ -63,6 +71,14 @@ class Process:
         """What comes to the processor, as the model has it: keys, and every column as an input."""
         columns = tuple((f"c{number}", last(f"`{name}`")) for number, name in enumerate(self.event.names))
         return View(self.input, self.by, global_window(), columns, each())
+
+    @property
+    def side_tables(self) -> dict[str, Table]:
+        """The tables of which it needs a version in every commit, by name."""
+        found = {table.name: table for table in self.tables}
+        if self.initial is not None and self.initial.rows is None:
+            found[self.initial.table.name] = self.initial.table
+        return found
 
     @cached_property
     def shape(self) -> Shape:
@@ -97,6 +113,11 @@ class Process:
                 found += [None] * len(schema.names)
         return tuple(found)
 
+    @property
+    def held(self) -> Duration | None:
+        """How far the watermark of what is given out lies behind that of the input. None: its next timer says so."""
+        return self.processor.usual_hold if self.hold is None else self.hold
+
     def is_late(self, at: Instant | None, mark: Instant) -> bool:
         """Whether an event comes too late when time has passed up to a watermark."""
         return at is not None and mark > BEGINNING and at < mark - self.allow_late
@@ -115,41 +136,43 @@ class Process:
 
 
 def process_of(
-    flow: Flow, processor: type[Processor], by: str | tuple[str, ...], allow_late: Duration = 0, time: str | None = None
+    flow: Flow,
+    processor: type[Processor],
+    by: str | tuple[str, ...],
+    allow_late: Duration = 0,
+    time: str | None = None,
+    hold: Duration | None = None,
+    tables: Sequence[Table] = (),
+    initial: Rows | None = None,
 ) -> Process:
-    """A processor over a flow; `by` are column names or «expression AS name»."""
+    """A processor over a flow; `by` are column names or «expression AS name».
+
+    `initial` is a table with the same key, or rows with the keys and states as columns.
+    """
     keys = named_expressions((by,) if isinstance(by, str) else tuple(by), {}, "by")
-    return Process(flow, keys, processor, allow_late, time)
+    process = Process(flow, keys, processor, allow_late, time, hold, tuple(tables))
+    if initial is None:
+        return process
+    return replace(process, initial=initial_of(initial, processor, process.shape.key))
 
 
-def _check_flow(flow: Flow) -> None:
-    """Refuses what a processor cannot read: its events come from the master, through steps of the kernel."""
-    for source in flow.sources:
-        if source.sign is not None:
-            raise DefinitionError(
-                f"a processor takes no rows back, and the stream «{source.name}» has a sign",
-                hint="leave out sign=…; the column then comes to the processor",
-            )
-    check_by_kernel(
-        flow,
-        _step_refused,
-        lambda text: DefinitionError(
-            f"«{text}» stands before a processor, and only Spark can compute it", hint="compute it in the processor"
-        ),
-        DefinitionError("the columns that come to the processor are not known", hint="select them with casts"),
-    )
-
-
-def _step_refused(step: Transform | TableJoin) -> DefinitionError:
-    if isinstance(step, Transform):
-        return DefinitionError(
-            f"{step.label} stands before a processor, which has no DataFrame",
-            hint="do it in the processor, or with select and where",
+def _check_flow(flow: Flow, processor: type[Processor]) -> None:
+    """Refuses events of which nobody knows the columns, and retractions that the code cannot see or take."""
+    if flow.schema is None:
+        raise DefinitionError(
+            "the columns that come to the processor are not known", hint="say schema=… in the transform, or select them"
         )
-    return DefinitionError(
-        f"{step.label} stands before a processor, which reads no table",
-        hint="give the processor the events, and join the table with what it gives out",
-    )
+    signed = [source.name for source in flow.sources if source.sign is not None]
+    if signed and processor.final_rows_only:
+        raise DefinitionError(
+            f"a pattern takes final rows only, and rows of the stream '{signed[0]}' can be taken back",
+            detail="a match that was given out cannot be undone",
+            hint="match the panes that are final, or leave out sign=…; the column then comes along",
+        )
+    if signed and "change" in flow.schema.names:
+        raise DefinitionError(
+            "events that can be taken back have event.change, and there is a column of this name", hint="rename it"
+        )
 
 
 def _check_time(process: Process) -> None:
@@ -203,3 +226,9 @@ def _of_side(stream: Stream, process: Process, side: str | None) -> Flow:
     if side is None:
         return stream.where(f"`{SIDE}` IS NULL").select(*names)
     return stream.where(f"`{SIDE}` = '{side}'").select(**{name: f"`{side}_{name}`" for name in names})
+
+
+def process_behind(stream: Stream) -> Process | None:
+    """The processor whose output a stream is; None for any other stream."""
+    found = getattr(stream.log, "process", None)
+    return found if isinstance(found, Process) else None

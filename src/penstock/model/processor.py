@@ -18,14 +18,18 @@ The same class runs on Spark and, in tests, without it. It must decide by its ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Literal, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from penstock.errors import DefinitionError, RowError
+from penstock.errors import DefinitionError, RowError, unknown
 from penstock.model.cell import EVENT, PROCESSING, Cell, TimerId
-from penstock.model.time import BEGINNING, END, Instant, duration, instant, to_datetime
+from penstock.model.time import BEGINNING, END, Duration, Instant, duration, instant, to_datetime
+
+if TYPE_CHECKING:
+    from penstock.model.side_tables import SideTable
 
 Clock: TypeAlias = Literal["event", "processing"]
 
@@ -39,15 +43,27 @@ class Timer:
     clock: Clock = "event"
 
 
+class Events(list[Any]):
+    """Events of one key that came together, in their order; `times` are their event times."""
+
+    def __init__(self, events: Iterable[Any], times: Sequence[datetime | None]) -> None:
+        super().__init__(events)
+        self.times = times
+
+
 @dataclass
 class Moment:
-    """What user code sees while it handles one event or one timer. `give` takes a row for an output."""
+    """What user code sees while it handles one event or one timer.
+
+    `give` takes a row for an output, `fail` the reason of something that failed while the rest goes on.
+    """
 
     cell: Cell
     at: Instant
     mark: Instant
     now: Instant
     give: Callable[[str | None, object], None]
+    fail: Callable[[str], None]
 
 
 class Processor:
@@ -55,15 +71,30 @@ class Processor:
 
     output: ClassVar[str]
     sides: ClassVar[Mapping[str, str]] = {}
+    #: Whether it cannot do anything about rows that are taken back.
+    final_rows_only: ClassVar[bool] = False
+    #: How far what it gives out may lie behind the watermark, where the definition does not say.
+    usual_hold: ClassVar[Duration | None] = None
+    #: The pattern that it finds, if Penstock made it for one.
+    finds: ClassVar[str | None] = None
 
     _cell: Cell | None = None
     _moment: Moment | None = None
+    _tables: Mapping[str, SideTable] = MappingProxyType({})
 
     def open(self) -> None:
         """Called once before the first event that this object sees: for what is costly to make."""
 
     def on_event(self, key: Any, event: Any, time: Any) -> Iterable[Any] | None:
         """An event of a key. Rows to give out are yielded, or given by `emit`."""
+        raise NotImplementedError
+
+    def on_events(self, key: Any, events: Events) -> Iterable[Any] | None:
+        """All events of a key in a commit, in their order. Where a class defines it, `on_event` is not called.
+
+        How many events come together depends on how commits were cut; what the code does must not. If it fails, the
+        events come again one by one, so that only those on which it fails are dead letters.
+        """
         raise NotImplementedError
 
     def on_timer(self, key: Any, timer: Timer) -> Iterable[Any] | None:
@@ -106,8 +137,8 @@ class Processor:
         A timer of event time fires when the watermark has reached it, one of processing time by the clock. To set one
         with a name again moves it; those without are told apart by their time.
         """
-        there = self._there
-        if (at is None) == (after is None) or clock not in (EVENT, PROCESSING):
+        there = self._moment or self._there
+        if (at is None) == (after is None) or (clock != EVENT and clock != PROCESSING):
             raise RowError("a timer is set at an instant or after a while", hint="set_timer(after='10 minutes')")
         if after is not None:
             due = (there.at if clock == EVENT else there.now) + duration(after)
@@ -125,6 +156,16 @@ class Processor:
         """The timers that this key has, in the order of their times."""
         found = sorted(self._there.cell.timers.items(), key=lambda timer: (timer[1], str(timer[0])))
         return [shown_timer(timer, at) for timer, at in found]
+
+    def table(self, name: str) -> SideTable:
+        """One of the `tables` that the processor was given, in the version of this commit.
+
+        `self.table("prices").get(item)` is a row, or None; `self.table("prices").rows()` are all rows.
+        """
+        found = self._tables.get(name)
+        if found is None:
+            raise unknown("table of the processor", name, self._tables)
+        return found.at(self._there.at)
 
     def clear(self) -> None:
         """Forgets all state and all timers of this key."""

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.model.time import Instant, instant
-from penstock.model.types import Schema
+from penstock.model.types import Schema, fields_of
 
 #: The first and the last value of a time: PostgreSQL, Arrow and Python all have the years between.
 TIMES: Final = {
@@ -36,22 +36,35 @@ def is_far(column: str) -> str:
 def why_not_storable(row: Mapping[str, object], schema: Schema) -> str | None:
     """Why a row cannot be taken, by the first such column; None if it can."""
     for name, kind in schema:
-        reason = _why_not(row.get(name), kind, name)
-        if reason is not None:
-            return reason
+        value = row.get(name)
+        if _any_scalar(value, kind, _is_nul):
+            return has_nul(name)
+        if _any_scalar(value, kind, _is_far):
+            return is_far(name)
     return None
 
 
-def _why_not(value: object, kind: str, name: str) -> str | None:
-    if isinstance(value, str) and kind == "string":
-        return has_nul(name) if "\0" in value else None
-    if isinstance(value, int) and kind in TIMES:
-        first, last = TIMES[kind]
-        return None if first <= value <= last else is_far(name)
+def _is_nul(value: object, kind: str) -> bool:
+    return kind == "string" and isinstance(value, str) and "\0" in value
+
+
+def _is_far(value: object, kind: str) -> bool:
+    if kind not in TIMES or not isinstance(value, int):
+        return False
+    first, last = TIMES[kind]
+    return not first <= value <= last
+
+
+def _any_scalar(value: object, kind: str, test: Callable[[object, str], bool]) -> bool:
+    """Whether a condition holds for a value, or for one that it holds."""
     if isinstance(value, list | tuple) and kind.startswith("array<"):
-        reasons = (_why_not(part, kind[6:-1], name) for part in value)
-        return next((reason for reason in reasons if reason is not None), None)
-    return None
+        return any(_any_scalar(part, kind[6:-1], test) for part in value)
+    if isinstance(value, Mapping) and kind.startswith("struct<"):
+        return any(_any_scalar(value.get(name), part, test) for name, part in fields_of(kind))
+    if isinstance(value, Mapping) and kind.startswith("map<"):
+        (_, key), (_, item) = fields_of(kind)
+        return any(_any_scalar(one, key, test) or _any_scalar(other, item, test) for one, other in value.items())
+    return test(value, kind)
 
 
 def is_outside(at: Instant) -> bool:

@@ -13,17 +13,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import DefinitionError
 from penstock.model.epochs import Epochs, epochs_of
 from penstock.model.expressions import bind
 from penstock.model.naming import function_name, valid_name
 from penstock.model.time import Duration, duration, not_negative, positive, show_duration
-from penstock.model.types import Schema, is_integer
+from penstock.model.types import Schema, has_structs, is_integer
 from penstock.model.watermarks import Punctuated, Watermark, bounded
 
 if TYPE_CHECKING:
+    from penstock.model.row_steps import Frames
     from penstock.model.table import Snapshot, Table
     from penstock.model.view import Grouped
     from penstock.model.windows import Window
@@ -83,16 +84,85 @@ class Flow(ABC):
         return Transform(self, function, None if schema is None else Schema.parse(schema), tuple(tables))
 
     def join(
-        self, table: Table, on: str | Sequence[str] | None = None, *, how: str = "inner", prefix: str = ""
+        self,
+        other: Table | Flow,
+        on: str | Sequence[str] | None = None,
+        *,
+        how: str = "inner",
+        prefix: str = "",
+        within: tuple[str, str] | None = None,
+        window: Window | None = None,
+        bounds: str = "inclusive",
+        name: str | None = None,
+        event_time: str | None = None,
     ) -> Flow:
         """Each event with the row that it finds in a table: `join(users, on="user = id", how="left")`.
 
-        The table's columns come along; names that the events have too begin with `prefix`. How «left», events that
+        The other's columns come along; names that the events have too begin with `prefix`. How «left», events that
         find none stay.
+
+        Or with the events of another stream: `join(shown, on="ad = ad_id", within=("-1 hour", "0 seconds"))`. `within`
+        bounds the other one's time less this one's; `bounds` says which ends belong to it: "inclusive", "exclusive",
+        "left" or "right". Or both must fall into the same `window`. `how` may also be "right", "full", "semi" and
+        "anti". `name` is that of the stream that this gives, by default `<this>_<other>_join`. `event_time` is that of
+        its rows, by default the later one of both.
         """
+        from penstock.model.join_definition import joined_flow
         from penstock.model.table_on import joined
 
-        return joined(self, table, on, how, prefix)
+        if isinstance(other, Flow):
+            return joined_flow(
+                self, other, on, within=within, window=window, how=how, prefix=prefix, bounds=bounds, name=name,
+                event_time=event_time,
+            )  # fmt: skip
+        if (within, window, name, event_time) != (None, None, None, None) or bounds != "inclusive":
+            raise DefinitionError(
+                f"'{other.name}' is a table: a join with it has no within, window, bounds, name or event_time",
+                hint="leave them out; a table with valid_from is as of the event's time",
+            )
+        return joined(self, other, on, how, prefix)
+
+    def map(self, function: Callable[..., Any], *, schema: str | Schema, tables: Sequence[Table] = ()) -> Flow:
+        """One row made of each row by Python: `map(lambda row: {"size": len(row.text)}, schema="size int")`.
+
+        The function gets a row (`row.text`, `row["text"]`) and gives a dictionary or a tuple; the value alone, where
+        there is one column. Each of the `tables` comes to it as one more argument: `rates.get(row.currency)` is a row,
+        or None. So it is for `flat_map` and `filter`.
+        """
+        from penstock.model.row_steps import Map
+
+        return Map(self, function, schema=Schema.parse(schema), sides=tuple(tables))
+
+    def flat_map(self, function: Callable[..., Any], *, schema: str | Schema, tables: Sequence[Table] = ()) -> Flow:
+        """Any number of rows made of each row: `flat_map(lambda row: row.line.split(), schema="word string")`."""
+        from penstock.model.row_steps import FlatMap
+
+        return FlatMap(self, function, schema=Schema.parse(schema), sides=tuple(tables))
+
+    def filter(self, function: Callable[..., Any], *, tables: Sequence[Table] = ()) -> Flow:
+        """Only the rows for which a function gives something true: `filter(lambda row: row.size > 3)`."""
+        from penstock.model.row_steps import Filter
+
+        return Filter(self, function, sides=tuple(tables))
+
+    def map_batches(self, function: Callable[..., Any], *, schema: str | Schema, of: Frames = "polars") -> Flow:
+        """Rows made by code on columns: the function gets a frame of Polars, or a table of Arrow, and gives one.
+
+        Its n-th row is made of the n-th row; how many rows come at once says nothing. For other numbers of rows there
+        are `flat_map` and `explode`.
+        """
+        from penstock.model.row_steps import MapBatches
+
+        return MapBatches(self, function, schema=Schema.parse(schema), of=of)
+
+    def explode(self, expression: str, *, outer: bool = False, position: str | None = None) -> Flow:
+        """A row for each element of an array: `explode("split(line, ' ') AS word")`; of a map, «… AS key, value».
+
+        Events without elements are left out, unless `outer`. `position` names a column with the element's number.
+        """
+        from penstock.model.explode import explode
+
+        return explode(self, expression, outer, position)
 
     def union(self, *others: Flow) -> Flow:
         """The events of several streams as one. Its watermark is the smallest of theirs."""
@@ -235,7 +305,7 @@ def stream(
 
 def is_keepable(schema: Schema) -> bool:
     """Whether the master can keep rows of these types: neither structs nor maps."""
-    return not any("struct<" in kind or "map<" in kind for _, kind in schema)
+    return not any(has_structs(kind) for _, kind in schema)
 
 
 def _keep(keep: str | timedelta | None, event_time: str | None) -> str | None:
@@ -255,13 +325,20 @@ def _keep(keep: str | timedelta | None, event_time: str | None) -> str | None:
 
 @dataclass(frozen=True, repr=False)
 class Step(Flow):
-    """A flow made from one other, event by event."""
+    """A flow made from one other, event by event. One that `multiplies` may make several rows of an event."""
+
+    multiplies: ClassVar[bool] = False
 
     input: Flow
 
     @property
     def inputs(self) -> tuple[Flow, ...]:
         return (self.input,)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The expressions over the columns of its input."""
+        return ()
 
     @property
     def label(self) -> str:
@@ -281,6 +358,10 @@ class Where(Step):
     def schema(self) -> Schema | None:  # type: ignore[override]
         return self.input.schema
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.condition,)
+
     def __repr__(self) -> str:
         return f"{self.input!r}.where({self.condition!r})"
 
@@ -292,6 +373,10 @@ class Select(Step):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", _schema_of(self.columns, self.input.schema))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(text for _, text in self.columns)
 
     def __repr__(self) -> str:
         return f"{self.input!r}.select({show_named(self.columns)})"
@@ -308,6 +393,10 @@ class WithTime(Step):
     @property
     def schema(self) -> Schema | None:  # type: ignore[override]
         return self.input.schema
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.expression,)
 
     def __repr__(self) -> str:
         return f"{self.input!r}.with_time({self.expression!r})"

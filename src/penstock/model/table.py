@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from penstock.errors import DefinitionError, unknown
 from penstock.model.expressions import bind, parse
 from penstock.model.naming import valid_name
-from penstock.model.stream import Flow, Select, Step, Stream, Transform, Union, Where, WithTime
+from penstock.model.stream import Flow, Piped, Step, Stream, Union
 from penstock.model.time import Duration, positive, show_duration
 from penstock.model.types import Schema, is_float, is_integer
 
@@ -190,6 +190,10 @@ class TableJoin(Step):
         return tuple((f"{self.prefix}{name}" if name in own else name, name) for name in names)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        return self.on
+
+    @property
     def renames(self) -> bool:
         """Whether a column of the table has another name here."""
         return any(name != own for name, own in self.joined)
@@ -210,10 +214,16 @@ class TableJoin(Step):
         return f"{self.input!r}.join({', '.join(said)})"
 
 
+def sides(flow: Flow) -> tuple[Table, ...]:
+    """The tables that the code of a step gets beside its rows."""
+    found: tuple[Table, ...] = getattr(flow, "sides", ())
+    return found
+
+
 def tables(flow: Flow) -> dict[str, Table]:
-    """The tables that a flow is joined with, by name."""
+    """The tables that a flow is joined with, or that its code looks rows up in, by name."""
     found = {flow.table.name: flow.table} if isinstance(flow, TableJoin) else {}
-    found |= {one.name: one for one in flow.sides} if isinstance(flow, Transform) else {}
+    found |= {one.name: one for one in sides(flow)}
     for part in flow.inputs:
         for name, other in tables(part).items():
             if found.setdefault(name, other) != other:
@@ -230,9 +240,9 @@ def with_snapshots(flow: Flow, snapshots: Mapping[str, Snapshot]) -> Flow:
     input = with_snapshots(flow.inputs[0], snapshots)
     if isinstance(flow, TableJoin):
         return replace(flow, input=input, snapshot=snapshots.get(flow.table.name, Snapshot(0)))
-    if isinstance(flow, Transform):
-        versions = tuple(snapshots.get(side.name, Snapshot(0)) for side in flow.sides)
-        return replace(flow, input=input, versions=versions)
-    if isinstance(flow, (Where, Select, WithTime)):
+    if isinstance(flow, Step) and sides(flow):
+        versions = tuple(snapshots.get(side.name, Snapshot(0)) for side in sides(flow))
+        return replace(flow, input=input, versions=versions)  # type: ignore[call-arg]
+    if isinstance(flow, Step) and not isinstance(flow, Piped):
         return replace(flow, input=input)
     return input  # a composite is what its steps are

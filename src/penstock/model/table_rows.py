@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import DefinitionError
@@ -24,11 +24,19 @@ class Index:
 
     def find(self, step: TableJoin, row: Mapping[str, object], schema: Schema, at: Instant) -> dict[str, object] | None:
         """What an event has after a join; None if it finds nothing and the join is an inner one."""
-        key = tuple(evaluate(bind(text, schema), row) for text in step.on)
-        found = None if None in key else self._valid(self._rows.get(key, []), at)
+        found = self.row(tuple(evaluate(bind(text, schema), row) for text in step.on), at)
         if found is None and step.how == "inner":
             return None
         return {**row, **{name: None if found is None else found[column] for name, column in step.joined}}
+
+    def row(self, key: tuple[object, ...], at: Instant) -> dict[str, Any] | None:
+        """The row of a key, as of an instant where rows follow each other in time."""
+        return None if None in key else self._valid(self._rows.get(key, []), at)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All rows."""
+        for some in self._rows.values():
+            yield from some
 
     def _valid(self, rows: list[dict[str, Any]], at: Instant) -> dict[str, Any] | None:
         since, until = self._table.valid_from, self._table.valid_to

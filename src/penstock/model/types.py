@@ -42,14 +42,33 @@ def type_name(text: str) -> str:
     if match and not 0 < int(match[1]) <= 38:
         raise DefinitionError(f"«{text}»: a decimal has 1 to 38 digits")
     if name.startswith(("struct<", "map<")):
-        kind = name.partition("<")[0]
-        return kind + whole[len(kind) :]  # the case of a field's name matters where it is read
+        return _nested_name(name.partition("<")[0], whole)
     if name in SCALARS or match:
         return name
     raise DefinitionError(
         f"unknown type «{text}»",
         detail=f"there are: {', '.join(SCALARS)}, decimal(p,s), array<…>, struct<…>, map<…>",
     )
+
+
+def _nested_name(kind: str, whole: str) -> str:
+    """The spelling of a struct or map. The case of a field's name matters where it is read."""
+    given = kind + whole[len(kind) :]
+    try:
+        parts = [(field, type_name(part)) for field, part in fields_of(given)]
+    except (DefinitionError, ValueError):
+        return given  # with types that only Spark has
+    return f"{kind}<{','.join(part if kind == 'map' else f'{field}:{part}' for field, part in parts)}>"
+
+
+def is_nested(name: str) -> bool:
+    """Whether it is an array, a map or a struct."""
+    return name.startswith(("array<", "map<", "struct<"))
+
+
+def has_structs(name: str) -> bool:
+    """Whether it is, or holds, a struct or a map: neither stores nor the history keep such columns."""
+    return "struct<" in name or "map<" in name
 
 
 def is_integer(name: str) -> bool:

@@ -24,7 +24,7 @@ from penstock.model.reach import check_reach
 from penstock.model.stream import Flow, Named, named_expressions, show_named
 from penstock.model.time import BEGINNING, END, Duration, Instant, not_negative, show_duration
 from penstock.model.triggers import Trigger, each, on_time
-from penstock.model.types import Schema
+from penstock.model.types import Schema, has_structs
 from penstock.model.watermarks import Percentile
 from penstock.model.windows import Counted, Global, Window, global_window
 
@@ -340,7 +340,7 @@ def _check_forgets(view: View) -> None:
 
 def _check_expressions(view: View) -> None:
     for text in view.expressions:
-        view.bound(text)
+        check_storable(text, view.bound(text).type)
     for _, aggregate in view.aggregates:
         types = view.input_types(aggregate)
         if not any(view.bound(text).outside for text in aggregate.inputs):
@@ -353,6 +353,15 @@ def _check_expressions(view: View) -> None:
             if condition.type not in (None, "boolean"):
                 raise DefinitionError(f"where={aggregate.where!r} is {condition.type}, and must be boolean")
     _check_shown(view)
+
+
+def check_storable(text: str, kind: str | None) -> None:
+    """Refuses maps and structs, which no store keeps."""
+    if kind is not None and has_structs(kind):
+        raise DefinitionError(
+            f"'{text}' is {kind}, and neither views nor sinks take maps and structs",
+            hint="take a field or an entry of it, or a text: to_json(…)",
+        )
 
 
 def _check_shown(view: View) -> None:

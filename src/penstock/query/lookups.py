@@ -9,16 +9,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, Final
 
-from penstock.query.errors import TooLarge, TooSlow
+from penstock.query.errors import TooSlow
+from penstock.query.key_pages import KeyPages, Page, check_size
 from penstock.store import Reader
-from penstock.store.scan import Snapshot, scanning
+from penstock.store.scan import LAST_COMMIT, Snapshot, scanning
 from penstock.store.segment_lookup import SegmentQuestion, look_up
 from penstock.store.segment_scan import from_newest
 
-#: Names of columns, rows, and whether there are more rows than were wanted.
-Page: TypeAlias = tuple[list[str], list[list[Any]], bool]
+#: The question for the last commit, as a server asks it.
+_LAST: Final = [LAST_COMMIT, [], 1]
 
 
 class Lookups:
@@ -26,6 +27,7 @@ class Lookups:
 
     def __init__(self, reader: Reader, largest: int, stop: Event) -> None:
         self._reader, self._largest, self._stop = reader, largest, stop
+        self._key_pages = KeyPages(reader, largest)
 
     def answer(self, asked: list[Any], seconds: float) -> list[Page]:
         """For each question its answer: SQL with parameters, as a list, or the fields of a `SegmentQuestion`."""
@@ -35,7 +37,16 @@ class Lookups:
             if self._stop.is_set() or time.monotonic() > until:
                 raise TooSlow(f"it takes longer than {seconds:g} s", hint="ask for less, or name a key or a window")
 
+        first, *others = asked
+        if isinstance(first, dict) and others in ([], [_LAST]):
+            pages = self._key_pages.answer(SegmentQuestion(**first))
+            if pages is not None:
+                return list(pages[: len(asked)])
         return from_newest(lambda: self._answer(asked, check))
+
+    def forget(self) -> None:
+        """Keeps nothing of the newest commit. To be called when nobody has asked for a while."""
+        self._key_pages.forget()
 
     def _answer(self, asked: list[Any], check: Callable[[], None]) -> list[Page]:
         with scanning(self._reader) as snapshot:
@@ -49,13 +60,8 @@ class Lookups:
                     pages.append(
                         (frame.columns, [list(row) for row in frame.head(most).iter_rows()], frame.height > most)
                     )
-                self._check_size(pages[-1][1])
+                check_size(pages[-1][1], self._largest)
             return pages
-
-    def _check_size(self, rows: list[list[Any]]) -> None:
-        size = sum(len(value) if isinstance(value, str | bytes) else 9 for row in rows for value in row)
-        if size > self._largest:
-            raise TooLarge(f"the answer is larger than {self._largest} bytes", hint="ask for fewer rows")
 
 
 def _page(snapshot: Snapshot, question: SegmentQuestion, check: Callable[[], None]) -> Page:

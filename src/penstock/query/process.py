@@ -32,6 +32,7 @@ from penstock.query.limits import Limits
 from penstock.query.lookups import Lookups
 from penstock.query.parameters import bound
 from penstock.store import Reader, StoreError
+from penstock.store.key_lookup import UNUSED
 from penstock.store.segment_scan import from_newest
 
 LENGTH: Final = struct.Struct(">I")
@@ -56,10 +57,18 @@ class Process:
         """Answers until the other side is gone."""
         signal.signal(signal.SIGALRM, self._alarm)
         threading.Thread(target=self._read, args=(asked,), daemon=True).start()
-        while (request := self._requests.get()) is not None:
+        while (request := self._next()) is not None:
             packed = msgpack.packb(self._answer(msgpack.unpackb(request)), unicode_errors="surrogateescape")
             answers.write(LENGTH.pack(len(packed)) + packed)
             answers.flush()
+
+    def _next(self) -> bytes | None:
+        """The next request; None if the other side is gone."""
+        try:
+            return self._requests.get(timeout=UNUSED)
+        except queue.Empty:
+            self._lookups.forget()
+            return self._requests.get()
 
     def _read(self, asked: BinaryIO) -> None:
         while len(head := asked.read(LENGTH.size)) == LENGTH.size:

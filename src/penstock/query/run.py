@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain, islice
 from threading import Condition, Event, Lock, Thread
 from typing import Any
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from penstock.kernel.arrow import arrow_type
 from penstock.model.types import Schema
+from penstock.process_state import process
 from penstock.query.answer import Answer
 from penstock.query.errors import QueryError, TooLarge, TooSlow, explained
 from penstock.query.limits import Limits
@@ -33,10 +33,9 @@ _ROWS = 1 << 14
 _PAUSE = 0.05
 
 
-@cache
 def shared_engine() -> Engine:
     """An engine for this process, with the usual limits."""
-    return Engine()
+    return process.of(Engine)
 
 
 class Source:

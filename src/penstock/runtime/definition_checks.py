@@ -10,6 +10,8 @@ from penstock.model.naming import valid_name as valid_name
 from penstock.model.rows import Rows
 from penstock.model.stream import Flow, Stream
 from penstock.model.view import View
+from penstock.runtime.derived.base import check_inputs
+from penstock.runtime.derived.base import made_from as made_from
 from penstock.runtime.queries.realtime import check_lane, is_lane
 from penstock.sinks import Sink, check_rows
 
@@ -18,6 +20,11 @@ def check_name(name: str, what: str) -> None:
     """Refuses a name that SQL would not take."""
     if not valid_name(name):
         raise DefinitionError(f"«{name}» cannot be {what}", hint="use letters, digits and underscores")
+
+
+def check_stream(stream: Stream, streams: Mapping[str, Stream]) -> None:
+    """Refuses a stream made from one that the app does not have, or whose events the history does not keep."""
+    check_inputs({**streams, stream.name: stream})
 
 
 def check_view(name: str, view: View, streams: Mapping[str, Stream], views: Mapping[str, View]) -> None:

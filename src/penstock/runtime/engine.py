@@ -6,33 +6,40 @@ step, and all of it is one commit of the store. A tick is the same without event
 
 from __future__ import annotations
 
+import logging
 import time as clock_time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from penstock.history.events.master import Master
-from penstock.history.events.writer import Keeping
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
+from penstock.runtime.commit.consumers import Consumers
 from penstock.runtime.commit.refusals import counted, late_in_merge, lateness_of, together, warn_of_dead_files
 from penstock.runtime.commit.registry import Registry
+from penstock.runtime.commit.replay import LIVE, PastCommit, Replay, replays
 from penstock.runtime.commit.shards import Shards
-from penstock.runtime.commit.stepper import Stepper
-from penstock.runtime.derived.base import Rows, read_through
-from penstock.runtime.epoch.gather import kept_files, refused, shown
-from penstock.runtime.epoch.jobs import Jobs
+from penstock.runtime.commit.stepper import Stepper, StepResult
+from penstock.runtime.commit.work import CommitWork
+from penstock.runtime.derived.base import Rows, in_stages, read_through
+from penstock.runtime.epoch.gather import kept_files, refused
 from penstock.runtime.epoch.origin import EpochOrigin
-from penstock.runtime.epoch.reduction import Reduction
 from penstock.runtime.epoch.undo import undone_on_failure
 from penstock.runtime.tables.tables import Tables
-from penstock.state.spool import Spool
 from penstock.store import Commit, Store
 from penstock.store.figures import Figures
-from penstock.store.marks import Mark, ReaderTime
+from penstock.store.marks import Mark
+from penstock.store.operator_timings import timing_details
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_log = logging.getLogger("penstock.runtime")
 
 
 class Engine:
@@ -60,56 +67,48 @@ class Engine:
             streams, store, now, caught_up, flows=flows, session=session, master=master, tables=tables, shards=shards
         )
         self._stepper = Stepper(self.registry, open_rows)
-        self._jobs = Jobs(self.registry)
+        self._consumers = Consumers(self.registry)
         self._leaps = 0
 
     def epoch(self, name: str, columns: tuple[str, ...], rows: Rows, source: EpochOrigin, now: Instant) -> Commit:
-        """One epoch of a stream, committed."""
-        registry = self.registry
-        with ExitStack() as attempt:
-            attempt.enter_context(undone_on_failure(registry))
-            keeping = None
-            if registry.master is not None:
-                writing = registry.master.keeping(registry.streams[name], source.query, source.epoch)
-                keeping = attempt.enter_context(writing)
-            spool = attempt.enter_context(registry.shards.writing())
-            return self._epoch(name, columns, rows, source, now, keeping, spool)
+        """One epoch of a stream, and of all that lies behind it, committed."""
+        with self._attempt(now) as work:
+            return self._epoch(name, columns, rows, source, work)
 
-    def _epoch(
-        self,
-        name: str,
-        columns: tuple[str, ...],
-        rows: Rows,
-        source: EpochOrigin,
-        now: Instant,
-        keeping: Keeping | None,
-        spool: Spool,
-    ) -> Commit:
-        started = clock_time.perf_counter()
+    @contextmanager
+    def _attempt(self, now: Instant) -> Iterator[CommitWork]:
+        """The work of a commit. If it fails, nothing of it has happened."""
+        with ExitStack() as attempt:
+            attempt.enter_context(undone_on_failure(self.registry))
+            spool = attempt.enter_context(self.registry.shards.writing())
+            yield CommitWork(now, spool, attempt)
+
+    def _epoch(self, name: str, columns: tuple[str, ...], rows: Rows, source: EpochOrigin, work: CommitWork) -> Commit:
+        started, now = clock_time.perf_counter(), work.now
         registry = self.registry
         registry.turn_tables()
         stream, tracker = registry.streams[name], registry.trackers.get(name)
         if source.partitions is not None:
             self.know_partitions(name, *source.partitions, now)
-        feeds = registry.lowered.of(name)
-        jobs = {feed.name: self._jobs.of(feed, columns, source, now, keeping, spool) for feed in feeds}
-        identifier = registry.shards.identifier(stream, tracker, spool)
-        parts = Reduction(feeds, jobs, columns, identifier).run(rows)
-        before, reduced = self._watermarks(name), clock_time.perf_counter()
-        deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
-        result = self._stepper.step({name: parts[name].observed}, deltas, now, {}, spool, spooled)
-        late = late_in_merge(stream, parts.values(), result.late, registry.views)
-        rejected = together([refused(parts.values()), late, result.refused], registry.generations)
+        keeping = self._consumers.keeping(stream, source.query, source.epoch, work)
+        identifier = registry.shards.identifier(stream, tracker, work.spool)
+        jobs, parts = self._consumers.reduce(name, columns, rows, source, work, keeping, identifier)
+        before, reduced = self._consumers.times(name), clock_time.perf_counter()
+        self._consumers.take(name, jobs, parts, work)
+        self._consumers.note_times(work)
+        result = self._stepper.step({name: parts[name].observed}, work, {}, self._consumers.reduce_made)
+        rejected = self._rejected(work, result)
         warn_of_dead_files(name, rejected)
-        counters = {f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows}
-        counters |= counted(rejected)
+        work.count({f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows})
+        work.count(counted(rejected))
         if source.step is not None:
-            counters |= {f"{name}.{of}": count for of, count in source.step.counters.items()}
-        versions = registry.lowered.versions(registry.flows_of(name))
-        lateness = lateness_of(name, source, rejected.get("late"), counters)
+            work.count({f"{name}.{of}": count for of, count in source.step.counters.items()})
+        versions = registry.lowered.versions(registry.flows_of(name)) | work.versions
+        lateness = lateness_of(name, source, rejected.get("late"), work.counters)
         figures = Figures(parts[name].rows, lateness, source.intake, registry.tables.why_stale(versions))
         is_derived = source.step is not None and source.step.inputs is not None
         ids = identifier.outcome(tracker)
+        own_files = () if keeping is None else kept_files(keeping, source, parts[name], _of_stream(rejected, name))
         commit = Commit(
             kind="epoch",
             now=now,
@@ -119,24 +118,26 @@ class Engine:
             changes=result.changes,
             stacked=result.stacked,
             segments=result.segments,
-            rows=shown(jobs, parts),
+            rows=work.shown,
             view_times=result.view_times,
             trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
             refused=rejected,
             new_ids=ids.new,
             forget_ids=ids.forget,
             id_segments=ids.segments,
-            counters=counters,
+            counters=work.counters,
             expire=result.expire,
             figures=figures,
             timings={"reduce": reduced - started, "merge": clock_time.perf_counter() - reduced},
-            details={} if source.step is None else source.step.notes,
-            files=() if keeping is None else kept_files(keeping, source, parts[name], rejected),
-            mark=Mark.of(name, before, self._watermarks(name)),
+            details={**({} if source.step is None else source.step.notes), **timing_details(work.timings)},
+            files=(*own_files, *work.files),
+            mark=Mark.of(name, before, self._consumers.times(name)),
             read_through=read_through(source.offsets) if is_derived else None,
             retried={} if source.retried is None else {name: source.retried},
             memory={} if source.step is None else {name: source.step.memory},
             versions=versions,
+            operators=work.operators,
+            made=self._consumers.marks(work),
         )
         self._stepper.commit(commit, result)
         return commit
@@ -147,28 +148,80 @@ class Engine:
         `fixed` are watermarks that are set from outside.
         """
         registry = self.registry
-        with undone_on_failure(registry), registry.shards.writing() as spool:
+        with self._attempt(now) as work:
             times = {name: view.time.watermark for name, view in registry.views.items()}
-            result = self._stepper.step({}, {}, now, fixed or {}, spool)
+            self._consumers.note_times(work)
+            result = self._stepper.step({}, work, fixed or {}, self._consumers.reduce_made)
             passed = registry.inputs.passed(now)
-            if not fixed and times == result.view_times and not passed and result.is_empty:
+            same = times == result.view_times and not work.operators
+            if not fixed and same and not passed and result.is_empty:
                 return None
-            commit = Commit(
-                kind="tick",
-                now=now,
-                changes=result.changes,
-                stacked=result.stacked,
-                segments=result.segments,
-                view_times=result.view_times,
-                trackers={name: tracker.snapshot() for name, tracker in registry.trackers.items()},
-                refused=result.refused,
-                counters=counted(result.refused),
-                expire=result.expire,
-                passed=passed,
-            )
+            commit = self._without_source(work, result, passed)
             self._stepper.commit(commit, result)
         registry.inputs.told(passed)
         return commit
+
+    def _without_source(
+        self, work: CommitWork, result: StepResult, passed: Mapping[str, Instant] | None = None
+    ) -> Commit:
+        """A commit that no source has caused."""
+        rejected = self._rejected(work, result)
+        work.count(counted(rejected))
+        return Commit(
+            kind="tick",
+            now=work.now,
+            changes=result.changes,
+            stacked=result.stacked,
+            segments=result.segments,
+            rows=work.shown,
+            view_times=result.view_times,
+            trackers={name: tracker.snapshot() for name, tracker in self.registry.trackers.items()},
+            refused=rejected,
+            counters=work.counters,
+            expire=result.expire,
+            files=work.files,
+            passed=passed or {},
+            versions=work.versions,
+            operators=work.operators,
+            made=self._consumers.marks(work),
+            details=timing_details(work.timings),
+        )
+
+    # what operators give
+
+    def begin_operators(self, now: Instant) -> None:
+        """New operators read the past of their inputs. No epoch runs meanwhile."""
+        registry = self.registry
+        order = [name for stage in in_stages(registry.streams) for name in stage if name in registry.operators]
+        operators = [registry.operators[name] for name in order]
+        for replay, after in replays(operators, registry.store, registry.master):
+            count, past = 0, None
+            for past in replay.commits(after):
+                count += 1
+                self._replay(replay, past)
+            if past is not None:
+                _log.info("%s: the past is read, %d commits", ", ".join(sorted(replay.names)), count)
+                self._replay(replay, replace(past, number=LIVE, now=now, entering={}, dead=()))
+
+    def _replay(self, replay: Replay, past: PastCommit) -> None:
+        """One commit of the past for new operators. Its number is `LIVE` once all of it is read."""
+        with self._attempt(past.now) as work:
+            work.replay |= dict.fromkeys(replay.names, past)
+            work.entering |= {into: list(frames) for into, frames in past.entering.items()}
+            work.refused += [{"dead": rows} for rows in past.dead]
+            self._consumers.note_times(work)
+            result = self._stepper.step({}, work, {}, self._consumers.reduce_made)
+            self._stepper.commit(self._without_source(work, result), result)
+
+    def _rejected(self, work: CommitWork, result: StepResult) -> dict[str, pl.DataFrame]:
+        """All rows that a commit rejects."""
+        registry = self.registry
+        late = [
+            late_in_merge(registry.streams[name], parts, result.late, registry.views)
+            for name, parts in work.parts.items()
+        ]
+        parts = [part for several in work.parts.values() for part in several]
+        return together([refused(parts), *late, result.refused, *work.refused], registry.generations)
 
     def follow_clock(self, leaps: int, now: Instant) -> None:
         """After a leap of the clock nothing is idle, as after a start. `leaps` is how many there were so far."""
@@ -193,11 +246,7 @@ class Engine:
             self.registry.tables.put(rows)
             self.registry.lower_again()
 
-    def _watermarks(self, stream: str) -> dict[str, ReaderTime]:
-        """The watermarks of the views and derived streams that read a stream."""
-        times = self.registry.inputs.marks(stream)
-        for name, view in self.registry.views.items():
-            sources = tuple(source.name for source in view.plan.written.input.sources)
-            if stream in sources:
-                times[name] = ReaderTime(sources, view.time.watermark)
-        return times
+
+def _of_stream(rejected: Mapping[str, pl.DataFrame], name: str) -> dict[str, pl.DataFrame]:
+    """The rejected rows of one stream."""
+    return {kind: frame.filter(pl.col("stream") == name) for kind, frame in rejected.items()}

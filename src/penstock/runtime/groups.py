@@ -16,7 +16,7 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.runtime.commit.view_runtime import ViewRuntime
-from penstock.runtime.derived.base import derived, in_stages
+from penstock.runtime.derived.base import in_stages, made_from
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.feeds import Lowered
 
@@ -43,9 +43,8 @@ def partition(streams: Mapping[str, Stream], views: Iterable[View], flows: Itera
 
 
 def inputs_of(stream: Stream) -> list[str]:
-    """The streams that a derived stream is made from."""
-    source = derived(stream)
-    return [] if source is None else [one.name for one in source.inputs]
+    """The streams that a stream is made from."""
+    return [one.name for one in made_from(stream)]
 
 
 class Group:

@@ -93,7 +93,10 @@ class Reading:
     # start and stop
 
     def follow(self) -> None:
-        """Starts the queries."""
+        """Starts the queries. New operators read the past of their inputs first."""
+        for group in self.groups.all:
+            with group.lock:
+                group.engine.begin_operators(self._lifecycle.clock())
         for name in self.groups.streams:
             self.queries.follow(name)
 
@@ -116,6 +119,7 @@ class Reading:
         self._ticker.join()
         if self._refresher.is_alive():
             self._refresher.join()
+        self.tables.close()
         self._executors.close()
 
     def _read_tables(self) -> None:

@@ -6,19 +6,19 @@ import logging
 import threading
 import time as clock_time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from penstock.model.time import Instant
 from penstock.runtime.commit.shards import FEW_ROWS, Shards
-from penstock.runtime.epoch.job import task_number
-from penstock.runtime.epoch.wire import RECORD, as_batches, read, records_of, segments
+from penstock.runtime.epoch.numbered_job import NumberedJob, run_in_tasks
+from penstock.runtime.epoch.wire import Record, read, segments
 from penstock.state.compact import Merge, kept_windows, merges
 from penstock.state.ids import LAYOUT, kept_ids, owner_of
 from penstock.state.layout import layouts
+from penstock.state.operator_state import kept_rows, operator_layouts
+from penstock.state.operator_state import owner_of as owner_of_operator
 from penstock.state.segment import HashRange, Segment, SegmentFile
 from penstock.store import SqlStore
 
@@ -34,29 +34,22 @@ POOL: Final = "penstock-state"
 
 
 @dataclass(frozen=True)
-class MergeJob:
+class MergeJob(NumberedJob):
     """A merge in Spark's tasks: each writes some shards into a file of its own, so that none holds a core for long."""
 
     merge: Merge
     write_id: str
     pieces: tuple[HashRange, ...]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:  # the rows say nothing but that there is a task
-            pass
-        number = task_number()
-        yield from as_batches([segments(number, self.run(number))])
+    def records(self, number: int) -> Sequence[Record]:
+        return [segments(number, self.run(number))]
 
     def run(self, number: int) -> list[Segment]:
         """Merges one piece."""
-        file = SegmentFile(self.merge.root, f"{self.write_id}.{number}-{uuid.uuid4().hex}.arrow")
-        try:
+        with SegmentFile(self.merge.root, f"{self.write_id}.{number}-{uuid.uuid4().hex}.arrow") as file:
             self.merge.check(number, len(self.pieces))
             self.merge.write(file, [self.pieces[number]])
             return file.close()
-        except BaseException:
-            file.abandon()
-            raise
 
 
 class StateKeeper:
@@ -103,6 +96,12 @@ class StateKeeper:
                 if self._stopping.is_set():
                     return done
                 done += self._merge(owner_of(stream), merge)
+        for stream in self._store.operators.streams:
+            state, kinds = self._store.operators.of(stream), self._store.operators.kinds(stream)
+            for merge in merges(state.root, operator_layouts(kinds), state.segments, kept_rows(state.expired)):
+                if self._stopping.is_set():
+                    return done
+                done += self._merge(owner_of_operator(stream), merge)
         return done
 
     def _merge(self, owner: str, merge: Merge) -> bool:
@@ -118,10 +117,9 @@ class StateKeeper:
 
     def _run(self, job: MergeJob) -> list[Segment]:
         assert self._session is not None
-        session, count = self._session(), len(job.pieces)
+        session = self._session()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        rows = session.range(0, count, 1, count).mapInArrow(job, RECORD).toArrow().to_pylist()
-        written = read(records_of(rows)).segments
+        written = read(run_in_tasks(session, job, len(job.pieces))).segments
         return [segment for number in sorted(written) for segment in written[number]]
 
     def _look(self) -> None:

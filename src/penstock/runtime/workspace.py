@@ -91,6 +91,9 @@ def open_workspace(
         _log.warning("%s", note)
     opened = store if isinstance(store, SqlStore) else taken(directory, keep, standby, store, app)
     try:
+        for stream in streams.values():
+            if isinstance(stream.log, Source):
+                stream.log.check_answer()
         session = spark.session or spark_session(
             app, master=spark.master, kafka=spark.kafka or reads_kafka(streams), options=spark.conf,
             executor_python=spark.executor_python, code=spark.code,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from penstock.model.changes import origins
+from penstock.model.chain import far_sources
 from penstock.model.commits import Refused
 from penstock.model.view import View
 from penstock.testing import Engine, Fired, Result, TestStream, replay
@@ -23,7 +23,7 @@ class Following:
 
     def follow(self, script: TestStream) -> Result:
         """Takes the commits that are new in a script; what the view did with all of them."""
-        names = {source.name for source in origins(self.view)}
+        names = far_sources((self.view.input,)).keys()
         for commit in islice(script.commits(), self._taken, None):
             self._taken += 1
             if commit is None:

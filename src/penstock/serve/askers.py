@@ -17,8 +17,11 @@ import msgpack
 from penstock.postgres import with_settings
 from penstock.serve import asker, asker_postgres
 from penstock.serve.errors import Answered
+from penstock.serve.own_lookups import OwnLookups
 from penstock.store.address import VARIABLE
 from penstock.store.database import Database, PostgresSchema, SqliteFile, database_of
+from penstock.store.reader import Reader
+from penstock.store.scan import LAST_COMMIT
 from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import APPLICATION
 
@@ -38,6 +41,10 @@ class Question:
     text: str
     parameters: Sequence[object] = ()
     most: int = _OWN_ROWS
+
+
+#: The last commit, asked in the same moment as rows.
+LAST: Final = Question(LAST_COMMIT, most=1)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Askers:
     """Asks a store. At most `waiting` questions wait for a process that is free.
 
     Lookups go to small processes that know nothing but the database. A SELECT, and lookups in segments, go to processes
-    that can plan and read segments.
+    that can plan and read segments. Lookups by whole key in segments are answered at once, if the store is a file.
     """
 
     def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int, memory: int = 512 << 20) -> None:
@@ -85,6 +92,9 @@ class Askers:
         self._selects = _Pool(selecting, processes, waiting)
         self._segments = _Pool(selecting, processes, waiting)
         self._own_segments = _Pool(selecting, 1, 10_000)
+        # A question to PostgreSQL waits for the network, for which requests must not wait in turn.
+        is_here = isinstance(self.database, SqliteFile)
+        self._own_lookups = OwnLookups(Reader(directory, self.database), largest) if is_here else None
 
     async def own(self, *questions: Question | SegmentQuestion) -> list[Found]:
         """Asks for the server itself: users' questions never stand in its way."""
@@ -98,6 +108,9 @@ class Askers:
         self, pool: _Pool, segments: _Pool, questions: Sequence[Question | SegmentQuestion], seconds: float
     ) -> list[Found]:
         """Asks all at once, of one commit. If one question is about segments, a process that reads them answers all."""
+        pages = self._by_whole_key(questions)
+        if pages is not None:
+            return pages
         asked = [_packed(question) for question in questions]
         if any(isinstance(question, SegmentQuestion) for question in questions):
             answer = await segments.ask({"asked": asked, "seconds": seconds}, seconds)
@@ -108,6 +121,14 @@ class Askers:
             if "failed" in answer:
                 raise _failure(answer["failed"], answer["text"])
         return [Found(*found) for found in answer["answers"]]
+
+    def _by_whole_key(self, questions: Sequence[Question | SegmentQuestion]) -> list[Found] | None:
+        """The answer to a lookup by whole key, with or without the last commit; None if a process has to answer."""
+        first, *others = questions
+        if self._own_lookups is None or not isinstance(first, SegmentQuestion) or others not in ([], [LAST]):
+            return None
+        pages = self._own_lookups.answer(first)
+        return None if pages is None else [Found(*page) for page in pages[: len(questions)]]
 
     async def prepare_segments(self) -> None:
         """Starts a process that can read segments, so that the first lookup need not wait for it."""
@@ -127,6 +148,8 @@ class Askers:
     async def close(self) -> None:
         for pool in (self._own, self._users, self._selects, self._segments, self._own_segments):
             await pool.close()
+        if self._own_lookups is not None:
+            self._own_lookups.close()
 
 
 def _packed(question: Question | SegmentQuestion) -> object:

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from penstock.model.time import BEGINNING, END, SECOND
 from penstock.serve.askers import Askers, Found, Question
 from penstock.store.base import LATE_EVENTS, REFUSALS
+from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
 from penstock.store.versions import TABLES_NOW
 
 _QUESTIONS: Final = (
@@ -35,6 +36,7 @@ _QUESTIONS: Final = (
     """SELECT s.owner, count(g.path), coalesce(sum(g.rows - g.gone), 0), coalesce(sum(g.length), 0) FROM __sharded s
     JOIN __views v ON v.name = s.owner LEFT JOIN __segments g ON g.owner = s.owner AND g.removed IS NULL
     AND g.kind IN ('rows', 'final') GROUP BY s.owner""",
+    LATEST_DETAILS,
 )
 
 
@@ -79,7 +81,7 @@ class _Once(Collector):
 
 
 def _of_store(found: list[Found]) -> Iterable[Metric]:
-    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments = (
+    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments, details = (
         one.rows for one in found
     )
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
@@ -114,6 +116,16 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _last_epochs(last_epochs)
     yield from _tables(tables)
     yield from _segments(segments)
+    yield from _operators(details)
+
+
+def _operators(details: list[list[Any]]) -> Iterable[Metric]:
+    """The last steps of joins, processors and patterns."""
+    steps = latest_timings(text for (text,) in details)
+    seconds = {name: step.seconds for name, step in steps.items()}
+    yield _gauge("penstock_operator_seconds", "How long an operator's last step took.", "operator", seconds)
+    jobs = {name: step.jobs for name, step in steps.items()}
+    yield _gauge("penstock_operator_jobs", "Spark jobs that an operator's last step started.", "operator", jobs)
 
 
 def _segments(segments: list[list[Any]]) -> Iterable[Metric]:

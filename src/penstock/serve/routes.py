@@ -15,12 +15,12 @@ from penstock.errors import PenstockError
 from penstock.model.time import SECOND, duration
 from penstock.model.types import Schema
 from penstock.serve import bodies
-from penstock.serve.askers import Select
+from penstock.serve.askers import LAST, Select
 from penstock.serve.bodies import ROWS_OF, errors
 from penstock.serve.errors import Answered
 from penstock.serve.forms import MEDIA, Format, answered, wanted
 from penstock.serve.lookup import Lookup, Order
-from penstock.serve.service import LAST, Service
+from penstock.serve.service import Service
 from penstock.serve.views import not_there
 
 router = APIRouter(prefix="/api/v1", tags=["views"])

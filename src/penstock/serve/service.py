@@ -23,8 +23,6 @@ from penstock.serve.tokens import Tokens
 from penstock.serve.views import Catalog, Described
 from penstock.store.segment_lookup import SegmentQuestion
 
-#: The last commit, asked in the same moment as rows.
-LAST: Final = Question("SELECT coalesce(max(number), 0) FROM __commits")
 _log = logging.getLogger("penstock.access")
 
 
@@ -79,6 +77,7 @@ class Service:
 
     async def close(self) -> None:
         self.hub.closing.set()
+        await self.catalog.close()
         await self.askers.close()
 
     def told(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.model.time import BEGINNING, END, Instant, micros_of
-from penstock.model.types import decimal_of, split_types
+from penstock.model.types import decimal_of, has_structs, split_types
 from penstock.query.forms import csv_text, decimal_text, number
 from penstock.sinks.rows import decoded
 from penstock.store.present import stored_time
@@ -121,7 +121,7 @@ def as_arrow(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> pl.Series:
-    if not is_of_kernel(kind):
+    if not is_of_kernel(kind) or has_structs(kind):
         return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
     if kind == "timestamp":
         micros = [micros_of(value) if isinstance(value, str) else value for value in values]

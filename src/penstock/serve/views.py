@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.errors import unknown
+from penstock.errors import PenstockError, unknown
 from penstock.model.time import BEGINNING, END, Instant
 from penstock.serve.askers import Askers, Question
 from penstock.serve.errors import Answered
 from penstock.serve.shown import moment
 from penstock.store.tables import IN_SEGMENTS
 
-#: What is known may be so many seconds old; a name that is not known is looked up at once.
-_FRESH: Final = 1.0
+#: What is known is read again after so many seconds, while requests go on with it; a name that is not known is looked
+#: up at once. Requests wait for what is older than `_OLD`.
+_FRESH, _OLD = 1.0, 2.0
 _FROM: Final = re.compile(r'CREATE VIEW "(?:[^"]|"")+" AS (SELECT .*) FROM ("__(?:[^"]|"")+")( WHERE .*)?', re.DOTALL)
 _HIDDEN: Final = "__end AS __e, __start AS __s, __key AS __k"
 
@@ -80,6 +83,7 @@ class Catalog:
         self._askers = askers
         self._known: Known | None = None
         self._read = 0.0
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def view(self, name: str) -> Described:
         known = await self.known()
@@ -95,9 +99,28 @@ class Catalog:
         return None if now is None or now.in_segments == view.in_segments else now
 
     async def known(self, fresh: bool = False) -> Known:
-        if fresh or self._known is None or time.monotonic() - self._read > _FRESH:
-            self._known, self._read = await _look(self._askers), time.monotonic()
+        """What there is: at this moment, if it must be `fresh`."""
+        age = time.monotonic() - self._read
+        if fresh or self._known is None or age > _OLD:
+            return await self._look()
+        if age > _FRESH and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = asyncio.create_task(self._refresh())
         return self._known
+
+    async def _refresh(self) -> None:
+        with suppress(PenstockError):  # the next request that has to wait tells it
+            await self._look()
+
+    async def _look(self) -> Known:
+        known = await _look(self._askers)
+        self._known, self._read = known, time.monotonic()
+        return known
+
+    async def close(self) -> None:
+        """Reads nothing any more."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
 
 
 def not_there(what: str, name: str, known: Any) -> Answered:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.process_state import RecentlyUsed, process
 from penstock.redaction import redact_url, redact_values
 from penstock.sinks.base import SinkError
 
 _SECONDS: Final = 60  # how long one statement may take
-_lock = threading.Lock()
+_MOST_DRIVERS: Final = 32  # a process keeps so many
 
 
 class Database:
@@ -30,7 +29,7 @@ class Database:
             for name, value in (("user", user), ("password", password)):
                 if value is not None:
                     properties.setProperty(name, value)
-            self._connection = _driver(driver, jar).connect(url, properties)
+            self._connection = process.of(Drivers).made((driver, jar), _loaded).connect(url, properties)
             if self._connection is None:
                 raise SinkError(f"the driver {driver} does not know such addresses", hint="see url and driver")
             self._connection.setAutoCommit(False)
@@ -157,9 +156,28 @@ class Database:
         return redact_url(" ".join(text.split()))[:600]
 
 
-@cache
-def _driver(name: str, jar: str | None) -> Any:
-    """The driver's class, from a jar of its own or from those that the JVM has."""
+class Drivers(RecentlyUsed[tuple[str, str | None], Any]):
+    """The drivers that the JVM has loaded, by the names of their classes and their jars."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_DRIVERS)
+
+
+class OwnGateway:
+    """A JVM of our own, for a process in which Spark does not run."""
+
+    def __init__(self) -> None:
+        import pyspark
+        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+        (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+        port, token = launch_gateway(jarpath=str(jar), die_on_exit=True, enable_auth=True, java_path=None)
+        self.gateway: Any = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+
+
+def _loaded(driver: tuple[str, str | None]) -> Any:
+    """A driver, from a jar of its own or from those that the JVM has."""
+    name, jar = driver
     gateway = _gateway()
     jvm = gateway.jvm
     if jar is not None and not Path(jar).is_file():
@@ -183,19 +201,4 @@ def _gateway() -> Any:
         from pyspark import SparkContext
     except ImportError:
         raise PenstockError("sinks by JDBC need PySpark", hint="pip install 'penstock[spark]'") from None
-    return SparkContext._gateway or _own_gateway()
-
-
-def _own_gateway() -> Any:
-    with _lock:
-        return _started()
-
-
-@cache
-def _started() -> Any:
-    import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    port, token = launch_gateway(jarpath=str(jar), die_on_exit=True, enable_auth=True, java_path=None)
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    return SparkContext._gateway or process.of(OwnGateway).gateway

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.model.types import Schema
 
@@ -73,6 +74,8 @@ class Source(ABC):
     needs_kafka: ClassVar[bool] = False
     #: Whether it can be read again from an offset. Each run of one that cannot begins with a new checkpoint.
     replayable: ClassVar[bool] = True
+    #: Whether the source itself takes another limit while it is read. Spark asks the others with it.
+    adjusts: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
@@ -94,6 +97,10 @@ class Source(ABC):
         """Refuses a schema whose columns the log cannot give."""
         return
 
+    def check_answer(self) -> None:
+        """Refuses a source of which no server answers, soon and with its address. It is called before Spark starts."""
+        return
+
     def placed(self, directory: Path, stream: str, schema: Schema) -> Source:
         """The log as the run of an app in a directory reads it for a stream: the same, for most logs."""
         return self
@@ -107,12 +114,21 @@ class Source(ABC):
         """The same log, of which an epoch takes so much at most."""
         raise NotImplementedError(f"{self!r} has no limits")
 
-    def adjust(self, limit: int) -> bool:
-        """Puts another limit into force for the query that reads it now; False where that needs another query."""
-        return False
+    def adjust(self, limit: int) -> None:
+        """Puts another limit into force for the query that reads it now."""
+        raise NotImplementedError(f"{self!r} does not take limits")
 
     def behind(self, offsets: str, latest: Any) -> int | None:
         """How many events a log that Spark has seen up to its latest offset holds beyond these."""
+        return None
+
+    def small_epoch(
+        self, schema: Schema, positions: Mapping[str, range] | None, taken: int | None, most: int
+    ) -> pa.Table | None:
+        """The rows of an epoch of at most so many bytes, as tasks get them; None if there are more, or Spark must read.
+
+        `positions` and `taken` are those of the epoch: see `Follower`.
+        """
         return None
 
     def follow(self, checkpoint: Folder) -> Follower:

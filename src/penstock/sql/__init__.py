@@ -18,8 +18,9 @@ penstock.sql.errors.SqlError: sql:1:51: unknown column «prise»
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.lazy import lazy
 
 if TYPE_CHECKING:
     from penstock.sql.answers import Answer, Subscription, answer, pane_schema, subscription, table_schema
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     from penstock.sql.statements import Statement
 
 #: Whoever only reads statements does without the app, and so without Spark.
-_MODULES = {
+__getattr__ = lazy(__name__, {
     "answers": ("Answer", "Subscription", "answer", "pane_schema", "subscription", "table_schema"),
     "catalog": ("define", "flows"), "errors": ("SqlError",), "loading": ("load",), "read": ("parse", "parse_one"),
     "showing": ("show",), "statements": ("Statement",),
-}  # fmt: skip
-_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+})  # fmt: skip
 
 __all__ = [
     "Answer",
@@ -54,9 +54,3 @@ __all__ = [
     "subscription",
     "table_schema",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"penstock.sql.{_PLACES[name]}"), name)

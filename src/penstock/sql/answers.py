@@ -182,6 +182,8 @@ def _described(app: App, statement: sql.Describe) -> Answer:
 
 
 def _explained(app: App, statement: sql.Explain) -> str:
+    if statement.name is not None and statement.name.text.upper() == "APP" and statement.name.text not in app.views:
+        return app.explain()
     if statement.name is not None:
         found = _find(app, statement, statement.name)
         if not isinstance(found, View):
@@ -193,4 +195,4 @@ def _explained(app: App, statement: sql.Explain) -> str:
         return compiled(app, inner).explain()
     if isinstance(inner, sql.History):
         raise refuse_history(inner)
-    raise statement.source.error("EXPLAIN takes a view, CREATE CONTINUOUS VIEW or SELECT", statement.whole)
+    raise statement.source.error("EXPLAIN takes APP, a view, CREATE CONTINUOUS VIEW or SELECT", statement.whole)

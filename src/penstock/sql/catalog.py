@@ -13,15 +13,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from penstock.app import App
 from penstock.errors import unknown
 from penstock.model.changes import above
-from penstock.model.join import join_behind
-from penstock.model.stream import Flow
+from penstock.model.join import StreamJoin, join_behind
+from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table, tables
 from penstock.model.view import View
 from penstock.sinks import Sink, check
@@ -71,16 +72,18 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
             )
 
 
-def finder(app: App, source: Source) -> Find:
-    """How queries of an app find a stream by its name."""
+def finder(app: App, source: Source, made: str) -> Find:
+    """How queries of an app find a stream by its name. `made` is the name of what the query is for."""
 
-    return _Finder(app, source)
+    return _Finder(app, source, made)
 
 
 @dataclass(frozen=True)
 class _Finder:
     app: App
     source: Source
+    made: str
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def tables(self) -> Mapping[str, Table]:
@@ -92,6 +95,11 @@ class _Finder:
 
     def is_event_time(self, flow: Flow, text: str) -> bool:
         return is_event_time(flow, text)
+
+    def join_name(self) -> str:
+        """The name of the next join that is not declared: it belongs to what the query is for."""
+        number = next(self.numbers)
+        return f"{self.made}_join" if number == 1 else f"{self.made}_join_{number}"
 
     def __call__(self, named: Named, /) -> Flow:
         app, name = self.app, named.name.text
@@ -123,7 +131,7 @@ def compiled(app: App, statement: sql.CreateView) -> View:
     retention = options.take("retention").get("retention")
     options.take(*_OF_APP)
     options.nothing_left("a view")
-    view = view_of(statement, finder(app, statement.source))
+    view = view_of(statement, finder(app, statement.source, statement.name.text))
     if retention is None:
         return view
     with options.blamed(statement.options[0].place):
@@ -141,7 +149,7 @@ def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
 
 def _stream_as(app: App, statement: sql.CreateStreamAs) -> None:
     _refuse_taken(app, statement, statement.name)
-    source, find = statement.source, finder(app, statement.source)
+    source, find = statement.source, finder(app, statement.source, statement.name.text)
     join = stream_join(source, statement.query, find)
     if join is not None:
         with source.at(statement.name if statement.watermark is None else statement.watermark.time):
@@ -176,13 +184,17 @@ def _view(app: App, statement: sql.CreateView) -> None:
     with statement.source.at(statement.name):
         for _, sink in _sinks_of(app, name):
             check(sink, view)
+        streams = dict(app.streams)
         app.views.pop(name, None)
+        _forget_joins(app)
         said = Options(statement.source, statement.options).take(*_OF_APP)
         try:
             app.view(name, view, **said)
         except Exception:
             if old is not None:
                 app.views[name] = old
+            app.streams.clear()
+            app.streams.update(streams)
             raise
     for sink_name, sink in _sinks_of(app, name):
         app.sinks[sink_name] = (name, view, sink)
@@ -252,6 +264,14 @@ def _drop(app: App, statement: sql.Drop) -> None:
         for sink, _ in _sinks_of(app, name):
             del app.sinks[sink]
     del found[0][name]
+    _forget_joins(app)
+
+
+def _forget_joins(app: App) -> None:
+    """Removes joins that were not declared and that nothing reads any more."""
+    for name, stream in reversed(list(app.streams.items())):
+        if isinstance(stream.log, StreamJoin) and not _readers(app, stream):
+            del app.streams[name]
 
 
 def _joined_with(app: App, table: str) -> list[str]:
@@ -265,10 +285,12 @@ def _readers(app: App, flow: Flow) -> list[str]:
     """The streams, views and sinks that read a stream."""
 
     def reads(other: Flow) -> bool:
-        return other == flow or any(reads(part) for part in other.inputs)
+        join = other.log if isinstance(other, Stream) and isinstance(other.log, StreamJoin) else None
+        parts = other.inputs if join is None else join.flows
+        return other == flow or any(reads(part) for part in parts)
 
     made = [name for name, other in flows(app).items() if other is not flow and reads(other)]
     joins = {name: join for name, stream in app.streams.items() if (join := join_behind(stream)) is not None}
-    made += [name for name, join in joins.items() if reads(join.left) or reads(join.right)]
+    made += [name for name, join in joins.items() if any(reads(side) for side in join.flows)]
     sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and reads(of)]
     return [*made, *(name for name, view in app.views.items() if reads(view.input)), *sinks]

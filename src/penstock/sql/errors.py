@@ -131,6 +131,7 @@ _WORDS = (
     ("use count_distinct", "use count(DISTINCT …)"), ("approx_distinct cannot", "approx_count_distinct cannot"),
     ("where: «", "WHERE: «"),
     ("aggregates go into .agg(…)", "aggregates stand on their own in the select list: sum(price) AS total"),
+    ("use stream.explode(…)", "write FROM stream LATERAL VIEW explode(…) AS name"),
     ("use stream.transform(…)", "transform the stream in Python"),
     ("; months and years are windows of ps.calendar", "; months and years are windows of CALENDAR(…)"),
     ("make it with app.view(…) first", "make it with CREATE CONTINUOUS VIEW first"),

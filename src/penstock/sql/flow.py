@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import DefinitionError
 from penstock.model.changes import Changes
+from penstock.model.explode import Explode
 from penstock.model.expressions import parse
+from penstock.model.row_steps import Map
 from penstock.model.stream import Flow, Select, Step, Stream, Union, WithTime, named_expressions
 from penstock.sql import queries as sql
 from penstock.sql.errors import Piece, Source
-from penstock.sql.joins import Find, join_all
+from penstock.sql.joins import Find, Names, qualifiers
 
 
 def flow_of(source: Source, query: sql.Query, find: Find) -> Flow:
@@ -24,6 +27,8 @@ def flow_of(source: Source, query: sql.Query, find: Find) -> Flow:
     flow = filtered(source, flow, query.where)
     if query.items is None:
         return flow
+    query, flow = items_exploded(source, query, flow)
+    assert query.items is not None
     columns = []
     for item in query.items:
         name = item.alias or Piece(plain_name(source, item), item.expression.start, item.expression.end)
@@ -45,14 +50,70 @@ def _once(source: Source, items: tuple[sql.Item, ...], columns: list[tuple[str, 
 
 def read_from(source: Source, query: sql.Select, find: Find) -> tuple[sql.Select, Flow, sql.Windowed | None]:
     """What a query reads: its flow, its window, and the query itself with plain names where it joins tables."""
+    from penstock.sql.join_chain import join_all, timed
+
     of = query.source.first if isinstance(query.source, sql.Join) else query.source
     windowed = of if isinstance(of, sql.Windowed) else None
     flow = relation(source, of.input if isinstance(of, sql.Windowed) else of, find)
+    names = Names({})
     if isinstance(query.source, sql.Join):
         flow, names = join_all(source, query.source, flow, find)
+        if windowed is not None and windowed.time is not None:
+            flow = timed(flow, names.plain(source, windowed.time).text)
+    elif query.generators:
+        known = [] if flow.schema is None else flow.schema.names
+        names = Names({one: {name.lower(): name for name in known} for one in qualifiers(of, query.alias)})
+    for generator in query.generators:
+        flow, names = _exploded(source, generator, flow, names)
+    if names.known:
         parts = {one: names.put_in(source, getattr(query, one)) for one in ("items", "where", "group", "having")}
         query = replace(query, **parts, having_calls=names.put_in(source, query.having_calls))
     return query, flow, windowed
+
+
+def _exploded(source: Source, generator: sql.Generator, flow: Flow, names: Names) -> tuple[Flow, Names]:
+    """The flow with a row for each element, and what qualified names mean after it."""
+    made = [name.text for name in generator.names]
+    position = None if generator.position is None else generator.position.text
+    text = names.plain(source, generator.expression).text
+    with source.at(generator.place):
+        flow = Explode(flow, text, tuple(made), generator.outer, position)
+    if generator.alias is None:
+        return flow, names
+    own = {name.lower(): name for name in flow.made}
+    return flow, Names({**names.known, generator.alias.text.lower(): own})
+
+
+def items_exploded(source: Source, query: sql.Select, flow: Flow) -> tuple[sql.Select, Flow]:
+    """The flow after an explode(…) in the select list, which then names the columns that it makes."""
+    items: list[sql.Item] = []
+    for item in query.items or ():
+        if item.generator is None:
+            items.append(item)
+            continue
+        generator, used = item.generator, flow.schema.names if flow.schema is not None else ()
+        flow, _ = _exploded(source, _renamed(generator, used), flow, Names({}))
+        assert isinstance(flow, Explode)
+        wanted = [*([generator.position] if generator.position is not None else []), *generator.names]
+        items += [
+            sql.Item(replace(alias, text=f"`{name}`" if name != alias.text else name), alias)
+            for name, alias in zip(flow.made, wanted, strict=True)
+        ]
+    return replace(query, items=tuple(items)), flow
+
+
+def _renamed(generator: sql.Generator, used: Collection[str]) -> sql.Generator:
+    """The same under names that no column has: `explode(tags) AS tags` takes the place of the column."""
+    taken = {name.lower() for name in used}
+
+    def free(piece: Piece) -> Piece:
+        text = piece.text
+        while text.lower() in taken:
+            text += "_element"
+        return replace(piece, text=text)
+
+    position = None if generator.position is None else free(generator.position)
+    return replace(generator, names=tuple(map(free, generator.names)), position=position)
 
 
 def _refuse_aggregation(source: Source, query: sql.Select, windowed: sql.Windowed | None) -> None:
@@ -115,6 +176,8 @@ def is_event_time(flow: Flow, text: str) -> bool:
         return all(is_event_time(part, text) for part in flow.several)
     if isinstance(flow, WithTime):
         return same(flow.expression, text)
+    if isinstance(flow, Map) and any(name in flow.schema for name in said.columns):
+        return False  # a column that a function made, whatever its name
     if isinstance(flow, Select):
         made = {name.lower(): expression for name, expression in flow.columns}
         renamed = {name for name in said.columns if made.get(name.lower(), name) != name}

@@ -19,7 +19,7 @@ from penstock.model.time import Duration, duration
 from penstock.model.view import WINDOW_COLUMNS
 from penstock.sql.errors import Piece, Source
 from penstock.sql.flow import event_time
-from penstock.sql.joins import Find, Names
+from penstock.sql.joins import Find, Known, Names
 
 _COMPARED: Final[dict[type[exp.Expr], str]] = {exp.GTE: ">=", exp.GT: ">", exp.LTE: "<=", exp.LT: "<", exp.EQ: "="}
 _TURNED: Final = {">=": "<=", ">": "<", "<=": ">=", "<": ">", "=": "="}
@@ -27,12 +27,21 @@ _TURNED: Final = {">=": "<=", ">": "<", "<=": ">=", "<": ">", "=": "="}
 
 @dataclass(frozen=True)
 class Sides:
-    """Two flows, the names that stand before their columns, and where all that is said of them."""
+    """Two flows, what names with a qualifier mean on each side, and where all that is said of them.
+
+    `times` are other columns of a side that may be its event time: the times of streams that it is itself joined from.
+    """
 
     source: Source
     flows: tuple[Flow, Flow]
-    qualifiers: tuple[list[str], list[str]]
+    known: tuple[Known, Known]
     find: Find
+    times: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def qualifiers(self) -> list[list[str]]:
+        """What may stand before the columns of each side."""
+        return [list(known) for known in self.known]
 
     def of(self, column: exp.Column, place: Piece) -> int:
         """The side that a column is of."""
@@ -64,7 +73,9 @@ class Sides:
 
     def plain(self, tree: exp.Expr, side: int, place: Piece) -> str:
         """The text of an expression of a side, without qualifiers."""
-        known = dict.fromkeys(self.qualifiers[side], self.names(side))
+        known = self.known[side]
+        if len(known) == 1:  # it may name its event time, too, if that was not selected
+            known = {name: self.names(side) | dict(columns) for name, columns in known.items()}
         text = Names(known).plain(self.source, Piece(canonical(tree), place.start, place.end)).text
         return parse(text).text
 
@@ -80,6 +91,7 @@ class Conditions:
     earliest: Duration | None = None
     latest: Duration | None = None
     in_window: bool = False
+    chosen: list[str | None] = field(default_factory=lambda: [None, None])  # of the times that a side may have
 
     def read(self, on: Piece) -> None:
         with self.sides.source.at(on):
@@ -143,11 +155,14 @@ class Conditions:
             if time is not None and span is not None:
                 return time[0], time[1] + (-span if isinstance(tree, exp.Sub) else span)
         side = self.sides.of_all(tree, self.place)
-        if side is None or not self.sides.find.is_event_time(
-            self.sides.flows[side], self.sides.plain(tree, side, self.place)
-        ):
+        if side is None:
             return None
-        return side, 0
+        text = self.sides.plain(tree, side, self.place)
+        if text in self.sides.times[side] and self.chosen[side] in (None, text):
+            self.chosen[side] = text
+            return side, 0
+        is_time = self.chosen[side] is None and self.sides.find.is_event_time(self.sides.flows[side], text)
+        return (side, 0) if is_time else None
 
 
 def _parts(tree: exp.Expr) -> Iterator[exp.Expr]:

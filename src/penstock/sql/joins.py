@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -21,6 +21,8 @@ from penstock.sql.dialect import tokenize
 from penstock.sql.errors import Piece, Source
 
 T = TypeVar("T")
+#: What qualified names mean: by qualifier and column, in small letters, the name that the joined rows have.
+Known: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class Find(Protocol):
@@ -31,6 +33,7 @@ class Find(Protocol):
     @property
     def streams(self) -> Collection[str]: ...
     def is_event_time(self, flow: Flow, text: str) -> bool: ...
+    def join_name(self) -> str: ...
     def __call__(self, named: sql.Named, /) -> Flow: ...
 
 
@@ -38,7 +41,7 @@ class Find(Protocol):
 class Names:
     """What qualified names mean: by qualifier and column, the name that the joined rows have."""
 
-    known: Mapping[str, Mapping[str, str]]
+    known: Known
 
     def plain(self, source: Source, piece: Piece) -> Piece:
         """A piece of text without qualifiers."""
@@ -79,24 +82,18 @@ class Names:
         return value
 
 
-def join_all(source: Source, join: sql.Join, flow: Flow, find: Find) -> tuple[Flow, Names]:
-    """The flow that stands first, joined with the tables that follow; and what qualified names mean after it."""
-    assert flow.schema is not None
-    first = qualifiers(join.first, join.alias)
-    known: dict[str, dict[str, str]] = {one: {name.lower(): name for name in flow.schema.names} for one in first}
-    for part in join.parts:
-        table = _table(source, part, find.tables, find.streams)
-        if part.as_of is not None:
-            _check_as_of(source, table, Names(known).plain(source, part.as_of), flow, find)
-        flow = _joined(source, part, table, flow, known)
-        assert isinstance(flow, TableJoin)
-        keys = zip(flow.on, table.key, strict=True)
-        mine = {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in flow.joined}
-        known |= dict.fromkeys(qualifiers(part.relation, part.alias), mine)
-    return flow, Names(known)
+def join_table(source: Source, part: sql.JoinPart, flow: Flow, known: Known, find: Find) -> tuple[Flow, dict[str, str]]:
+    """A flow joined with a table; and what the table's columns are called after it."""
+    table = _table(source, part, find)
+    if part.as_of is not None:
+        _check_as_of(source, table, Names(known).plain(source, part.as_of), flow, find)
+    made = _joined(source, part, table, flow, known)
+    assert isinstance(made, TableJoin)
+    keys = zip(made.on, table.key, strict=True)
+    return made, {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in made.joined}
 
 
-def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known: Mapping[str, dict[str, str]]) -> Flow:
+def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known: Known) -> Flow:
     assert flow.schema is not None
     mine = {one: {name.lower(): f"{table.name}.{name}" for name in table.schema.names}
             for one in qualifiers(part.relation, part.alias)}  # fmt: skip
@@ -110,23 +107,16 @@ def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known:
         return joined(flow, table, on, part.how, f"{table.name}_")
 
 
-def _table(source: Source, part: sql.JoinPart, tables: Mapping[str, Table], streams: Collection[str]) -> Table:
+def _table(source: Source, part: sql.JoinPart, find: Find) -> Table:
     if part.how not in ("inner", "left"):
         raise source.error(
             f"a stream and a table are not joined by {part.place.text}", part.place, hint="write JOIN or LEFT JOIN"
         )
-    if not isinstance(part.relation, sql.Named):
-        raise source.error("what is joined is a table", part.place, hint="name it: CREATE TABLE …")
+    assert isinstance(part.relation, sql.Named)  # anything else is a stream
     name = part.relation.name
-    if name.text in streams:
-        raise source.error(
-            f"«{name.text}» is a stream, and no table",
-            name,
-            hint=f"make a stream of both first: CREATE STREAM both AS SELECT * FROM … JOIN {name.text} ON …",
-        )
-    if name.text not in tables:
-        raise source.placed(unknown("table", name.text, tables), name, {})
-    return tables[name.text]
+    if name.text not in find.tables:
+        raise source.placed(unknown("table", name.text, find.tables), name, {})
+    return find.tables[name.text]
 
 
 def _check_as_of(source: Source, table: Table, time: Piece, flow: Flow, find: Find) -> None:

@@ -25,13 +25,29 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Generator:
+    """explode(expression) AS name: a row for each element. `position` names the element's number."""
+
+    expression: Piece
+    names: tuple[Piece, ...]
+    outer: bool
+    position: Piece | None
+    alias: Piece | None
+    place: Piece = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Item:
-    """One entry of a select list. `call` if it is an aggregate; `inner` if it is an expression over aggregates."""
+    """One entry of a select list. `call` if it is an aggregate; `inner` if it is an expression over aggregates.
+
+    `generator` if it makes rows of an array or a map.
+    """
 
     expression: Piece
     alias: Piece | None = None
     call: Call | None = None
     inner: tuple[Call, ...] = ()
+    generator: Generator | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,10 @@ class Join:
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … FROM … [WHERE …] [GROUP BY …] [HAVING …]; `items` is None for SELECT *, `group` for GROUP BY ALL."""
+    """SELECT … FROM … [WHERE …] [GROUP BY …] [HAVING …]; `items` is None for SELECT *, `group` for GROUP BY ALL.
+
+    `generators` are those after FROM; `alias` is that of what is read, where it is not joined.
+    """
 
     items: tuple[Item, ...] | None
     source: Relation | Windowed | Join
@@ -104,6 +123,8 @@ class Select:
     having_calls: tuple[Call, ...]
     place: Piece = field(compare=False, repr=False)
     grouped: Piece | None = field(default=None, compare=False, repr=False)
+    generators: tuple[Generator, ...] = ()
+    alias: Piece | None = None
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,19 @@ from sqlglot import exp
 from penstock.errors import DefinitionError
 from penstock.model.expressions import parse
 from penstock.model.expressions.parse import canonical
-from penstock.model.join import StreamJoin, all_of
-from penstock.model.stream import Flow, WithTime
-from penstock.model.time import Duration
+from penstock.model.join import LEFT_ONLY, StreamJoin
+from penstock.model.join_definition import all_of, left_of
+from penstock.model.stream import Flow, Stream, WithTime
+from penstock.model.time import SECOND, Duration
+from penstock.model.watermarks import Carried
 from penstock.sql.flow import event_time
 from penstock.sql.words import interval, show_window
 
-_WORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+_WORDS = {
+    "inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}  # fmt: skip
+MILLISECOND = SECOND // 1000
 #: What stands before the columns of each side.
 _SIDES = ("l", "r")
 
@@ -26,6 +32,16 @@ def show_join(join: StreamJoin, relation: Callable[[Flow], str], identifier: Cal
     on = [f"{_of(0, one)} = {_of(1, other)}" for one, other in join.on]
     lines = [f"SELECT {_columns(join, identifier)}", f"FROM {left} {_WORDS[join.how]} {right}"]
     return "\n  ".join([*lines, f"ON {' AND '.join([*on, _times(join)])}"])
+
+
+def undeclared_join(flow: Flow) -> StreamJoin | None:
+    """The join that a flow is, if it is one that has no statement of its own."""
+    return flow.log if isinstance(flow, Stream) and isinstance(flow.log, StreamJoin) else None
+
+
+def carries_watermark(stream: Stream) -> bool:
+    """Whether the watermark of a stream follows that of what it is made from: nothing is said of it."""
+    return isinstance(stream.watermark, Carried)
 
 
 def _side(join: StreamJoin, number: int, relation: Callable[[Flow], str]) -> str:
@@ -48,6 +64,8 @@ def _columns(join: StreamJoin, identifier: Callable[[str], str]) -> str:
 
 
 def _all(join: StreamJoin) -> tuple[tuple[str, int, str], ...] | None:
+    if join.how in LEFT_ONLY:
+        return left_of(join.left)
     try:
         return all_of(join.left, join.right, join.on, f"{_SIDES[1]}_")
     except DefinitionError:
@@ -58,7 +76,20 @@ def _times(join: StreamJoin) -> str:
     if join.window is not None:
         return "l.window_start = r.window_start"
     left, right = _of(0, _time_of(join.left)), _of(1, _time_of(join.right))
-    return f"{right} BETWEEN {_shifted(left, join.earliest)} AND {_shifted(left, join.latest)}"
+    if not _is_odd(join.earliest) and not _is_odd(join.latest):
+        return f"{right} BETWEEN {_shifted(left, join.earliest)} AND {_shifted(left, join.latest)}"
+    after = f"{right} >= {_shifted(left, join.earliest)}"
+    if _is_odd(join.earliest):
+        after = f"{right} > {_shifted(left, join.earliest - 1)}"
+    before = f"{right} <= {_shifted(left, join.latest)}"
+    if _is_odd(join.latest):
+        before = f"{right} < {_shifted(left, join.latest + 1)}"
+    return f"{after} AND {before}"
+
+
+def _is_odd(by: Duration) -> bool:
+    """Whether a bound is a microsecond beside a plain one: somebody wrote < or >."""
+    return by % MILLISECOND in (1, MILLISECOND - 1)
 
 
 def _shifted(time: str, by: Duration) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import Paired
 from penstock.model.aggregates.paired import exactness, written
+from penstock.model.explode import Explode
 from penstock.model.expressions import parse
 from penstock.model.join import join_behind
 from penstock.model.naming import valid_name
@@ -28,7 +29,7 @@ from penstock.model.windows import CountWindow, Global, Named
 from penstock.sql.derived import spliced
 from penstock.sql.errors import Piece
 from penstock.sql.flow import event_time
-from penstock.sql.show_joins import show_join
+from penstock.sql.show_joins import carries_watermark, show_join, undeclared_join
 from penstock.sql.show_sources import metadata, show_log
 from penstock.sql.words import only_python, quoted, show_aggregate, show_trigger, show_watermark, show_window, span
 
@@ -74,7 +75,7 @@ def _time(stream: Stream) -> str:
     """What is said of the rows of a join: their time, and how long they are kept."""
     options = _rules(stream)
     shown = f" WITH ({', '.join(options)})" if options else ""
-    if stream.watermark is None or stream.event_time is None:
+    if stream.watermark is None or stream.event_time is None or carries_watermark(stream):
         return shown
     return f" (WATERMARK FOR {show_watermark(stream.event_time, stream.watermark)}){shown}"
 
@@ -82,9 +83,10 @@ def _time(stream: Stream) -> str:
 def _rules(stream: Stream) -> list[str]:
     """The options that say what the events of a stream are."""
     said = []
-    if stream.watermark is None and stream.event_time is not None:
+    if (stream.watermark is None or carries_watermark(stream)) and stream.event_time is not None:
         said.append(f"event_time = {quoted(stream.event_time)}")
-    said += [f"{what} = {quoted(text)}" for what in ("id", "sign") if (text := getattr(stream, what)) is not None]
+    own = ("id",) if join_behind(stream) is not None else ("id", "sign")
+    said += [f"{what} = {quoted(text)}" for what in own if (text := getattr(stream, what)) is not None]
     if stream.id_horizon != DEFAULT_HORIZON:
         said.append(f"id_horizon = {quoted(show_duration(stream.id_horizon))}")
     if stream.max_ahead != DEFAULT_AHEAD:
@@ -113,18 +115,30 @@ def _query(flow: Flow, names: Mapping[Flow, str]) -> str:
     if isinstance(flow, Where) and flow not in names:
         where = f" WHERE {flow.condition}"
         flow = flow.input
-    return f"SELECT {columns} FROM {relation(flow, names)}{where}"
+    lateral = ""
+    if isinstance(flow, Explode) and flow not in names:
+        lateral = f" {_lateral(flow)}"
+        flow = flow.input
+    return f"SELECT {columns} FROM {relation(flow, names)}{lateral}{where}"
+
+
+def _lateral(step: Explode) -> str:
+    function = "explode" if step.position is None else "posexplode"
+    outer = "OUTER " if step.outer else ""
+    return f"LATERAL VIEW {outer}{function}({step.expression}) AS {', '.join(map(identifier, step.made))}"
 
 
 def relation(flow: Flow, names: Mapping[Flow, str]) -> str:
     """What stands after FROM for a flow."""
     if flow in names:
         return identifier(names[flow])
+    if (join := undeclared_join(flow)) is not None:
+        return f"({show_join(join, lambda side: relation(side, names), identifier)})"
     if isinstance(flow, Stream):
         return identifier(flow.name)
     if isinstance(flow, WithTime):
         return f"RETIME({relation(flow.input, names)}, {flow.expression})"
-    if isinstance(flow, (Select, Where, Union)):
+    if isinstance(flow, (Select, Where, Union, Explode)):
         return f"({_query(flow, names)})"
     if isinstance(flow, TableJoin) and (flow.prefix == f"{flow.table.name}_" or not flow.renames):
         word = "LEFT JOIN" if flow.how == "left" else "JOIN"

@@ -192,7 +192,7 @@ class Describe(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Explain(Statement):
-    """EXPLAIN view, or EXPLAIN statement."""
+    """EXPLAIN view, EXPLAIN APP or EXPLAIN statement. A view whose name is app comes first."""
 
     name: Piece | None
     statement: Statement | None

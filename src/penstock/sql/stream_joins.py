@@ -5,10 +5,14 @@ ON says what is equal and between what the times of both lie; or both stand in t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
+from penstock.errors import DefinitionError
 from penstock.model.expressions import parse
-from penstock.model.join import HOWS, StreamJoin, all_of
+from penstock.model.join import HOWS, LEFT_ONLY, StreamJoin
+from penstock.model.join_definition import all_of, left_of
 from penstock.model.stream import Flow
 from penstock.model.time import Duration
 from penstock.model.view import WINDOW_COLUMNS
@@ -20,27 +24,93 @@ from penstock.sql.join_conditions import Conditions, Sides
 from penstock.sql.joins import Find, qualifiers
 
 #: How what Python says is said in SQL.
-_WORDS = {
+WORDS = {
     "say event_time='…' and watermark=ps.bounded('10 seconds') for it":
         "say WATERMARK FOR time AS time - INTERVAL 10 SECONDS for it",
     "say prefix='right_', or select other names before": "name the columns: SELECT a.x, b.x AS y",
-    "leave out sign=…": "leave out sign = …",
+    "leave it out, or join with how='inner'": "leave it out, or write JOIN",
+    "say event_time='…', or select the columns with the event times": "select the columns with the event times",
 }  # fmt: skip
-_AFTER = "select from the stream that this makes: CREATE STREAM other AS SELECT …"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """How two streams meet: what of them is equal, and how far apart their times may be."""
+
+    sides: Sides
+    part: sql.JoinPart
+    conditions: Conditions
+    earliest: Duration
+    latest: Duration
+    window: Fixed | None
+
+    def join(self, gives: tuple[tuple[str, int, str], ...]) -> StreamJoin:
+        """The join that gives these columns."""
+        left, right = self.sides.flows
+        pairs = tuple(self.conditions.pairs)
+        return StreamJoin(left, right, pairs, self.earliest, self.latest, gives, self.part.how, self.window)
+
+
+def reads_stream(part: sql.JoinPart, find: Find) -> bool:
+    """Whether what is joined is a stream; else it is a table."""
+    return not isinstance(part.relation, sql.Named) or part.relation.name.text in find.streams
+
+
+def named_columns(flow: Flow) -> dict[str, str]:
+    """The columns of a flow by their names in small letters."""
+    return {} if flow.schema is None else {name.lower(): name for name in flow.schema.names}
+
+
+def is_plain(query: sql.Select) -> bool:
+    """Whether a query does no more than join and choose columns: it then is a join of streams, and nothing else."""
+    if query.where is not None or query.grouped is not None or query.having is not None or query.generators:
+        return False
+    for item in query.items or ():
+        try:
+            tree = parse(item.expression.text).tree
+        except DefinitionError:
+            return False
+        if item.call is not None or item.inner or item.generator is not None or not isinstance(tree, exp.Column):
+            return False
+    return True
 
 
 def stream_join(source: Source, query: sql.Query, find: Find) -> StreamJoin | None:
-    """The join that a query means, if it joins streams."""
+    """The join that a query is, if its last join is one of streams and it only chooses columns."""
+    from penstock.sql.join_chain import chain
+
     if not isinstance(query, sql.Select) or not isinstance(query.source, sql.Join):
         return None
-    join, part = query.source, query.source.parts[0]
-    if isinstance(part.relation, sql.Named) and part.relation.name.text not in find.streams:
+    join, (*before, part) = query.source, query.source.parts
+    if not reads_stream(part, find) or not is_plain(query):
         return None
-    _refuse_more(source, query, join)
-    flows = [_flow(source, of, find) for of in _both(join)]
-    named = qualifiers(join.first, join.alias), qualifiers(part.relation, part.alias)
-    sides = Sides(source, (flows[0], flows[1]), named, find)
-    window, place = _window(source, join), part.on or part.place
+    window = _window(source, join) if not before else None
+    if window is None:
+        first = join.first
+        if isinstance(first, sql.Windowed):
+            raise _not_same(source, join)
+        found = chain(source, join, relation(source, first, find), find).joined(before).meeting(part)
+    else:
+        flows = [_flow(source, of, find) for of in (join.first, part.relation)]
+        known = [
+            dict.fromkeys(names, named_columns(flow))
+            for names, flow in zip(
+                (qualifiers(join.first, join.alias), qualifiers(part.relation, part.alias)), flows, strict=True
+            )
+        ]
+        found = meeting(Sides(source, (flows[0], flows[1]), (known[0], known[1]), find), part, window)
+    with source.at(part.on or part.place, WORDS):
+        return found.join(_gives(query, found))
+
+
+def meeting(sides: Sides, part: sql.JoinPart, window: Fixed | None) -> Meeting:
+    """How two streams meet, as a join says it."""
+    source, place = sides.source, part.on or part.place
+    if part.how not in HOWS:
+        hint = "write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN"
+        raise source.error(f"streams are not joined by {part.place.text}", part.place, hint=hint)
+    if part.as_of is not None:
+        raise source.error("FOR SYSTEM_TIME AS OF goes with a table, and this is a stream", part.as_of)
     said = Conditions(sides, place, window is not None)
     for name in part.using:
         if window is not None and name.text.lower() in WINDOW_COLUMNS:
@@ -52,13 +122,7 @@ def stream_join(source: Source, query: sql.Query, find: Find) -> StreamJoin | No
     if not said.pairs:
         raise source.error("a join of streams says what is equal", place, hint="write … ON a.key = b.key AND …")
     earliest, latest = _times(said, window)
-    with source.at(place, _WORDS):
-        gives = _gives(query, sides, said)
-        return StreamJoin(flows[0], flows[1], tuple(said.pairs), earliest, latest, gives, part.how, window)
-
-
-def _both(join: sql.Join) -> tuple[sql.Relation | sql.Windowed, sql.Relation | sql.Windowed]:
-    return join.first, join.parts[0].relation
+    return Meeting(sides, part, said, earliest, latest, window)
 
 
 def _flow(source: Source, of: sql.Relation | sql.Windowed, find: Find) -> Flow:
@@ -68,30 +132,19 @@ def _flow(source: Source, of: sql.Relation | sql.Windowed, find: Find) -> Flow:
     return flow if of.time is None else at_time(source, flow, of.time)
 
 
-def _refuse_more(source: Source, query: sql.Select, join: sql.Join) -> None:
-    part = join.parts[0]
-    if len(join.parts) > 1:
-        hint = "join the stream that this makes with the next"
-        raise source.error("two streams are joined at a time", join.parts[1].place, hint=hint)
-    if part.how not in HOWS:
-        hint = "write JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN"
-        raise source.error(f"streams are not joined by {part.place.text}", part.place, hint=hint)
-    if part.as_of is not None:
-        raise source.error("FOR SYSTEM_TIME AS OF goes with a table, and this is a stream", part.as_of)
-    for piece in (query.where, query.grouped, query.having):
-        if piece is not None:
-            raise source.error("a join of streams has neither WHERE nor GROUP BY", piece, hint=_AFTER)
-
-
 def _window(source: Source, join: sql.Join) -> Fixed | None:
     """The window in which both meet."""
-    one, other = (of.window if isinstance(of, sql.Windowed) else None for of in _both(join))
+    one, other = (of.window if isinstance(of, sql.Windowed) else None for of in (join.first, join.parts[0].relation))
     if one != other or (one is not None and not isinstance(one, Fixed)):
-        raise source.error(
-            "streams meet in the same TUMBLE, or in none", join.parts[0].place,
-            hint="write FROM TUMBLE(a, time, size) AS a JOIN TUMBLE(b, time, size) AS b ON …",
-        )  # fmt: skip
+        raise _not_same(source, join)
     return one if isinstance(one, Fixed) else None
+
+
+def _not_same(source: Source, join: sql.Join) -> DefinitionError:
+    return source.error(
+        "streams meet in the same TUMBLE, or in none", join.parts[0].place,
+        hint="write FROM TUMBLE(a, time, size) AS a JOIN TUMBLE(b, time, size) AS b ON …",
+    )  # fmt: skip
 
 
 def _times(said: Conditions, window: Fixed | None) -> tuple[Duration, Duration]:
@@ -116,29 +169,30 @@ def _times(said: Conditions, window: Fixed | None) -> tuple[Duration, Duration]:
     return said.earliest, said.latest
 
 
-def _gives(query: sql.Select, sides: Sides, said: Conditions) -> tuple[tuple[str, int, str], ...]:
+def _gives(query: sql.Select, found: Meeting) -> tuple[tuple[str, int, str], ...]:
     """The columns that come out, as the select list says."""
-    right = next(iter(sides.qualifiers[1]), "right")
+    sides = found.sides
+    if query.items is None and found.part.how in LEFT_ONLY:
+        return left_of(sides.flows[0])
     if query.items is None:
-        return all_of(*sides.flows, said.pairs, f"{right}_")
-    found: dict[str, tuple[str, int, str]] = {}
+        return all_of(*sides.flows, found.conditions.pairs, f"{next(iter(sides.known[1]), 'right')}_")
+    columns: dict[str, tuple[str, int, str]] = {}
     for item in query.items:
-        name, side, own = _given(item, sides, said)
-        if name.lower() in found:
+        name, side, own = _given(item, sides, found.conditions)
+        if name.lower() in columns:
             raise sides.source.error(f"the name «{name}» stands twice", item.alias or item.expression)
-        found[name.lower()] = name, side, own
-    return tuple(found.values())
+        columns[name.lower()] = name, side, own
+    return tuple(columns.values())
 
 
 def _given(item: sql.Item, sides: Sides, said: Conditions) -> tuple[str, int, str]:
     with sides.source.at(item.expression):
         tree = parse(item.expression.text).tree
-    if item.call is not None or item.inner or not isinstance(tree, exp.Column):
-        raise sides.source.error(f"«{item.expression.text}» is no column of a stream", item.expression, hint=_AFTER)
+    assert isinstance(tree, exp.Column)  # is_plain
     plain = len(tree.parts) == 1 and (tree.name, tree.name) in said.pairs
     side = 0 if plain else sides.of(tree, item.expression)
     schema = sides.flows[side].schema
     assert schema is not None
     with sides.source.at(item.expression):
-        own = schema.find(tree.name)
-    return (own if item.alias is None else item.alias.text), 2 if plain else side, own
+        own = schema.find(sides.plain(tree, side, item.expression))
+    return (tree.name if item.alias is None else item.alias.text), 2 if plain else side, own

@@ -11,7 +11,7 @@ from penstock.model.windows import Window, global_window, window_of
 from penstock.sql import queries as sql
 from penstock.sql.columns import Columns, columns_of
 from penstock.sql.errors import Piece, Source
-from penstock.sql.flow import at_time, filtered, read_from
+from penstock.sql.flow import at_time, filtered, items_exploded, read_from
 from penstock.sql.joins import Find
 from penstock.sql.statements import CreateView
 from penstock.sql.words import show_aggregate, show_trigger, show_window
@@ -28,6 +28,7 @@ def view_of(statement: CreateView, find: Find) -> View:
     if windowed is not None and windowed.time is not None:
         flow = at_time(source, flow, windowed.time)
     flow = filtered(source, flow, query.where)
+    query, flow = items_exploded(source, query, flow)
     window = global_window() if windowed is None else windowed.window
     columns = columns_of(source, query, windowed, flow)
     words = {repr(a): show_aggregate(a) for _, _, a in columns.aggregates} | (

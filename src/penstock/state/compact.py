@@ -118,7 +118,7 @@ def merges(
         chosen = runs_to_merge(own, fanout, smallest)
         if chosen:
             is_oldest = min(segment.run for segment in chosen) == min(segment.run for segment in own)
-            applies = keep if kind in ("rows", "final", "ids") else None
+            applies = keep if kind in ("rows", "final", "ids", "left", "right") else None
             yield Merge(root, layout, tuple(chosen), is_oldest, applies)
 
 

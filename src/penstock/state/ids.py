@@ -6,7 +6,6 @@ segments until these are merged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +18,7 @@ from penstock.kernel.plan import PLACE, nothing
 from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import ids_layout
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, encoded
+from penstock.state.sharded import ShardedState
 from penstock.state.sorted_rows import SortedRows
 from penstock.state.step import cut
 
@@ -34,24 +34,8 @@ def owner_of(stream: str) -> str:
 
 
 @dataclass(frozen=True)
-class ShardedIds:
+class ShardedIds(ShardedState):
     """The known ids of a stream, as the last commit left them. Those of rows before `expired` are forgotten."""
-
-    stream: str
-    root: str
-    shards: int
-    segments: tuple[Segment, ...] = ()
-    expired: Instant = BEGINNING
-
-    @property
-    def next_run(self) -> int:
-        """The age of the segments that the next commit writes."""
-        return 1 + max((segment.run for segment in self.segments), default=0)
-
-    def changed(self, added: Sequence[Segment] = (), removed: Sequence[Segment] = ()) -> ShardedIds:
-        """The ids with other segments."""
-        gone = set(removed)
-        return replace(self, segments=(*(one for one in self.segments if one not in gone), *added))
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class IdStep:
         known = SortedRows(self.ids.root, LAYOUT, self.ids.segments, self.shard).lookup(rows.select("__id").unique())
         known = known.filter(pl.col("__at") >= self.ids.expired)
         verdict = deduplicate(rows, known, self.watermark, self.horizon)
-        return verdict, encoded(owner_of(self.ids.stream), LAYOUT, run, verdict.new_ids)
+        return verdict, encoded(owner_of(self.ids.name), LAYOUT, run, verdict.new_ids)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.process_state import process
 from penstock.state.segment import MappedSegment, MissingSegment, Segment, SegmentError
 
 #: What may be wrong with a file that was written by nobody.
@@ -52,10 +53,6 @@ class SegmentCache:
                     del self._mapped[one]
         return mapped
 
-    def all(self, root: str, segments: Sequence[Segment]) -> list[MappedSegment]:
-        """Segments, mapped; the newest first."""
-        return sorted((self(root, segment) for segment in segments), key=lambda one: -one.segment.run)
-
 
 def opened(root: str, segment: Segment) -> MappedSegment:
     """Maps a segment; refuses one whose file is missing or damaged, with the file's name."""
@@ -87,5 +84,11 @@ def check_file(root: str, segment: Segment) -> None:
         )
 
 
-#: One for a process: tasks of the same worker share what they have mapped.
-mapped: Final = SegmentCache()
+def mapped(root: str, segment: Segment) -> MappedSegment:
+    """A segment, mapped once for this process: tasks of the same worker share it."""
+    return process.of(SegmentCache)(root, segment)
+
+
+def all_mapped(root: str, segments: Sequence[Segment]) -> list[MappedSegment]:
+    """Segments, mapped; the newest first."""
+    return sorted((mapped(root, segment) for segment in segments), key=lambda one: -one.segment.run)

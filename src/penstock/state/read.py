@@ -96,8 +96,9 @@ class SegmentTable:
     """A view at one commit."""
 
     def __init__(self, segments: Sequence[MappedSegment], keys: Sequence[str], expiry: Expiry) -> None:
-        self.keys, self._expiry = list(keys), expiry
-        self._kinds = [[one for one in segments if one.segment.kind == kind] for kind in ("rows", "final")]
+        self.keys, self.expiry = list(keys), expiry
+        #: The segments of each kind, the newest first.
+        self.kinds = [[one for one in segments if one.segment.kind == kind] for kind in ("rows", "final")]
 
     def rows(self, selection: Selection = Selection()) -> Iterator[Rows]:  # noqa: B008
         """The rows that are selected, a piece at a time."""
@@ -107,7 +108,7 @@ class SegmentTable:
 
     def parts(self) -> list[SortedPart]:
         """The rows by how they are sorted. A row is in one of the parts only."""
-        return [SortedPart(kind, self.keys, self._expiry) for kind in self._kinds if kind]
+        return [SortedPart(kind, self.keys, self.expiry) for kind in self.kinds if kind]
 
 
 class SortedPart:

@@ -1,8 +1,8 @@
 """A segment: sorted, immutable rows of one kind of state, as a part of a file that processes map into memory.
 
 A file has one part per segment. A part is an Arrow file with the rows, one with the windows that they belong to, and
-two that list the rows by the time at which they are due and by the time at which they were touched last. The lengths of
-these stand at its end. Nothing in it is compressed.
+two that list the rows by times: those at which they are due by the clock; and those at which they were touched last, or
+are due by the watermark. The lengths of these stand at its end. Nothing in it is compressed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.kernel.hashing import Array, hashes
+from penstock.kernel.operators.base import DUE_MARK
 from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
@@ -30,6 +31,8 @@ from penstock.state.layout import DUE, FINAL, GONE, HASH, TOUCHED, Kind, Layout
 
 _LENGTHS: Final = struct.Struct("<qqqq")
 _OLDEST: Final = pl.CompatLevel.oldest()
+#: A segment has one of these, if any.
+_EVENT_TIMES: Final = (TOUCHED, DUE_MARK)
 #: Hashes are listed as signed numbers in the same order.
 _SHIFT: Final = 1 << 63
 
@@ -136,10 +139,12 @@ def _encoded(owner: str, layout: Layout, run: int, table: pa.Table, hashed: Arra
         order = np.argsort(hashed, kind="stable")
     hashed, table = hashed[order], table.combine_chunks().take(pa.array(order))
     table = table.add_column(0, HASH, pa.array(hashed))
-    names = [name for name in (START, END, GONE, FINAL, DUE, TOUCHED) if name in table.column_names]
+    names = [name for name in (START, END, GONE, FINAL, DUE, *_EVENT_TIMES) if name in table.column_names]
     frame = pl.from_arrow(table.select(names))
     assert isinstance(frame, pl.DataFrame)
-    parts = [_arrow(one) for one in (table, _windows(layout, frame), _by_time(frame, DUE), _by_time(frame, TOUCHED))]
+    event_time = DUE_MARK if DUE_MARK in names else TOUCHED
+    times = (_by_time(frame, DUE), _by_time(frame, event_time))
+    parts = [_arrow(one) for one in (table, _windows(layout, frame), *times)]
     data = b"".join([*parts, _LENGTHS.pack(*map(len, parts))])
     live = frame.filter(~pl.col(GONE))
     ends = live.filter(~pl.col(FINAL))[END] if FINAL in names else pl.Series(dtype=pl.Int64)
@@ -185,7 +190,10 @@ def _arrow(table: pa.Table) -> bytes:
 
 
 class SegmentFile:
-    """A file of segments in the making. It is forced to disk before anyone hears of its segments."""
+    """A file of segments in the making. It is forced to disk before anyone hears of its segments.
+
+    Used with `with`, it leaves nothing behind unless it was closed.
+    """
 
     def __init__(self, root: str, name: str) -> None:
         self._name, self._path = name, Path(root) / name
@@ -213,8 +221,11 @@ class SegmentFile:
             self._out = None
         return self._listed
 
-    def abandon(self) -> None:
-        """Leaves nothing behind, if possible: nobody lists what is left."""
+    def __enter__(self) -> SegmentFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # If this fails too, nobody lists what is left.
         if self._out is not None:
             self._out.close()
             self._path.unlink(missing_ok=True)
@@ -257,7 +268,8 @@ class MappedSegment:
         self.ends: Array = windows.column("end").to_numpy(zero_copy_only=True)
         self.starts: Array = windows.column("start").to_numpy(zero_copy_only=True)
         self.firsts: Array = np.append(windows.column("first").to_numpy(zero_copy_only=True), self.batch.num_rows)
-        self._times = {name: _index(table) for name, table in zip((DUE, TOUCHED), times, strict=True)}
+        by_clock, by_event = (_index(table) for table in times)
+        self._times = {DUE: by_clock, **dict.fromkeys(_EVENT_TIMES, by_event)}
 
     def check(self) -> None:
         """Refuses a segment whose bytes are not those that were written."""
@@ -323,6 +335,10 @@ class MappedSegment:
         values, rows = self._times[column]
         first = np.searchsorted(values, after, side="right")
         return rows[first : np.searchsorted(values, through, side="right")]
+
+    def times(self, column: str) -> tuple[Array, Array]:
+        """The times in a column in order, and the positions of the rows that have them."""
+        return self._times[column]
 
 
 def _index(table: pa.RecordBatch) -> tuple[Array, Array]:

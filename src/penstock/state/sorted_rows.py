@@ -111,18 +111,35 @@ class SortedRows:
 
     # by key
 
-    def of(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """All rows of these keys; without key columns all rows."""
+    def of(self, keys: pl.DataFrame, after: Instant | None = None) -> pl.DataFrame:
+        """All rows of these keys; without key columns all rows. With `after`, those of windows that end after it."""
         if not self.layout.keys:
             return self.all()
         hashed, frames = hashes(keys.select(self.layout.keys)), []
         for age, segment in enumerate(self.mapped()):
-            for _, _, first, last in segment.windows():
+            for end, _, first, last in segment.windows():
+                if after is not None and end <= after:
+                    continue
                 positions, _ = _matches(segment.hashes[first:last], hashed, first)
                 if len(positions):
                     frames.append(self._aged(segment.take(positions, [*self.layout.schema, GONE]), age))
         rows = self._newest(frames)
         return rows.join(keys, on=list(self.layout.keys), how="semi", nulls_equal=True) if rows.height else rows
+
+    def near(self, keys: pl.DataFrame, after: Instant) -> pl.DataFrame:
+        """The rows with the hashes of these keys, of windows that end after an instant. No row was ever replaced."""
+        hashed, frames = np.sort(hashes(keys.select(self.layout.keys))), []
+        for segment in self.mapped():
+            found = [
+                positions + first
+                for end, _, first, last in segment.windows()
+                if end > after
+                for positions, _ in [_sorted_matches(segment.hashes[first:last], hashed)]
+                if len(positions)
+            ]
+            if found:
+                frames.append(segment.take(np.concatenate(found), list(self.layout.schema)))
+        return pl.concat(frames) if frames else nothing(self.layout.schema)
 
     # by time
 
@@ -168,6 +185,34 @@ class SortedRows:
     def touched(self, after: Instant, before: Instant) -> pl.DataFrame:
         """The rows that were touched last within a span of time: from its begin on, before its end."""
         return self._timed(TOUCHED, dict.fromkeys(self.segments, after - 1), before - 1)
+
+    def due_by(self, column: str, through: Instant, after: Mapping[Segment, Instant]) -> pl.DataFrame:
+        """The rows with a time in a column up to one. Those of a segment up to `after` have been looked at."""
+        return self._timed(column, after, through)
+
+    def earliest(self, column: str, after: Instant, at_once: int = 256) -> Instant | None:
+        """The smallest time in a column, after one, of rows that hold."""
+        while True:
+            bound, places = None, []
+            for segment in self.mapped():
+                values, positions = segment.times(column)
+                first = int(np.searchsorted(values, after, side="right"))
+                chosen = positions[first : first + at_once]
+                if not len(chosen):
+                    continue
+                if first + at_once < len(values):
+                    last = int(values[first + at_once - 1])
+                    bound = last if bound is None else min(bound, last)
+                places.append(segment.take(np.sort(chosen), self.layout.identity))
+            if not places:
+                return None
+            rows = self.lookup(pl.concat(places).unique()).filter(pl.col(column) > after)
+            found = rows[column].min()
+            if isinstance(found, int) and (bound is None or found <= bound):
+                return found
+            if bound is None:
+                return None
+            after = bound
 
     def _timed(self, column: str, after: Mapping[Segment, Instant], through: Instant) -> pl.DataFrame:
         """The rows with a time in a column after one, up to another."""

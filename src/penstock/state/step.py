@@ -13,9 +13,10 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from penstock.kernel.fire import Time, percents
+from penstock.kernel.fire import Time, pane_schema, percents
 from penstock.kernel.hashing import Array, hashes
-from penstock.kernel.plan import Plan
+from penstock.kernel.plan import Plan, nothing
+from penstock.kernel.reduce import late_schema
 from penstock.kernel.step import step
 from penstock.model.time import Instant
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
@@ -84,14 +85,28 @@ class SegmentChange:
     late: pl.DataFrame
     added: tuple[Segment, ...] = ()
 
+    @classmethod
+    def empty(cls, plan: Plan) -> SegmentChange:
+        """Nothing changes."""
+        return cls(nothing(pane_schema(plan)), nothing(late_schema()))
+
 
 class SegmentChanges:
-    """Collects what the steps of shards give, and writes one file for all of them."""
+    """Collects what the steps of shards give, and writes one file for all of them.
+
+    Used with `with`, it leaves no file behind unless `change` was called.
+    """
 
     def __init__(self, root: str, name: str) -> None:
         self._file = SegmentFile(root, f"{name}.arrow")
         self._panes: list[pl.DataFrame] = []
         self._late: list[pl.DataFrame] = []
+
+    def __enter__(self) -> SegmentChanges:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.__exit__(*error)
 
     def add(self, stepped: SteppedShard) -> None:
         """The result of one shard."""
@@ -103,10 +118,6 @@ class SegmentChanges:
     def change(self, plan: Plan) -> SegmentChange:
         """All of it. The file is on disk."""
         return SegmentChange(ordered(plan, self._panes), pl.concat(self._late), tuple(self._file.close()))
-
-    def abandon(self) -> None:
-        """Leaves no file behind."""
-        self._file.abandon()
 
 
 def ordered(plan: Plan, panes: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -15,14 +15,25 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from penstock.postgres import check, is_url, secrets_of, without_secrets
+from penstock.process_state import RecentlyUsed, process
 from penstock.store.base import StoreError
 
 #: Names the store of an app that does not say where it is.
 VARIABLE: Final = "PENSTOCK_STORE"
 #: So many bytes the name of a schema may have: roles and locks are named after it.
 _LONGEST: Final = 50
-#: The URLs that this process was given, with their passwords, by the same without.
-_GIVEN: dict[str, str] = {}
+#: A process remembers so many URLs with their passwords.
+_MOST_URLS: Final = 256
+
+
+class GivenUrls(RecentlyUsed[str, str]):
+    """The URLs that this process was given, with their passwords, by the same without.
+
+    A directory names its store without a password. Whoever opens the directory in this process finds it here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_URLS)
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Address:
             )
         address = cls(urlunsplit(parts._replace(scheme="postgresql", query=rest)), schema)
         if secrets_of(address.url):
-            _GIVEN[address.shown] = address.url
+            process.of(GivenUrls).put(address.shown, address.url)
         return address
 
     @classmethod
@@ -63,7 +74,7 @@ class Address:
         address = cls.read(text)
         if is_url(said):
             cls.read(said, address.schema)
-        return cls(_GIVEN.get(address.shown, address.url), address.schema)
+        return cls(process.of(GivenUrls).get(address.shown) or address.url, address.schema)
 
     @property
     def shown(self) -> str:

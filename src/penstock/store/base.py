@@ -18,6 +18,7 @@ from penstock.kernel.stack import Stack, Stored
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.state.ids import IdChange
+from penstock.state.operator_state import OperatorChange
 from penstock.state.segment import Segment
 from penstock.state.step import SegmentChange
 from penstock.store.block import Block, Head
@@ -28,6 +29,7 @@ from penstock.store.marks import Mark
 
 if TYPE_CHECKING:
     from penstock.store.known_ids import KnownIds
+    from penstock.store.operators import Operators
     from penstock.store.sharded_view import ShardedView
 
 Kind: TypeAlias = Literal["epoch", "tick", "swap"]
@@ -108,6 +110,8 @@ class Commit:
     again, by stream. `memory` is what streams that are made from others remember from
     here on (`store.memory`). `versions` are those of the tables that its rows were joined with, `past` those of a run
     from the past that it swaps in.
+    `operators` is what it does to the state of joins and processors, by the stream that each gives; `made` are the
+    marks of such streams that got rows.
     `mark` and `figures` are those of an epoch; a derived stream's has read commits `read_through` one. `passed` tells
     derived streams up to where time has passed. `timings` are seconds, `details` what people may want to know.
     """
@@ -126,6 +130,8 @@ class Commit:
     new_ids: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     forget_ids: Mapping[str, Instant] = field(default_factory=dict)
     id_segments: Mapping[str, IdChange] = field(default_factory=dict, kw_only=True)
+    operators: Mapping[str, OperatorChange] = field(default_factory=dict, kw_only=True)
+    made: Sequence[Mark] = field(default=(), kw_only=True)
     counters: Mapping[str, int] = field(default_factory=dict)
     expire: Mapping[str, Instant] = field(default_factory=dict)
     deliver: Collection[str] | None = None
@@ -148,6 +154,7 @@ class Store(ABC):
 
     token: int = 0
     known_ids: KnownIds
+    operators: Operators
 
     @abstractmethod
     def lock(self) -> int:

@@ -2,6 +2,7 @@
 
 A row says who made it. What the app's own code defines has no statement, and comes back by itself at the next start;
 what a shell created is defined again from its statement. `rested` is the commit after which a view takes no events.
+One more row has the graph of the app's dataflow, as JSON, for those who show it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ def note(connection: Connection, kind: Part, name: str, statement: str | None) -
         f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST}) "
         "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
         [kind, name, statement],
+    )
+
+
+def note_graph(connection: Connection, graph: str) -> None:
+    """Remembers the graph of the app's dataflow."""
+    connection.run(
+        f"INSERT INTO __catalog (kind, name, statement, since) VALUES ('graph', 'dataflow', ?1, {_LAST}) "
+        "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
+        [graph],
     )
 
 

@@ -50,6 +50,10 @@ class Connection(ABC):
         """The rows that a statement gives for each row of the frame; without rows, a frame without columns."""
 
     @abstractmethod
+    def version(self) -> object:
+        """Something that is equal to what it was only if nobody has committed anything in between."""
+
+    @abstractmethod
     def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a SELECT, `BATCH` at a time, inside of `moment`; several such streams may be open.
 

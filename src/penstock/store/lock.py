@@ -3,6 +3,7 @@
 The file holds one line, the writer's process id, so that `kill $(cat .penstock/lock)` means that process and no other.
 The lock is free when the process ends, in whatever way. A process that hangs keeps it, and does not touch it: a standby
 then puts a lock of its own in its place. The token, which every transaction checks, keeps the two from both writing.
+A process that hangs in the middle of a transaction keeps the database locked too: the standby kills it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -58,6 +60,9 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
+        #: The lock that ours was put in the place of: its file, and the id of the process that held it.
+        self._replaced: tuple[tuple[int, int], int] | None = None
+        self._killed: int | None = None
         self._done = threading.Event()
         self._beating: threading.Thread | None = None
 
@@ -96,7 +101,7 @@ class FileLock:
                 now = time.monotonic()
                 silent = silent + min(now - last, 2 * _LOOK) if held.seen == seen else 0.0
                 seen, last = held.seen, now
-            if silent >= standby.takeover_after and self._replace(seen[0]):
+            if silent >= standby.takeover_after and self._replace(seen[0], told):
                 standby.tell(f"process {told} has been silent for {standby.takeover_after:g} s: taking over")
                 return True
             time.sleep(_LOOK)
@@ -109,6 +114,27 @@ class FileLock:
             os.ftruncate(self._file, 0)  # the id may soon be that of another process
             os.close(self._file)
             self._file = None
+
+    def kill_holder(self) -> int | None:
+        """Kills the silent process in whose place this one is; its id, or None if it was gone or cannot be found.
+
+        A process is only killed if it still has the file of its lock open: ids are used again.
+        """
+        if self._replaced is None:
+            return None
+        (device, inode), holder = self._replaced
+        try:
+            files = list(Path(f"/proc/{holder}/fd").iterdir())
+        except OSError:  # it is gone, somebody else's, or the system has no such folder
+            return self._killed
+        for file in files:
+            with suppress(OSError):
+                status = file.stat()
+                if (status.st_dev, status.st_ino) == (device, inode):
+                    os.kill(holder, signal.SIGKILL)
+                    self._killed = holder
+                    break
+        return self._killed
 
     @property
     def is_lost(self) -> bool:
@@ -151,12 +177,13 @@ class FileLock:
         )
         self._beating.start()
 
-    def _replace(self, silent: int) -> bool:
+    def _replace(self, silent: int, holder: str) -> bool:
         """Puts a lock of our own in the place of the silent one's. Of several standbys one does."""
         above = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(above, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.stat(self.path).st_ino != silent:
+            status = os.stat(self.path)
+            if status.st_ino != silent:
                 return False
             own = self.path.with_name(f".{self.path.name}.{os.getpid()}")
             own.unlink(missing_ok=True)
@@ -165,6 +192,8 @@ class FileLock:
             os.pwrite(file, _line(), 0)  # before anyone can see it
             os.rename(own, self.path)
             self._hold(file)
+            if holder.isdecimal():
+                self._replaced = (status.st_dev, silent), int(holder)
             return True
         except (BlockingIOError, FileNotFoundError):
             return False

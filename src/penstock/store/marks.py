@@ -12,7 +12,7 @@ a row of its own for each reader that differs, as a new view does. Ticks tell de
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from penstock.store.connection import Connection
 
 MARK_TABLES: Final = (
-    """CREATE TABLE __epochs ("commit" INTEGER PRIMARY KEY, stream TEXT NOT NULL, query TEXT NOT NULL,
-       epoch INTEGER NOT NULL, now INTEGER NOT NULL, read_through INTEGER)""",
-    'CREATE INDEX __epochs_of ON __epochs (stream, "commit")',
+    """CREATE TABLE __epochs (stream TEXT NOT NULL, "commit" INTEGER NOT NULL, query TEXT NOT NULL,
+       epoch INTEGER NOT NULL, now INTEGER NOT NULL, read_through INTEGER, PRIMARY KEY (stream, "commit"))
+       WITHOUT ROWID""",
+    'CREATE INDEX __epochs_by_commit ON __epochs ("commit")',
     """CREATE TABLE __marks ("commit" INTEGER NOT NULL, sources TEXT NOT NULL, reader TEXT NOT NULL,
        before INTEGER NOT NULL, after INTEGER NOT NULL, PRIMARY KEY ("commit", sources, reader)) WITHOUT ROWID""",
     """CREATE TABLE __ticks (stream TEXT NOT NULL, "commit" INTEGER NOT NULL, now INTEGER NOT NULL,
@@ -33,9 +34,11 @@ MARK_TABLES: Final = (
 )
 #: The watermarks after the newest epochs, for people: when, whose, and the watermark.
 NEWEST: Final = """SELECT e.now, CASE WHEN m.reader = '' THEN m.sources ELSE m.reader END, m.after
-    FROM (SELECT "commit", now FROM __epochs ORDER BY "commit" DESC LIMIT {limit}) e
+    FROM (SELECT DISTINCT "commit", now FROM __epochs ORDER BY "commit" DESC LIMIT {limit}) e
     JOIN __marks m ON m."commit" = e."commit" ORDER BY e."commit" DESC"""
 
+#: The query of epochs that operators have made.
+MADE: Final = "dataflow"
 _ROWS: Final = {
     "commit": pl.Int64(), "sources": pl.String(), "reader": pl.String(), "before": pl.Int64(), "after": pl.Int64()
 }  # fmt: skip
@@ -91,6 +94,15 @@ def _watermark(times: Mapping[str, ReaderTime], name: str) -> Instant:
     return times[name].watermark if name in times else BEGINNING
 
 
+def several_streams(connection: Connection) -> None:
+    """The step to format 7: a commit may have epochs of several streams. Until then it had one."""
+    connection.run("ALTER TABLE __epochs RENAME TO __epochs_6")
+    connection.script(("DROP INDEX IF EXISTS __epochs_of", "DROP INDEX IF EXISTS __epochs_by_commit", *MARK_TABLES[:2]))
+    names = 'stream, "commit", query, epoch, now, read_through'
+    connection.run(f"INSERT INTO __epochs ({names}) SELECT {names} FROM __epochs_6")
+    connection.run("DROP TABLE __epochs_6")
+
+
 # written by a commit
 
 
@@ -99,8 +111,21 @@ def write_mark(
 ) -> None:
     """Records an epoch and what it decided. A derived stream has read the commits of its inputs `read_through` one."""
     sql = "INSERT INTO __epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-    connection.run(sql, [number, mark.stream, query, epoch, now, read_through])
+    connection.run(sql, [mark.stream, number, query, epoch, now, read_through])
     put_marks(connection, [(number, row) for row in mark.rows])
+
+
+def write_made_marks(
+    connection: Connection, made: Collection[Mark], mark: Mark | None, number: int, now: Instant
+) -> None:
+    """Records the same for streams that operators have made rows of in a commit; `mark` is that of its source."""
+    written = set() if mark is None else {(row.sources, row.reader) for row in mark.rows}
+    for one in made:
+        write_mark(
+            connection, replace(one, rows=tuple(row for row in one.rows if (row.sources, row.reader) not in written)),
+            number, MADE, number, now, None,
+        )  # fmt: skip
+        written |= {(row.sources, row.reader) for row in one.rows}
 
 
 def put_marks(connection: Connection, rows: Collection[tuple[int, MarkRow]]) -> None:
@@ -125,8 +150,10 @@ def trim_marks(connection: Connection, through: int, streams: Collection[str]) -
             'SELECT "commit" FROM __epochs WHERE stream = ?1 AND "commit" <= ?2 '
             'AND "commit" < (SELECT max("commit") FROM __epochs WHERE stream = ?1)'
         )
-        connection.run(f'DELETE FROM __marks WHERE "commit" IN ({old})', [stream, bound])
-        connection.run(f'DELETE FROM __epochs WHERE "commit" IN ({old})', [stream, bound])
+        connection.run(f'DELETE FROM __epochs WHERE stream = ?1 AND "commit" IN ({old})', [stream, bound])
+    connection.run(
+        'DELETE FROM __marks WHERE "commit" <= ?1 AND "commit" NOT IN (SELECT "commit" FROM __epochs)', [through]
+    )
     connection.run(
         'DELETE FROM __ticks WHERE "commit" <= ?1 AND "commit" <= coalesce((SELECT e.read_through FROM __epochs e '
         'WHERE e.stream = __ticks.stream ORDER BY e."commit" DESC LIMIT 1), 0) '
@@ -137,9 +164,9 @@ def trim_marks(connection: Connection, through: int, streams: Collection[str]) -
 
 def forget_marks(connection: Connection, stream: str) -> None:
     """A stream is dropped."""
-    connection.run('DELETE FROM __marks WHERE "commit" IN (SELECT "commit" FROM __epochs WHERE stream = ?1)', [stream])
     for table in ("__epochs", "__ticks"):
         connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
+    connection.run('DELETE FROM __marks WHERE "commit" NOT IN (SELECT "commit" FROM __epochs)')
 
 
 # read
@@ -149,7 +176,7 @@ def times_of(connection: Connection, reader: str, sources: Collection[str], afte
     """The epochs of these streams as a reader saw them: `commit`, `now`, and the watermark `before` and `after`."""
     names = ", ".join(f"?{number}" for number in range(5, len(sources) + 5)) or "NULL"
     rows = connection.rows(
-        f'SELECT e."commit", e.now, coalesce(o.before, s.before, {BEGINNING}) AS before, '
+        f'SELECT DISTINCT e."commit", e.now, coalesce(o.before, s.before, {BEGINNING}) AS before, '
         f"coalesce(o.after, s.after, {BEGINNING}) AS after FROM __epochs e "
         'LEFT JOIN __marks o ON o."commit" = e."commit" AND o.reader = ?1 '
         'LEFT JOIN __marks s ON s."commit" = e."commit" AND s.sources = ?2 AND s.reader = \'\' '

@@ -15,7 +15,8 @@ from penstock.store.audits import AUDITS
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.figures import FIGURE_TABLES
-from penstock.store.marks import MARK_TABLES
+from penstock.store.marks import MARK_TABLES, several_streams
+from penstock.store.operators import OPERATOR_TABLES
 from penstock.store.segments import SEGMENT_TABLES
 from penstock.store.tables import FORMAT, OWN_TABLES
 
@@ -36,7 +37,7 @@ def create(connection: Connection) -> None:
     connection.script(OWN_TABLES)
     connection.script((catalog.CATALOG, generations.GENERATIONS, AUDITS))
     connection.script((*MARK_TABLES, *FIGURE_TABLES, *versions.VERSIONS))
-    connection.script(SEGMENT_TABLES)
+    connection.script((*SEGMENT_TABLES, *OPERATOR_TABLES))
     files.create(connection)
     outbox.create(connection)
 
@@ -74,9 +75,16 @@ def check_migrated(where: str, version: int) -> None:
         )
 
 
+def _dataflow(connection: Connection) -> None:
+    """Since format 7 a commit may have rows of several streams, and operators have state."""
+    connection.script(OPERATOR_TABLES)
+    several_streams(connection)
+
+
 #: By the format that they lead to.
 MIGRATIONS: Final = (
     Migration(4, format_4.migrate),
     Migration(5, outbox.take_over),
     Migration(6, lambda connection: connection.script(SEGMENT_TABLES)),
+    Migration(7, _dataflow),
 )

@@ -23,6 +23,7 @@ from penstock.store.database import FILE, Database, SqliteFile, database_of
 from penstock.store.entry import Entry
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
+from penstock.store.generations import Made
 from penstock.store.marks import last_mark, ticks_of, times_of
 from penstock.store.segment_scan import from_newest
 from penstock.store.segments import FOLDER, all_segments
@@ -48,6 +49,11 @@ class Reader:
         self._idle: list[Connection] = []
         self._pool = Lock()
 
+    @property
+    def segments_at(self) -> str:
+        """The folder of segments, beside the store."""
+        return str(self.directory / FOLDER)
+
     def check(self) -> None:
         """Refuses a damaged file, before questions are answered that do not happen to read the damaged part."""
         if isinstance(self.database, SqliteFile):
@@ -57,12 +63,11 @@ class Reader:
 
     def check_segments(self) -> None:
         """Refuses a store that lists segments whose files are missing or too short."""
-        root = str(self.directory / FOLDER)
 
         def check(connection: Connection) -> None:
             if "__segments" in connection.tables():  # a store of before has none
                 for segment in all_segments(connection):
-                    check_file(root, segment)
+                    check_file(self.segments_at, segment)
 
         from_newest(lambda: self._asked(check))
 
@@ -148,12 +153,20 @@ class Reader:
     def catalog(self) -> list[Entry]:
         """What the app is made of, in the order in which it was made."""
         rows = self._rows(
-            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog ORDER BY id"
+            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog WHERE kind <> 'graph' ORDER BY id"
         ).iter_rows()
         return [
             Entry(id, kind, name, statement, tuple((c, k) for c, k in json.loads(columns)), since, rested)
             for id, kind, name, statement, columns, since, rested in rows
         ]
+
+    def generations_of(self, view: str) -> list[Made]:
+        """The generations of a view that are remembered, oldest first. The first definition is not one of them."""
+        rows = self._rows(
+            'SELECT view, number, kind, definition, statement, pickled, point, "commit", now FROM __generations '
+            "WHERE view = ?1 ORDER BY number", [view],
+        )  # fmt: skip
+        return [Made(*row) for row in rows.iter_rows()]
 
     def leftovers(self) -> list[str]:
         """The streams that are forgotten in the store only."""

@@ -32,7 +32,6 @@ from penstock.store.reader import Reader
 from penstock.store.scan_columns import Column, Whole, column_of
 from penstock.store.scan_filters import Condition, bound_rules, key_is, rule
 from penstock.store.segment_scan import open_table, selection_of, typed_batches
-from penstock.store.segments import FOLDER
 from penstock.store.tables import IN_SEGMENTS
 
 #: The statement that made what people read of a view: its columns, its table, and which rows are there.
@@ -42,6 +41,8 @@ _MADE: Final = re.compile(
 _VIEWS: Final = """SELECT v.name, c.columns, s.sql FROM __views v
     JOIN __catalog c ON c.kind = 'view' AND c.name = v.name
     JOIN {schema} s ON s.type = 'view' AND s.name = v.name ORDER BY v.name"""
+#: The number of the newest commit.
+LAST_COMMIT: Final = "SELECT coalesce(max(number), 0) AS n FROM __commits"
 _STATE: Final = ("__view_", "__old_", "__ghosts_", "__seen_", "__ids_")
 _BOUNDS: Final = ("window_start", "window_end")
 _OWN_TYPES: Final = {"INTEGER": "bigint", "REAL": "double", "BLOB": "binary", "BIGINT": "bigint", "BYTEA": "binary",
@@ -85,7 +86,7 @@ class Snapshot:
     @cached_property
     def commit(self) -> int:
         """The number of the newest commit."""
-        return int(self._connection.rows("SELECT coalesce(max(number), 0) AS n FROM __commits").item())
+        return int(self._connection.rows(LAST_COMMIT).item())
 
     @cached_property
     def views(self) -> Mapping[str, Scannable]:
@@ -230,7 +231,7 @@ class Snapshot:
 def scanning(reader: Reader) -> Iterator[Snapshot]:
     """A moment of a store, to be scanned."""
     with reader.moment_of() as connection:
-        snapshot = Snapshot(connection, str(reader.directory / FOLDER))
+        snapshot = Snapshot(connection, reader.segments_at)
         try:
             yield snapshot
         finally:

@@ -30,7 +30,7 @@ class GenerationFiles:
         """A generation without events."""
         rows = presented(plan, one_row(plan), final=False)
         added = self.write([encoded(hidden, layouts(plan)["rows"], 1, rows)])
-        return ShardedView(hidden, plan, self._root, shards, added)
+        return ShardedView(hidden, self._root, shards, added, plan=plan)
 
     def load(self, view: ShardedView, change: Change) -> ShardedView:
         """The generation with what a step has changed."""
@@ -39,8 +39,8 @@ class GenerationFiles:
 
     def rewrite(self, view: ShardedView) -> tuple[Segment, ...]:
         """All rows of a view that count, as one run: nothing is left of rows that were replaced, deleted or expired."""
-        file, keep = self._file(), kept_windows(view.expired)
-        try:
+        keep = kept_windows(view.expired)
+        with self._file() as file:
             for kind, layout in layouts(view.plan).items():
                 part = tuple(segment for segment in view.segments if segment.kind == kind)
                 if part:
@@ -48,20 +48,13 @@ class GenerationFiles:
                     merge = Merge(view.root, layout, part, is_oldest=True, keep=rule)
                     merge.write(file, merge.pieces)
             return tuple(file.close())
-        except BaseException:
-            file.abandon()
-            raise
 
     def write(self, parts: Iterable[EncodedRows]) -> tuple[Segment, ...]:
         """Writes one file. Without rows there is none."""
-        file = self._file()
-        try:
+        with self._file() as file:
             for rows in parts:
                 file.add(rows)
             return tuple(file.close())
-        except BaseException:
-            file.abandon()
-            raise
 
     def remove(self, segments: Iterable[Segment]) -> None:
         """Removes the files of segments."""
@@ -75,13 +68,9 @@ class GenerationFiles:
     def _compact(self, view: ShardedView) -> ShardedView:
         """Merges runs, so that a lookup stays short. Nobody else reads the old files."""
         for merge in merges(view.root, layouts(view.plan), view.segments):
-            file = self._file()
-            try:
+            with self._file() as file:
                 merge.write(file, merge.pieces)
                 added = tuple(file.close())
-            except BaseException:
-                file.abandon()
-                raise
             view = view.changed(added, merge.segments)
             needed = set(paths(view.segments))
             self.remove(segment for segment in merge.segments if segment.path not in needed)

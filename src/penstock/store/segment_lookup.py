@@ -141,7 +141,7 @@ class _Best:
         frames = []
         for (segment,), chosen in self._first.with_row_index("__number").group_by("__segment", maintain_order=True):
             own = Rows(self._segments[int(str(segment))], chosen["__position"].to_numpy())
-            columns = [_shown(own, name, view) for name in view.schema.names]
+            columns = [shown_column(own, name, view) for name in view.schema.names]
             frames.append(pl.DataFrame([chosen["__number"], *columns, *(chosen[name] for name in _ORDER if places)]))
         if not frames:
             return []
@@ -149,7 +149,8 @@ class _Best:
         return [list(row) for row in page.iter_rows()]
 
 
-def _shown(rows: Rows, name: str, view: Scannable) -> pl.Series:
+def shown_column(rows: Rows, name: str, view: Scannable) -> pl.Series:
+    """A column of rows as the store shows it."""
     column = typed(rows, pa.field(name, arrow_type(view.schema.type_of(name))), view.windows)
     return shown(pl.Series(name, column))
 

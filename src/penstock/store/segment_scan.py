@@ -14,7 +14,7 @@ from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, instant
 from penstock.model.types import INTEGERS, Schema, decimal_of
-from penstock.state.mapping import mapped
+from penstock.state.mapping import all_mapped
 from penstock.state.read import Expiry, Rows, SegmentTable
 from penstock.state.segment import MissingSegment, SegmentError
 from penstock.state.selection import Bound, Selection
@@ -53,7 +53,7 @@ def open_table(connection: Connection, root: str, name: str, keys: Sequence[str]
     (before, closed), *_ = [*connection.rows(sql, [name]).rows(), (BEGINNING, None)]
     expiry = Expiry(before) if closed is None else Expiry(before, closed)
     segments = [one for one in segments_of(connection, name) if one.kind in ("rows", "final")]
-    return SegmentTable(mapped.all(root, segments), keys, expiry)
+    return SegmentTable(all_mapped(root, segments), keys, expiry)
 
 
 # rows out

@@ -29,8 +29,7 @@ def loaded_ids(connection: Connection, stream: str, root: str) -> ShardedIds | N
 def move_ids(connection: Connection, stream: str, root: str, shards: int, token: int) -> ShardedIds:
     """Moves ids out of their table, in the transaction of the caller."""
     owner, table, last = owner_of(stream), ids_table(stream), b""
-    file = SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow")
-    try:
+    with SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow") as file:
         while True:
             sql = f"SELECT id, at FROM {table} WHERE id > ?1 ORDER BY id LIMIT {_ROWS}"
             rows = connection.rows(sql, [last])
@@ -40,9 +39,6 @@ def move_ids(connection: Connection, stream: str, root: str, shards: int, token:
             ids = rows.select(pl.col("id").cast(pl.Binary).alias("__id"), pl.col("at").cast(pl.Int64).alias("__at"))
             file.add(encoded(owner, LAYOUT, 1, ids))
         segments = file.close()
-    except BaseException:
-        file.abandon()
-        raise
     add_sharding(connection, owner, shards)
     list_segments(connection, segments)
     connection.run(f"DELETE FROM {table}")

@@ -14,8 +14,9 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.compact import pieces
 from penstock.state.layout import FINAL, TOUCHED, Kind, in_place, layouts
-from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, encoded
+from penstock.state.segment import ALL, EncodedRows, HashRange, SegmentFile, encoded
 from penstock.state.segment_state import SegmentState, presented
+from penstock.state.sharded import ShardedState
 from penstock.state.sorted_rows import SortedRows
 from penstock.store.connection import Connection
 from penstock.store.dialect import select
@@ -28,26 +29,16 @@ from penstock.store.views import afresh, kept_columns
 _ROWS: Final = 200_000
 
 
-@dataclass(frozen=True)
-class ShardedView:
-    """A view with its segments, as the last commit left them."""
+@dataclass(frozen=True, kw_only=True)
+class ShardedView(ShardedState):
+    """A view with its segments, as the last commit left them. All windows that end up to `closed` are final."""
 
-    name: str
     plan: Plan
-    root: str
-    shards: int
-    segments: tuple[Segment, ...] = ()
     closed: Instant = -FOREVER
-    expired: Instant = BEGINNING
 
     def state(self, shard: HashRange = ALL) -> SegmentState:
         """Its rows, for the kernel."""
         return SegmentState(self.plan, self.root, self.segments, closed=self.closed, shard=shard)
-
-    @property
-    def next_run(self) -> int:
-        """The age of the segments that the next commit writes."""
-        return 1 + max((segment.run for segment in self.segments), default=0)
 
     def columns(self, kind: Kind) -> set[str]:
         """The columns that its segments of a kind have."""
@@ -69,25 +60,16 @@ class ShardedView:
     def bytes(self) -> int:
         return sum(segment.length for segment in self.segments)
 
-    def changed(self, added: tuple[Segment, ...] = (), removed: tuple[Segment, ...] = ()) -> ShardedView:
-        """The view with other segments."""
-        gone = set(removed)
-        return replace(self, segments=(*(one for one in self.segments if one not in gone), *added))
-
 
 def move_to_segments(connection: Connection, layout: Layout, root: str, shards: int, token: int) -> ShardedView:
     """Moves a view's rows out of its tables, in the transaction of the caller. Readers of the tables get an error."""
-    file = SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow")
-    try:
+    with SegmentFile(root, f"{token}-moved-{uuid.uuid4().hex}.arrow") as file:
         for rows in moved_rows(connection, layout, 1):
             file.add(rows)
         segments = file.close()
-    except BaseException:
-        file.abandon()
-        raise
     list_segments(connection, segments)
     connection.script(layout.drop_tables())
-    return ShardedView(layout.name, layout.plan, root, shards, tuple(segments))
+    return ShardedView(layout.name, root, shards, tuple(segments), plan=layout.plan)
 
 
 def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: int, now: Instant) -> ShardedView:
@@ -99,12 +81,11 @@ def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: 
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [view.name]).row(0)
     watermark = BEGINNING if watermark is None else watermark
     plan, run = view.plan, view.next_run
-    file = SegmentFile(view.root, f"{token}-rewritten-{uuid.uuid4().hex}.arrow")
     replaced = [segment for segment in view.segments if segment.kind in ("rows", "final")]
     if plan.merging and not plan.retracting:
         replaced += [segment for segment in view.segments if segment.kind == "ghosts"]
     touched = now if watermark <= BEGINNING else watermark
-    try:
+    with SegmentFile(view.root, f"{token}-rewritten-{uuid.uuid4().hex}.arrow") as file:
         for kind in [kind for kind in layouts(plan) if kind in ("rows", "final")]:
             for shard in pieces([segment for segment in replaced if segment.kind == kind]):
                 live, final = _kept(view, kind, shard, restarts, touched)
@@ -119,11 +100,8 @@ def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: 
                     whole = rows.with_columns(lacking).select(*plan.state_schema)
                     file.add(encoded(view.name, layouts(plan)[kind], run, presented(plan, whole, final=is_final)))
         added = file.close()
-    except BaseException:
-        file.abandon()
-        raise
     replace_segments(connection, replaced, added, now)
-    return view.changed(tuple(added), tuple(replaced))
+    return view.changed(added, replaced)
 
 
 def _kept(

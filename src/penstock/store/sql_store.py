@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from penstock.kernel.plan import Plan
+from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store import catalog, files, memory
 from penstock.store.audits import AuditRecord, note_audit
@@ -23,20 +24,19 @@ from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.file import File, Tombstone
-from penstock.store.generating import FilesByGeneration, Generating
 from penstock.store.known_ids import KnownIds
 from penstock.store.lock import FileLock, Standby, TakenOver
-from penstock.store.outbox import trim_panes
+from penstock.store.operators import Operators
 from penstock.store.reader import Reader
-from penstock.store.segments import FOLDER, replace_segments, segments_of
+from penstock.store.view_generations import ViewGenerations
 from penstock.store.view_states import Access, Segment, SegmentState, ShardedView, SqlState, ViewStates
-from penstock.store.write import trim, write
+from penstock.store.write import trim, trim_panes, write
 
 KEEP: Final = Keep()
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"
 
 
-class SqlStore(Reader, Generating, Store):
+class SqlStore(Reader, Store):
     """An app's state in a database."""
 
     def __init__(self, directory: Path | str, keep: Keep = KEEP, database: Database | None = None) -> None:
@@ -48,8 +48,8 @@ class SqlStore(Reader, Generating, Store):
         self._mutex = RLock()
         self._open = False  # a transaction is, of the thread that holds the lock
         access = Access(self._transaction, self._own_read, self._exclusive, lambda: self.token, self.segments_at)
-        self._views, self.known_ids = ViewStates(access), KnownIds(access)
-        self._generation_files: FilesByGeneration = {}
+        self._views, self.known_ids, self.operators = ViewStates(access), KnownIds(access), Operators(access)
+        self.generations = ViewGenerations(access, self._views, self, keep)
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -185,6 +185,11 @@ class SqlStore(Reader, Generating, Store):
         with self._transaction() as connection:
             catalog.note(connection, kind, name, statement)
 
+    def note_graph(self, graph: str) -> None:
+        """Remembers the graph of the app's dataflow."""
+        with self._transaction() as connection:
+            catalog.note_graph(connection, graph)
+
     def drop_note(self, kind: Part, name: str) -> None:
         """Forgets what a statement was to make."""
         with self._transaction() as connection:
@@ -213,6 +218,7 @@ class SqlStore(Reader, Generating, Store):
         with self._transaction() as connection:
             catalog.forget_stream(connection, stream)
             self.known_ids.forget(connection, stream)
+            self.operators.forget(connection, stream)
 
     def forgotten(self, stream: str) -> None:
         """All that a forgotten stream had is gone."""
@@ -231,12 +237,11 @@ class SqlStore(Reader, Generating, Store):
         """A view's state in the store's own tables."""
         return self._views.tables_of(view)
 
-    # segments
+    def load(self, view: str, change: Change) -> None:
+        """Puts rows that were computed elsewhere into a view. No panes are made of them."""
+        self._views.load(view, change)
 
-    @property
-    def segments_at(self) -> str:
-        """The folder of segments, beside the store."""
-        return str(self.directory / FOLDER)
+    # segments
 
     def sharded(self, view: str) -> ShardedView | None:
         """A view whose state is in segments; None if it is in the store's own tables."""
@@ -244,7 +249,7 @@ class SqlStore(Reader, Generating, Store):
 
     def sharded_names(self) -> list[str]:
         """The views whose state is in segments, without generations in the making."""
-        return sorted(self._views.sharded.keys() - self._generation_files.keys())
+        return sorted(self._views.sharded.keys() - self.generations.in_segments)
 
     def count_open(self, view: str, most: int) -> int:
         """How many open windows a view in the store's own tables has; at most so many are counted."""
@@ -257,13 +262,11 @@ class SqlStore(Reader, Generating, Store):
     def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
         """Lists segments in the place of others; false if those are not all listed any more."""
         with self._exclusive():
-            with self._transaction() as connection:
-                if not set(old) <= set(segments_of(connection, owner)):
-                    return False
-                replace_segments(connection, old, new, now)
-            self._views.replaced(owner, old, new)
-            self.known_ids.replaced(owner, old, new)
-        return True
+            listed = self._views.replace_segments(owner, old, new, now)
+            if listed:
+                self.known_ids.replaced(owner, old, new)
+                self.operators.replaced(owner, old, new)
+        return listed
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""
@@ -272,6 +275,10 @@ class SqlStore(Reader, Generating, Store):
     def needed_segments(self) -> list[Segment]:
         """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""
         return self._views.needed_segments()
+
+    def generation_writes(self) -> frozenset[str]:
+        """The write ids of generations in the making: their files are spared though no list names them."""
+        return self.generations.writes()
 
     def first_time(self, commit: int) -> Instant | None:
         """The earliest time of a commit and those after it; None if the commit is not known any more."""
@@ -294,6 +301,7 @@ class SqlStore(Reader, Generating, Store):
                 expired = self._views.listed(connection, record.expire)
             self._views.committed(record, states, expired)
             self.known_ids.committed(record.id_segments)
+            self.operators.committed(record.operators)
         return number
 
     def ids(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from penstock.kernel.plan import Plan
+from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.state.segment import Segment as Segment
 from penstock.state.segment_state import SegmentState as SegmentState
@@ -17,6 +18,7 @@ from penstock.store.segments import (
     add_sharding,
     all_segments,
     forget_segments,
+    replace_segments,
     replaced_segments,
     segments_of,
     shardings,
@@ -72,7 +74,7 @@ class ViewStates:
 
     def _loaded(self, connection: Connection, sharding: Sharding, plan: Plan) -> ShardedView:
         segments = segments_of(connection, sharding.owner)
-        return ShardedView(sharding.owner, plan, self._access.root, sharding.shards, segments, expired=sharding.expired)
+        return ShardedView(sharding.owner, self._access.root, sharding.shards, segments, sharding.expired, plan=plan)
 
     def in_tables(self, layout: Layout, connection: Connection) -> SqlState:
         """The state of a view in the store's own tables."""
@@ -96,6 +98,13 @@ class ViewStates:
         if view not in self.tables:
             raise StoreError(f"the view '{view}' is not prepared", hint="name it in prepare({…}) first")
         return self.tables[view]
+
+    def load(self, view: str, change: Change) -> Plan:
+        """Puts rows into a view's own tables; its plan."""
+        state = self.tables_of(view)
+        with self._access.transaction():
+            state.apply(change)
+        return state.plan
 
     def count_open(self, view: str, most: int) -> int:
         """How many open windows a view in the store's own tables has; at most so many are counted."""
@@ -132,10 +141,15 @@ class ViewStates:
             self.tables.pop(view, None)
             self.sharded[view] = moved
 
-    def replaced(self, owner: str, old: Collection[Segment], new: Sequence[Segment]) -> None:
-        """The store lists other segments of a view."""
+    def replace_segments(self, owner: str, old: Collection[Segment], new: Sequence[Segment], now: Instant) -> bool:
+        """Lists segments in the place of others; false if those are not all listed any more."""
+        with self._access.transaction() as connection:
+            if not set(old) <= set(segments_of(connection, owner)):
+                return False
+            replace_segments(connection, old, new, now)
         if owner in self.sharded:
-            self.sharded[owner] = self.sharded[owner].changed(tuple(new), tuple(old))
+            self.sharded[owner] = self.sharded[owner].changed(new, tuple(old))
+        return True
 
     def needed_segments(self) -> list[Segment]:
         """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""

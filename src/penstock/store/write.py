@@ -18,8 +18,10 @@ from penstock.store.connection import Connection
 from penstock.store.dialect import marks
 from penstock.store.figures import Figures, write_figures
 from penstock.store.files import write_files, write_retried
-from penstock.store.marks import trim_marks, write_mark, write_ticks
+from penstock.store.marks import trim_marks, write_made_marks, write_mark, write_ticks
 from penstock.store.memory import remember
+from penstock.store.operators import write_operators
+from penstock.store.outbox import trim_panes as trim_panes
 from penstock.store.outbox import write_panes
 from penstock.store.segments import expire_segments, list_segments, note_expired
 from penstock.store.sharded_view import ShardedView
@@ -60,6 +62,8 @@ def write(connection: Connection, record: Commit, states: Mapping[str, ViewState
         write_versions(connection, record.mark.stream, record.versions, number)
         if record.figures is not None:
             write_figures(connection, record.mark.stream, record.figures, record.versions)
+    write_operators(connection, record.operators, record.now)
+    write_made_marks(connection, record.made, record.mark, number, record.now)
     write_ticks(connection, record.passed, number, record.now)
     if record.past is not None:
         write_past_versions(connection, record.past, number)
@@ -89,7 +93,9 @@ def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> Non
         set_meta(connection, "born", record.now)
     if number % keep.every == 0:
         connection.run("DELETE FROM __commits WHERE number <= ?1", [number - keep.commits])
-        trim_marks(connection, number - keep.commits, [] if record.mark is None else [record.mark.stream])
+        trim_marks(
+            connection, number - keep.commits, [one.stream for one in (record.mark, *record.made) if one is not None]
+        )
         trim_versions(connection, number - keep.commits)
     if any(frame.height for frame in record.refused.values()):
         connection.run("DELETE FROM __refused WHERE rowid <= (SELECT max(rowid) FROM __refused) - ?1", [keep.refused])

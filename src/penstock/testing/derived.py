@@ -14,7 +14,9 @@ from penstock.model.loops import Iteration
 from penstock.model.played import Played, played
 from penstock.model.process import Processed, process_of
 from penstock.model.processor import Processor
+from penstock.model.side_tables import Rows
 from penstock.model.stream import Flow, Stream
+from penstock.model.table import Table
 from penstock.model.time import duration
 from penstock.testing.script import TestStream
 
@@ -33,16 +35,20 @@ def process(
     by: str | Sequence[str] = (),
     of: Flow | None = None,
     allow_late: str | timedelta = "0 seconds",
+    tables: Sequence[Table] = (),
+    initial: Rows | None = None,
 ) -> Played:
     """Runs a processor over a script, without Spark: its class, with its keys, or what `app.process` gave.
 
-    `of` is the flow that it reads; without it, the one stream of the script.
+    `of` is the flow that it reads; without it, the one stream of the script. `tables` are those that its code looks
+    things up in, and `initial` the rows that keys begin with.
     """
     if isinstance(processor, Processed):
         return played(processor.process, script.commits())
     keys = (by,) if isinstance(by, str) else tuple(by)
     flow = of if of is not None else script.stream_of(None)
-    return played(process_of(flow, processor, keys, duration(allow_late)), script.commits())
+    made = process_of(flow, processor, keys, duration(allow_late), tables=tables, initial=initial)
+    return played(made, script.commits())
 
 
 def learn(learned: Stream, script: TestStream | Path | str) -> Learned:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Protocol
 
 from penstock.errors import unknown
-from penstock.model.chain import chained
-from penstock.model.changes import origins
+from penstock.model.chain import chained, far_sources
 from penstock.model.commits import Commit, Pane, Refused, TableRow
 from penstock.model.reference import Reference
 from penstock.model.view import View
@@ -23,26 +23,26 @@ class Engine(Protocol):
     def restart(self) -> Engine: ...
 
 
-def start(view: View, engine: str) -> Engine:
-    """A fresh engine for a view."""
+def start(view: View, engine: str, fed: Collection[str] = ()) -> Engine:
+    """A fresh engine for a view. `fed` are streams that a script feeds directly, whatever gives them otherwise."""
     if engine == "kernel":
         from penstock.kernel.local import LocalKernel
 
-        return chained(view, LocalKernel)
+        return chained(view, LocalKernel, fed)
     if engine == "reference":
-        return chained(view, Reference)
-    if engine == "spark":
-        from penstock.runtime.script import OnSpark
+        return chained(view, Reference, fed)
+    if engine in ("engine", "spark"):
+        from penstock.runtime.script import OnEngine, OnSpark
 
-        return OnSpark(view)
-    raise unknown("engine", engine, ["kernel", "reference", "spark"])
+        return OnSpark(view, fed=fed) if engine == "spark" else OnEngine(view, fed=fed)
+    raise unknown("engine", engine, ["kernel", "reference", "engine", "spark"])
 
 
 def replay(view: View, script: TestStream, runner: Engine) -> Result:
     """Runs a script on an engine."""
     fired: list[Fired] = []
     refused: list[Refused] = []
-    names = {source.name for source in origins(view)}
+    names = far_sources((view.input,), script.fed).keys()
     number = 0
     for commit in script.commits():
         if commit is None:

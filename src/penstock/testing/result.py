@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from penstock.model.chain import far_sources
 from penstock.model.commits import Pane, Refused, TableRow
 from penstock.model.time import BEGINNING, END, Instant, to_datetime
+from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.windows import Counted
 from penstock.text_table import text_table, value_text
@@ -83,23 +85,25 @@ class Result:
         return [*(view.bound(text).type or "string" for _, text in view.keys), *view.value_types.values()]
 
     def _refused(self, kind: str) -> list[dict[str, object]]:
-        schemas = {source.name: source.schema for source in self.view.input.sources}
-        return [
-            {
-                **{
-                    c: _shown(r.event.row.get(c), t)
-                    for c, t in schemas[r.event.stream]
-                    if r.event.partition >= 0 and not c.startswith("__")
-                },
-                **(r.event.row if r.event.partition < 0 else {}),  # made by DataFrame code, with columns of its own
-                "reason": r.reason,
-            }
-            for r in self.refused
-            if r.kind == kind
-        ]
+        schemas = {name: source.schema for name, source in far_sources((self.view.input,)).items()}
+        schemas |= {source.name: source.schema for source in self.view.input.sources}
+        return [{**_row(one, schemas), "reason": one.reason} for one in self.refused if one.kind == kind]
 
     def __str__(self) -> str:
         return show(self.panes)
+
+
+def _row(refused: Refused, schemas: Mapping[str, Schema]) -> dict[str, object]:
+    """An event that was rejected. What code or an operator has made is shown as it came out."""
+    event = refused.event
+    if event.partition is None or event.partition < 0 or event.stream not in schemas:
+        return dict(event.row)
+    return {
+        name: value if isinstance(value, str) and kind in ("timestamp", "date") else _shown(value, kind)
+        for name, kind in schemas[event.stream]
+        for value in [event.row.get(name)]
+        if not name.startswith("__")
+    }
 
 
 def show(rows: Sequence[Mapping[str, object]]) -> str:

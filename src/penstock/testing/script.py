@@ -10,8 +10,6 @@ from typing import Literal, TypeAlias
 from penstock.errors import DefinitionError, unknown
 from penstock.model.column_values import fit_column
 from penstock.model.commits import Commit, Event
-from penstock.model.join import join_behind
-from penstock.model.join_played import with_joins
 from penstock.model.stream import Stream
 from penstock.model.table import Table
 from penstock.model.table_rows import check_rows
@@ -104,13 +102,13 @@ class TestStream:
         """The clock after the last step."""
         return max((self.start, *(step.to for step in self.steps if step.kind == "clock")))
 
-    def commits(self) -> Iterator[Commit | None]:
-        """The script as commits; None stands for a restart. What joins of its streams give are commits too."""
-        fed = {step.stream for step in self.steps if step.kind == "add"}
-        joins = {one.name: join for one in self.streams if (join := join_behind(one)) and one.name not in fed}
-        return with_joins(self._own(), joins)
+    @property
+    def fed(self) -> set[str]:
+        """The streams that the script adds events to."""
+        return {step.stream for step in self.steps if step.kind == "add" and step.stream is not None}
 
-    def _own(self) -> Iterator[Commit | None]:
+    def commits(self) -> Iterator[Commit | None]:
+        """The script as commits; None stands for a restart."""
         now, caught_up, resumed = self.start, True, False
         offsets: dict[tuple[str, int], int] = {}
         tables: dict[str, tuple[tuple[object, ...], ...]] = {}

@@ -1,4 +1,4 @@
-"""An app with state that Spark keeps: a join of streams and a processor. Its directory is PENSTOCK_TEST_ROOT."""
+"""An app with operators: a join of streams and a processor. Its directory is PENSTOCK_TEST_ROOT."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ even = events.where("id % 2 = 0").select("id", "k", "at")
 odd = events.where("id % 2 = 1").select("k", other="id", then="at")
 pairs = app.join("pairs", even, odd, on="k", within=("-1 hour", "1 hour"), event_time="at")
 app.view("by_pair", pairs.group_by("id", "other").agg(n=ps.count()))
-numbers = app.process("numbers", events, Numbers, by="k", event_time="at", parts=2)
+numbers = app.process("numbers", events, Numbers, by="k", event_time="at")
 app.view("by_number", numbers.group_by("k", "n").agg(times=ps.count()))

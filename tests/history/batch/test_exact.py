@@ -161,19 +161,21 @@ class Driven:
 
     def batch(self, cuts: int = 2, aside: list = ()) -> None:
         """A generation of all rows, from several tasks; `aside` came while it was made."""
-        wide, hidden = widened(self.plan), self.store.hidden("v")
-        self.store.begin_generation(hidden, self.plan)
+        wide, hidden = widened(self.plan), self.store.generations.hidden("v")
+        self.store.generations.begin(hidden, self.plan)
         size = -(-len(self.rows) // cuts)
         parts = [self.deltas(wide, self.rows[at : at + size], at) for at in range(0, len(self.rows), size)]
         deltas = as_past(self.plan, combine(wide, parts))
         change = answered(wide, self.plan, step(wide, [deltas], Memory(wide), self._time()))
-        self.store.load(hidden, change)
+        self.store.generations.load(hidden, change)
         if aside:
             later = self.deltas(self.plan, aside, len(self.rows))
-            self.store.load(hidden, step(self.plan, [later], self.store.state(hidden), self._time()))
+            self.store.generations.load(hidden, step(self.plan, [later], self.store.state(hidden), self._time()))
             self.rows += aside
-        self.store.swap("v", hidden, Commit("swap", 0, view_times={"v": self.mark}), Made("batch", 1), Scope())
-        self.store.end_generation(hidden)
+        self.store.generations.swap(
+            "v", hidden, Commit("swap", 0, view_times={"v": self.mark}), Made("batch", 1), Scope()
+        )
+        self.store.generations.end(hidden)
 
     def columns(self, *names: str) -> list[tuple]:
         return table(self.store, "v").select(names).rows()

@@ -65,13 +65,15 @@ class Driven:
     def swap(self, rows: list[Row], view: View | None = None, scope: Scope = Scope(), **given: str) -> None:  # noqa: B008
         """A generation of these rows takes the place of the view."""
         plan = Plan(view or self.view)
-        hidden = self.store.hidden("v")
-        self.store.begin_generation(hidden, plan)
+        hidden = self.store.generations.hidden("v")
+        self.store.generations.begin(hidden, plan)
         time = Time(BEGINNING, self.mark, 0, lambda _: self.mark)
-        self.store.load(hidden, step(plan, self.deltas(plan, rows, BEGINNING), self.store.state(hidden), time))
+        self.store.generations.load(
+            hidden, step(plan, self.deltas(plan, rows, BEGINNING), self.store.state(hidden), time)
+        )
         record = Commit("swap", 0, view_times={"v": self.mark})
-        self.store.swap("v", hidden, record, Origin("batch", 1), scope)
-        self.store.end_generation(hidden)
+        self.store.generations.swap("v", hidden, record, Origin("batch", 1), scope)
+        self.store.generations.end(hidden)
         self.view, self.plan = view or self.view, self.store.state("v").plan
 
     def table(self) -> list[tuple]:
@@ -211,7 +213,7 @@ def test_another_definition_with_other_columns_begins_without_a_word(driven):
 def test_a_store_that_is_locked_again_has_no_half_made_generation(tmp_path):
     one = Driven(tmp_path, BY_PAGE)
     one.commit(A, 5)
-    one.store.begin_generation(one.store.hidden("v"), one.plan)
+    one.store.generations.begin(one.store.generations.hidden("v"), one.plan)
     hidden = "SELECT count(*) FROM sqlite_schema WHERE instr(name, '~') > 0"
     assert one.store.query(hidden).item() > 0
     one.store.close()

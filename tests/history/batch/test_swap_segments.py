@@ -133,10 +133,10 @@ def segments_table(one: Driven) -> list[tuple]:
 
 def begun(one: Driven, rows: list, view: View | None = None) -> str:
     """A generation of these rows that is not swapped in."""
-    plan, hidden = Plan(view or one.view), one.store.hidden("v")
-    one.store.begin_generation(hidden, plan)
+    plan, hidden = Plan(view or one.view), one.store.generations.hidden("v")
+    one.store.generations.begin(hidden, plan)
     time = Time(BEGINNING, one.mark, 0, lambda _: one.mark)
-    one.store.load(hidden, step(plan, one.deltas(plan, rows, BEGINNING), one.store.state(hidden), time))
+    one.store.generations.load(hidden, step(plan, one.deltas(plan, rows, BEGINNING), one.store.state(hidden), time))
     return hidden
 
 
@@ -154,14 +154,14 @@ def test_a_dry_run_tells_the_same_differences_in_tables_and_in_segments(tmp_path
         one.commit(A, 11)
         one.commit([("/c", 1, 12.0)])
         hidden = begun(one, [*A[1:], ("/d", 7, 1.0), ("/c", 1, 12.0)], views[other])
-        difference = one.store.compare_generation("v", hidden, Scope(), 10)
+        difference = one.store.generations.compare("v", hidden, Scope(), 10)
         found.append((difference, difference.rows.rows(), difference.rows.columns))
-        assert one.store.compare_generation("v", hidden, Scope(), 1).rows.height == 1
+        assert one.store.generations.compare("v", hidden, Scope(), 1).rows.height == 1
         if one.store.sharded("v") is not None:
             old, new = one.store.sharded("v"), one.store.sharded(hidden)
             assert compare(old, new, Scope(), 10, largest=1).rows.rows() == difference.rows.rows()
         before = one.table()
-        one.store.end_generation(hidden)
+        one.store.generations.end(hidden)
         assert one.table() == before
         one.store.close()
     assert found[0] == found[1]
@@ -194,7 +194,7 @@ def test_a_generation_that_is_given_up_leaves_no_files(tmp_path):
     assert {path.name for path in folder.iterdir()} > listed
     unlisted = {path.name for path in folder.iterdir()} - listed
     assert {name.partition(".")[0] for name in unlisted} == one.store.generation_writes()
-    one.store.end_generation(hidden)
+    one.store.generations.end(hidden)
     assert {path.name for path in folder.iterdir()} == listed
     assert not one.store.generation_writes()
     one.store.close()
@@ -205,9 +205,9 @@ def test_a_view_that_is_moved_into_segments_meanwhile_takes_its_generation_along
     one.commit(A, 11)
     hidden = begun(one, [*A, ("/a", 8, 4.0)])
     one.store.shard("v", 4)
-    assert one.store.compare_generation("v", hidden, Scope(), 5).change == 1
-    one.store.swap("v", hidden, Commit("swap", 0, view_times={"v": one.mark}), Origin("batch", 1), Scope())
-    one.store.end_generation(hidden)
+    assert one.store.generations.compare("v", hidden, Scope(), 5).change == 1
+    one.store.generations.swap("v", hidden, Commit("swap", 0, view_times={"v": one.mark}), Origin("batch", 1), Scope())
+    one.store.generations.end(hidden)
     assert [(row[0], row[3]) for row in one.table()] == [("/a", 3), ("/b", 1)]
     assert one.panes()[2:] == [("retract", "/a", 0, 2, 0), ("insert", "/a", 0, 3, 1)]
     one.store.close()

@@ -20,7 +20,7 @@ from penstock.kernel.exact import answered, as_past, has_pairs
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.merge import widen
-from penstock.kernel.plan import END, POSITION, START, Plan, nothing
+from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.reduce import closing_bound, combine, combine_by, reduce
 from penstock.kernel.step import Change, advance, step
 from penstock.model.stream import WithTime
@@ -126,7 +126,7 @@ def joined(plan: Plan, frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Deltas of several batches as one; by commit where windows merge or keys are forgotten."""
     frame = pl.concat(frames)
     if plan.forgets:
-        return combine_by(plan, frame, [*plan.keys, START, *POSITION, _COMMIT]).select(frame.columns)
+        return combine_by(plan, frame, [*plan.keys, START, *plan.position, _COMMIT]).select(frame.columns)
     return frame if plan.merging else combine_by(plan, frame, [*plan.keys, START, END]).select(frame.columns)
 
 

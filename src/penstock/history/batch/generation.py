@@ -149,7 +149,7 @@ class Generation:
         scope = _scope(begun.plan, begun.watermark, reach)
         self._phase("loading")
         for number, change in enumerate(self._states(begun, reading), 1):
-            self._run.store.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
+            self._run.store.generations.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
             self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
         self._phase("catching up")
         rounds = 0
@@ -162,7 +162,7 @@ class Generation:
                 self._merge(begun, asides.take(), reach)
             scope = _scope(begun.plan, generation.view.time.watermark, reach)
             if dry is not None:
-                found = self._run.store.compare_generation(self._name, begun.hidden, scope, dry)
+                found = self._run.store.generations.compare(self._name, begun.hidden, scope, dry)
                 return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
             self._phase("swapping")
             point = begun.commit if self._point is None else self._point
@@ -210,7 +210,7 @@ class Generation:
         change = step(plan, deltas, store.state(begun.hidden), time)
         if reach.spans is not None:
             change = _within(plan, change, reach.spans)
-        store.load(begun.hidden, change, aside.after)
+        store.generations.load(begun.hidden, change, aside.after)
 
     def _states(self, begun: GenerationStart, reading: Reading) -> Iterator[Change]:
         """The state that the past gives: windows that the watermark has closed since are final, old keys are gone."""

@@ -21,8 +21,8 @@ from penstock.history.events.pins import pinned
 from penstock.model.stream import Stream
 from penstock.model.time import instant
 from penstock.runtime.errors import essence
+from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
-from penstock.store.tables import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +109,7 @@ class Historian:
         return frame.select(*(f"`{name}`" for name in (*stream.schema.names, *TOLD)))
 
     def _now(self, view: str) -> DataFrame:
-        return self._typed(view, self._reader.query(f"SELECT * FROM {quoted(view)}"))
+        return self._typed(view, presented_rows(self._reader, view))
 
     def _typed(self, view: str, rows: pl.DataFrame) -> DataFrame:
         """A view's table, with its columns in Spark's types: the store has times as text."""

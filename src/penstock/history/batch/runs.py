@@ -132,7 +132,7 @@ def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, Vi
     if name not in run.views:
         raise unknown("view", name, run.views)
     current = run.views[name].plan.written
-    found = previous(run.store.generations(name), current)
+    found = previous(run.store.generations_of(name), current)
     if found is None or found.pickled is None:
         raise RunError(
             f"the view «{name}» has no earlier definition to go back to",
@@ -174,7 +174,7 @@ def batch_point(run: Run, name: str, view: View) -> int | None:
     """The commit up to which the view was last computed from the master by the definition that it has."""
     if not is_incremental(view):
         return None
-    made = run.store.generations(name)
+    made = run.store.generations_of(name)
     if not made or made[-1].kind in ("replay", FIRST) or made[-1].definition != repr(view):
         return None
     return made[-1].point or None

@@ -32,7 +32,7 @@ def table_rows(connection: Connection, directory: Path, layout: Layout, columns:
     root, segments = str(directory / SEGMENTS), segments_of(connection, layout.name)
     for segment in segments:
         mapped(root, segment).check()
-    view = ShardedView(layout.name, layout.plan, root, sharding.shards, segments, expired=sharding.expired)
+    view = ShardedView(layout.name, root, sharding.shards, segments, sharding.expired, plan=layout.plan)
     folders = tempfile.TemporaryDirectory(prefix="penstock-segments-")
     with folders as folder, closing(SqliteStore.open(folder)) as scratch:
         scratch.lock()

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from penstock.history.events.columns import COMMIT
 from penstock.history.events.read import as_frame
+from penstock.kernel.elements import MadeBefore
 from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import Reduced
 from penstock.kernel.share import Batch
@@ -78,11 +79,11 @@ class PastTask(Task):
             frames.clear()
         self.suspects.clear()
 
-    def _reduced(self, rows: pl.DataFrame) -> Batch:
+    def _reduced(self, rows: pl.DataFrame, before: MadeBefore | None = None) -> Batch:
         """Count windows take elements in the order of the commits that brought them: that is their source here."""
         (plan,) = self.job.sharing.plans
         if not isinstance(plan.view.windows, Counted) or COMMIT not in rows.columns or not rows.height:
-            return super()._reduced(rows)
+            return super()._reduced(rows, before)
         found = []
         for (commit,), part in rows.partition_by(COMMIT, as_dict=True, maintain_order=True).items():
             deltas = super()._reduced(part).own[0].deltas

@@ -16,7 +16,7 @@ from penstock.history.events.master import Master, MasterPast
 from penstock.history.events.past import Past
 from penstock.history.events.read import as_frame, read_file
 from penstock.model.stream import Transform, WithTime, branches
-from penstock.model.table import TableJoin
+from penstock.model.table import TableJoin, sides
 from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.model.windows import Cumulating, Fixed, Sliding
@@ -35,7 +35,8 @@ def is_incremental(view: View) -> bool:
     """Whether only touched windows need be computed again."""
     moved = (WithTime, Transform, TableJoin)
     steps = (step for branch in branches(view.input) for step in branch.steps)
-    return isinstance(view.windows, (Fixed, Sliding, Cumulating)) and not any(isinstance(s, moved) for s in steps)
+    fixed = isinstance(view.windows, (Fixed, Sliding, Cumulating))
+    return fixed and not any(isinstance(step, moved) or sides(step) for step in steps)
 
 
 def touched(spark: SparkSession, view: View, master: Master, after: int, through: int) -> tuple[Span, ...]:

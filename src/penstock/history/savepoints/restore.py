@@ -129,7 +129,7 @@ def _prepare(folder: Path, signer: Signer, name: str, drop: Collection[str], tru
 
 def _check_code(store: SqliteStore, signer: Signer, name: str, trust: bool) -> None:
     """Refuses pickled Python that this app has not written, unless it is trusted: then it is this app's own."""
-    foreign = store.foreign_code(signer)
+    foreign = store.generations.foreign_code(signer)
     if foreign and not trust:
         raise SavepointError(
             f"the savepoint '{name}' was taken by another app, and holds Python functions or objects",
@@ -137,7 +137,7 @@ def _check_code(store: SqliteStore, signer: Signer, name: str, trust: bool) -> N
             hint="they can run any code. If you know where the savepoint comes from: --trust",
         )
     if foreign:
-        store.trust_code(signer)
+        store.generations.trust_code(signer)
 
 
 def _place(directory: Path, there: list[str]) -> Path | None:

@@ -22,12 +22,17 @@ from penstock.model.types import is_float
 __all__ = ["Columns", "columns"]
 
 
-def columns(aggregate: model.Aggregate, name: str, types: tuple[str, ...], signed: bool = False) -> Columns:
-    """The aggregate on columns named after `name`, for inputs of these types. `signed` rows may retract."""
-    return _signed(aggregate.retractable(), name, types) if signed else _unsigned(aggregate, name, types)
+def columns(
+    aggregate: model.Aggregate, name: str, types: tuple[str, ...], signed: bool = False, made: bool = False
+) -> Columns:
+    """The aggregate on columns named after `name`, for inputs of these types.
+
+    `signed` rows may retract; of rows that are `made`, several may have the same position.
+    """
+    return _signed(aggregate.retractable(), name, types) if signed else _unsigned(aggregate, name, types, made)
 
 
-def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...]) -> Columns:
+def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...], made: bool = False) -> Columns:
     match aggregate:
         case model.Count():
             return CountColumns(aggregate, name, types)
@@ -38,9 +43,9 @@ def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...]) -> 
         case model.Moments():
             return MomentColumns(aggregate, name, types)
         case model.First() | model.Last() | model.MinBy() | model.MaxBy():
-            return PickColumns(aggregate, name, types)
+            return PickColumns(aggregate, name, types, made=made)
         case model.Top() | model.CollectList():
-            return RankedColumns(aggregate, name, types)
+            return RankedColumns(aggregate, name, types, made=made)
         case model.CollectSet() | model.CountDistinct():
             return DistinctColumns(aggregate, name, types)
         case model.ApproxDistinct():
@@ -54,7 +59,7 @@ def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...]) -> 
         case model.Monoid():
             return MonoidColumns(aggregate, name, types)
         case model.Paired():
-            live, batch = (_unsigned(one, name, mine) for one, mine in apart(aggregate, types))
+            live, batch = (_unsigned(one, name, mine, made) for one, mine in apart(aggregate, types))
             return PairedColumns(aggregate, name, types, live, batch)
         case model.Exactness():
             return ExactnessColumns(aggregate, name, types)

@@ -27,6 +27,8 @@ from penstock.model.types import is_float
 
 #: Columns that every row frame has: event time in µs, position in the log, and the sign of a signed row.
 AT, PARTITION, OFFSET, SIGN = pl.col("__at"), pl.col("__partition"), pl.col("__offset"), pl.col("__sign")
+#: The order of rows that were made of one row; only frames in which there are such rows have it.
+ORDINAL = pl.col("__ordinal")
 
 
 class Columns(ABC):

@@ -11,6 +11,7 @@ import polars as pl
 from penstock.kernel.aggregates.base import Columns
 from penstock.kernel.aggregates.plain import from_python
 from penstock.model.aggregates import Aggregate
+from penstock.model.counters import collected
 
 
 class Looped(Columns):
@@ -32,7 +33,8 @@ class Looped(Columns):
             # Most groups bring one part, which is the answer.
             merged = (parts[0] if len(parts) == 1 else self.union(parts) for parts in frame[self.parts].to_list())
             partials, done = merged, self.parts
-        column = pl.Series(self.name, list(partials), dtype=self.fields[self.name])
+        with collected():  # what is merged, and how often, depends on how rows are cut: it does not count
+            column = pl.Series(self.name, list(partials), dtype=self.fields[self.name])
         return frame.drop(done).with_columns(column)
 
     @abstractmethod

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import polars as pl
 
-from penstock.kernel.aggregates.base import AT, OFFSET, PARTITION, Expressive, canonical, only
+from penstock.kernel.aggregates.base import AT, canonical, only
 from penstock.kernel.aggregates.lists import ROW, elements, exploded, field_of, gather
+from penstock.kernel.aggregates.positioned import Positioned
 from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import CollectList, Top
 
-_PARTS = ("rank", "partition", "offset", "value")
 
+class RankedColumns(Positioned):
+    """`name`: a list of structs (rank, partition, offset, value), in order. The rank is `by`, or the event time.
 
-class RankedColumns(Expressive):
-    """`name`: a list of structs (rank, partition, offset, value), in order. The rank is `by`, or the event time."""
+    Of made rows also `ordinal`, before the value.
+    """
 
     needs_settle = True
     aggregate: Top | CollectList
 
     def partial(self) -> dict[str, pl.DataType]:
         rank = dtype(self.types[0]) if isinstance(self.aggregate, Top) else pl.Int64()
-        kinds = (rank, pl.Int32(), pl.Int64(), dtype(self.types[-1]))
-        return {self.name: pl.List(pl.Struct(dict(zip(_PARTS, kinds, strict=True))))}
+        return {self.name: pl.List(pl.Struct(self.part_types(rank, dtype(self.types[-1]))))}
 
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
-        parts = (self._rank(inputs[0]), PARTITION, OFFSET, inputs[-1])
-        row = pl.struct(part.alias(name) for part, name in zip(parts, _PARTS, strict=True))
+        parts = (self._rank(inputs[0]), *self.position, inputs[-1])
+        row = pl.struct(part.alias(name) for part, name in zip(parts, self.parts, strict=True))
         return [only(row, where, inputs[0]).alias(self.name)]
 
     def _rank(self, by: pl.Expr) -> pl.Expr:
@@ -38,7 +39,7 @@ class RankedColumns(Expressive):
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sorts and cuts here: in Polars 2.1, explode, sort_by and head inside one `agg` read beyond their memory."""
-        keys = [ROW, *(_PARTS[:3] if dtype(self.types[-1]).is_nested() else _PARTS)]
+        keys = [ROW, *(self.parts[:-1] if dtype(self.types[-1]).is_nested() else self.parts)]
         best_first = isinstance(self.aggregate, Top)
         rows = elements(frame, self.name).sort(keys, descending=[best_first and key == "rank" for key in keys])
         return gather(frame, self.name, rows, self.aggregate.k if isinstance(self.aggregate, Top) else None)

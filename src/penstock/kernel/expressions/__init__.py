@@ -9,6 +9,6 @@
 """
 
 from penstock.kernel.expressions.compile import Compiled, compile
-from penstock.kernel.expressions.dtypes import dtype, is_of_kernel
+from penstock.kernel.expressions.dtypes import dtype, entries, is_of_kernel
 
-__all__ = ["Compiled", "compile", "dtype", "is_of_kernel"]
+__all__ = ["Compiled", "compile", "dtype", "entries", "is_of_kernel"]

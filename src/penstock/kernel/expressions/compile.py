@@ -18,6 +18,7 @@ from penstock.errors import DefinitionError
 from penstock.kernel.expressions.casts import cast
 from penstock.kernel.expressions.dtypes import constant, dtype
 from penstock.kernel.expressions.logic import LOGIC
+from penstock.kernel.expressions.nested import NESTED
 from penstock.kernel.expressions.numbers import NUMBERS
 from penstock.kernel.expressions.outcome import Rule, outcome
 from penstock.kernel.expressions.text import TEXT
@@ -26,7 +27,7 @@ from penstock.model.expressions import Bound
 from penstock.model.expressions.order import order
 from penstock.model.expressions.tree import Call, Column, Literal, Node, is_constant
 
-_RULES: dict[str, Rule] = {**LOGIC, **NUMBERS, **TEXT, **TIME, "cast": cast}
+_RULES: dict[str, Rule] = {**LOGIC, **NUMBERS, **NESTED, **TEXT, **TIME, "cast": cast}
 _FINE = pl.lit(None, dtype=pl.String)
 
 

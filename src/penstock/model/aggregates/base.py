@@ -25,11 +25,15 @@ Partial: TypeAlias = Any
 
 
 class Origin(NamedTuple):
-    """Where a row comes from: its event time in µs, and its position in the log."""
+    """Where a row comes from: its event time in µs, and its position in the log.
+
+    `ordinal` orders the rows that were made of one event.
+    """
 
     at: int
     partition: int
     offset: int
+    ordinal: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -15,8 +15,8 @@ from penstock.model.aggregates.distinct import Distinct
 from penstock.model.aggregates.multiset import Counted
 from penstock.model.order import Key, exact, value_of
 
-#: (event time, or 0 in order of position; partition, offset, value), in order.
-Entries: TypeAlias = tuple[tuple[int, int, int, Key], ...]
+#: (event time, or 0 in order of position; partition, offset, ordinal, value), in order.
+Entries: TypeAlias = tuple[tuple[int, int, int, int, Key], ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +48,7 @@ class CollectList(Aggregate):
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Entries:
         (value,) = values
         at = origin.at if self.order == "time" else 0
-        return () if value is None else ((at, origin.partition, origin.offset, exact(value)),)
+        return () if value is None else ((at, *origin[1:], exact(value)),)
 
     def merge(self, a: Entries, b: Entries) -> Entries:
         return tuple(sorted((*a, *b)))

@@ -14,9 +14,9 @@ from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
 from penstock.model.order import Key, exact, key, value_of
 
-#: What the row is picked by, and its value: (event time, partition, offset, value) or (by, partition, offset, value).
-#: The value takes part because one event may become several rows, all with its position.
-Pick: TypeAlias = tuple[int | Key, int, int, Key] | None
+#: What the row is picked by, and its value: (event time or by, partition, offset, ordinal, value).
+#: The value takes part because streams of a union may have rows of the same position.
+Pick: TypeAlias = tuple[int | Key, int, int, int, Key] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +83,7 @@ class _By(Aggregate):
 
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Pick:
         x, by = values
-        return None if by is None else (key(by), origin.partition, origin.offset, exact(x))
+        return None if by is None else (key(by), origin.partition, origin.offset, origin.ordinal, exact(x))
 
     def present(self, p: Pick) -> Value:
         return None if p is None else value_of(p[-1])

@@ -15,8 +15,8 @@ from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
 from penstock.model.order import Key, exact, key, value_of
 
-#: (by, partition, offset, value) of at most k rows, best first.
-Ranking: TypeAlias = tuple[tuple[Key, int, int, Key], ...]
+#: (by, partition, offset, ordinal, value) of at most k rows, best first.
+Ranking: TypeAlias = tuple[tuple[Key, int, int, int, Key], ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ class Top(Aggregate):
 
     def lift(self, values: tuple[Value, ...], origin: Origin) -> Ranking:
         by, value = values[0], values[-1]
-        return () if by is None else ((key(by), origin.partition, origin.offset, exact(value)),)
+        return () if by is None else ((key(by), *origin[1:], exact(value)),)
 
     def merge(self, a: Ranking, b: Ranking) -> Ranking:
         by_position = sorted((*a, *b), key=lambda row: row[1:])

@@ -23,6 +23,7 @@ from penstock.model.expressions.fold import fold
 from penstock.model.expressions.functions import FUNCTIONS, Rule
 from penstock.model.expressions.intervals import interval
 from penstock.model.expressions.literals import number, text
+from penstock.model.expressions.nested import NESTED, field, item
 from penstock.model.expressions.parse import Parsed, canonical, parse
 from penstock.model.expressions.patterns import like, rlike
 from penstock.model.expressions.tree import INTERVAL, VOID, Call, Column, Literal, Node
@@ -86,7 +87,7 @@ def target(to: exp.DataType) -> str:
 class Binder:
     """Binds node by node; the first thing that is outside ends it."""
 
-    rules: ClassVar[Mapping[str, Rule]] = {**FUNCTIONS, **ARITHMETIC}
+    rules: ClassVar[Mapping[str, Rule]] = {**FUNCTIONS, **ARITHMETIC, **NESTED}
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -160,6 +161,10 @@ class Binder:
                 return self.substring(tree)
             case exp.StrPosition():
                 return self.position(tree)
+            case exp.Bracket() if len(tree.expressions) == 1:
+                return item(self.node(tree.this), self.node(tree.expressions[0]))
+            case exp.Dot() if isinstance(tree.expression, exp.Identifier):
+                return field(self.node(tree.this), tree.expression.name)
         raise Outside(f"«{tree.sql('spark')}» is outside the kernel")
 
     def call(self, tree: exp.Anonymous) -> Node:
@@ -175,10 +180,10 @@ class Binder:
 
     def column(self, tree: exp.Column) -> Node:
         name = self.schema.find(tree.parts[0].name)
-        kind = self.schema.type_of(name)
-        if len(tree.parts) > 1 or kind.startswith(("struct<", "map<", "array<struct", "array<map")):
-            raise Outside(f"the {kind.partition('<')[0]} «{name}» is outside the kernel")
-        return Column(name, kind)
+        found: Node = Column(name, self.schema.type_of(name))
+        for part in tree.parts[1:]:
+            found = field(found, part.name)
+        return found
 
     def cast(self, tree: exp.Cast) -> Node:
         return cast(self.node(tree.this), target(tree.to), safe=bool(tree.args.get("safe")))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from penstock.model.expressions.tree import INTERVAL, VOID, Call, Literal, Node
-from penstock.model.types import INTEGERS, decimal_of, is_float, is_integer, is_numeric
+from penstock.model.types import INTEGERS, decimal_of, has_structs, is_float, is_integer, is_numeric
 
 #: The digits of the widest value of each whole type, as a decimal.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -90,6 +90,8 @@ def comparable(left: Node, right: Node, what: str) -> tuple[Node, Node]:
     """Both sides of a comparison, in their common type."""
     left, right = narrow_literal(left, right), narrow_literal(right, left)
     kind = common_of((left, right), what)
+    if has_structs(kind):
+        raise Outside(f"{what} of {kind} is outside the kernel")
     return cast(left, kind), cast(right, kind)
 
 

@@ -16,7 +16,7 @@ from penstock.model.expressions.calendar import ALIASES, UNITS
 from penstock.model.expressions.coerce import Outside, cast, common_of, comparable, is_decimal
 from penstock.model.expressions.patterns import like, rlike
 from penstock.model.expressions.tree import VOID, Call, Literal, Node, is_constant
-from penstock.model.types import INTEGERS, is_float, is_integer, is_numeric
+from penstock.model.types import INTEGERS, is_float, is_integer, is_nested, is_numeric
 
 Rule = Callable[..., Node]
 _BLANK, _NOTHING = Literal(" ", "string"), Literal("", "string")
@@ -38,7 +38,7 @@ _CAST_TO = {"days": "int", "exact bigint": "bigint", "exact timestamp": "timesta
 
 def take(name: str, node: Node, parameter: str) -> Node:
     """An argument in the type of its parameter."""
-    if node.type != VOID and (not _ACCEPTS[parameter](node.type) or node.type.startswith("array<")):
+    if node.type != VOID and (not _ACCEPTS[parameter](node.type) or is_nested(node.type)):
         raise Outside(f"{name} of {node.type} is outside the kernel")
     return cast(node, _CAST_TO.get(parameter, parameter))
 
@@ -56,7 +56,7 @@ def fixed(name: str, result: str, *parameters: str, optional: int = 0) -> Rule:
 
 
 def _concat(*args: Node) -> Node:
-    if any(arg.type.startswith("array<") or arg.type == "binary" for arg in args):
+    if any(is_nested(arg.type) or arg.type == "binary" for arg in args):
         raise Outside("concat of other than strings is outside the kernel")
     return Call("concat", tuple(cast(arg, "string") for arg in args), "string") if args else Literal("", "string")
 
@@ -119,7 +119,7 @@ def _extreme(name: str) -> Rule:
         if len(args) < 2:
             raise Outside(f"{name} of one argument is outside the kernel")
         kind = common_of(args, name, strings=False)
-        if kind == VOID or kind.startswith("array<"):
+        if kind == VOID or is_nested(kind):
             raise Outside(f"{name} of {kind} is outside the kernel")
         return Call(name, tuple(cast(arg, kind) for arg in args), kind)
 

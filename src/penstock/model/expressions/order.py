@@ -15,7 +15,10 @@ Order = Literal["strict", "reversed", "eager", "lazy"]
 #: Division looks at the divisor first; a safe one, at nothing else if that is zero.
 _REVERSED = frozenset({"divide", "int_divide", "remainder", "pmod"})
 #: All arguments are evaluated, nulls and all.
-_EAGER = frozenset({"concat", "concat_ws", "greatest", "least", "same", "is_null", "is_true", "is_false", "is_nan"})
+_EAGER = frozenset({
+    "concat", "concat_ws", "greatest", "least", "same", "is_null", "is_true", "is_false", "is_nan", "array",
+    "named_struct",
+})  # fmt: skip
 #: Evaluated argument by argument, as far as needed; each has its own rule.
 _LAZY = frozenset({"and", "or", "case", "coalesce", "in", "nanvl"})
 

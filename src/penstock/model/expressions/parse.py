@@ -126,6 +126,8 @@ def _refuse(tree: exp.Expr, text: str) -> None:
     for node in tree.walk():
         if isinstance(node, (exp.Query, exp.Exists)):
             raise _no_expression_of_a_row(text, "a subquery", "join the streams, or use a view over a view")
+        if isinstance(node, exp.Array):  # SQLGlot reads «array(a)[0]» as a type with a literal after it
+            raise _bad_syntax(text, len(text), "put the array into brackets: (array(a, b))[0]")
         if isinstance(node, exp.Window):
             raise _no_expression_of_a_row(text, "a window function", "give the view a window instead")
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
@@ -143,7 +145,7 @@ def _refuse(tree: exp.Expr, text: str) -> None:
         if name in _WINDOW_FUNCTIONS:
             raise _no_expression_of_a_row(text, f"the window function {name}", "give the view a window instead")
         if name in _GENERATORS:
-            raise _no_expression_of_a_row(text, f"the generator {name}", "use stream.transform(…)")
+            raise _no_expression_of_a_row(text, f"the generator {name}", "use stream.explode(…)")
 
 
 def _no_expression_of_a_row(text: str, what: str, hint: str) -> DefinitionError:

@@ -116,6 +116,21 @@ def java_regex(pattern: str) -> str:
     return "".join(out)
 
 
+def may_match_nothing(regex: str) -> bool:
+    """Whether a regular expression that `java_regex` gave can match an empty text, or a place between characters.
+
+    >>> may_match_nothing(java_regex(" *")), may_match_nothing(java_regex("[^a-z]+"))
+    (True, False)
+    """
+    return regex.startswith("^") or regex.endswith(r"\z") or re.match(python_regex(regex), "") is not None
+
+
+def python_regex(regex: str) -> str:
+    """The common regular expression, in Python's spelling."""
+    spelled = regex.replace(r"\z", r"\Z").replace(r"\x{85}", r"\x85")
+    return re.sub(r"\\x\{(20\d\d)\}", r"\\u\1", spelled)
+
+
 def _escaped(pattern: str, at: int) -> str:
     char = pattern[at : at + 1]
     if char and char in _PUNCTUATION:

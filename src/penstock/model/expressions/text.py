@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from penstock.errors import RowError
+from penstock.model.expressions.patterns import python_regex
 from penstock.model.expressions.tree import Call
 
 
@@ -57,10 +58,9 @@ def _concat_ws(_: Call, separator: str | None, *parts: str | None) -> str | None
 
 
 @lru_cache(maxsize=1024)
-def _compiled(regex: str) -> re.Pattern[str]:
-    """The common regular expression of `patterns`, in Python's spelling."""
-    spelled = regex.replace(r"\z", r"\Z").replace(r"\x{85}", r"\x85")
-    return re.compile(re.sub(r"\\x\{(20\d\d)\}", r"\\u\1", spelled))
+def compiled_regex(regex: str) -> re.Pattern[str]:
+    """The common regular expression of `patterns`, for Python."""
+    return re.compile(python_regex(regex))
 
 
 TEXT: Final[dict[str, Callable[..., Any]]] = {
@@ -77,5 +77,5 @@ TEXT: Final[dict[str, Callable[..., Any]]] = {
     "contains": lambda _, text, part: part in text, "locate": _locate,
     "lpad": _pad(before=True), "rpad": _pad(before=False),
     "repeat": lambda _, text, count: text * count, "reverse": lambda _, text: text[::-1], "split_part": _split_part,
-    "matches": lambda _, text, regex: _compiled(regex).search(text) is not None,
+    "matches": lambda _, text, regex: compiled_regex(regex).search(text) is not None,
 }  # fmt: skip

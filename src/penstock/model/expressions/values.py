@@ -16,6 +16,7 @@ from penstock.errors import RowError
 from penstock.model.expressions import calendar
 from penstock.model.expressions.calendar import DAY
 from penstock.model.expressions.casts import cast_value, in_range, in_timestamp, single
+from penstock.model.expressions.nested_values import NESTED_VALUES
 from penstock.model.expressions.text import TEXT
 from penstock.model.expressions.tree import Call
 from penstock.model.time import SECOND
@@ -192,6 +193,7 @@ def _truncating(micros: int) -> int:
 
 VALUES: Final[dict[str, Value]] = {
     **TEXT,
+    **NESTED_VALUES,
     "cast": lambda call, value: cast_value(value, call.args[0].type, call.type),
     # comparison
     "eq": lambda _, left, right: same(left, right),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from penstock.kernel.admit import admit
+from penstock.kernel.admit import Admitted, admit
 from penstock.kernel.cascade import change_rows
+from penstock.kernel.elements import elements
 from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import combine, reduce
-from penstock.model.changes import Changes, below
+from penstock.model.changes import Changes
+from penstock.model.stream import Flow
 from penstock.model.time import Instant
-from penstock.model.view import View
+from penstock.runtime.epoch.job import OperatorInput
 from penstock.runtime.epoch.wire import as_json, late_reason, refusals
 
 
@@ -36,16 +38,36 @@ class Cascade:
         for source in plan.view.input.sources:
             if not isinstance(source, Changes):
                 continue
-            parts = [frames[source.name] for frames in (first, self.shown) if source.name in frames]
-            rows = pl.concat(parts) if parts else None
-            if rows is not None and rows.height:
-                placed = rows.with_columns(pl.lit(plan.sources[source.name], pl.Int32).alias("__source"))
-                admitted = admit(source, placed, self.now)
+            admitted = self._admitted(source, plan, first)
+            if admitted is not None:
                 reduced = reduce(plan, source.name, admitted.rows, before)
                 self._refuse("late", source, name, reduced.late.with_columns(late_reason(plan).alias("__reason")))
                 self._refuse("dead", source, name, pl.concat([admitted.dead, reduced.dead]))
                 found.append(reduced.deltas)
         return [combine(plan, found)] if found else []
+
+    def rows(self, into: OperatorInput, first: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
+        """The same for an input of an operator: rows, and not deltas."""
+        found, plan = [], into.plan
+        for branch in plan.branches:
+            source = branch.source
+            if not isinstance(source, Changes):
+                continue
+            admitted = self._admitted(source, plan, first)
+            if admitted is not None:
+                made = elements(plan, branch, admitted.rows)
+                self._refuse("dead", source, into.stream, pl.concat([admitted.dead, made.dead]))
+                found.append(into.rows(branch, made.good))
+        return found
+
+    def _admitted(self, source: Changes, plan: Plan, first: Mapping[str, pl.DataFrame]) -> Admitted | None:
+        """The changes of a view for one that reads them: what it shows now, after those at `first`; None if none."""
+        parts = [frames[source.name] for frames in (first, self.shown) if source.name in frames]
+        rows = pl.concat(parts) if parts else None
+        if rows is None or not rows.height:
+            return None
+        placed = rows.with_columns(pl.lit(plan.sources[source.name], pl.Int32).alias("__source"))
+        return admit(source, placed, self.now)
 
     def late_in_merge(self, name: str, plan: Plan, late: pl.DataFrame) -> None:
         """Rows that only the merge could tell to be late."""
@@ -62,15 +84,16 @@ class Cascade:
             self.refused.setdefault(kind, []).append(refusals(source.name, view, found))
 
 
-def levels(views: Mapping[str, View]) -> dict[str, int]:
-    """How many views lie one above the other below each of them."""
+def levels(flows: Mapping[str, Sequence[Flow]]) -> dict[str, int]:
+    """How many views and operators lie one above the other below each of them. `flows` are what each reads."""
     found: dict[str, int] = {}
 
     def level(name: str) -> int:
         if name not in found:
-            found[name] = 1 + max((level(other) for other in below(views[name].input) if other in views), default=-1)
+            below = [source.name for flow in flows[name] for source in flow.sources if source.name in flows]
+            found[name] = 1 + max(map(level, below), default=-1)
         return found[name]
 
-    for name in views:
+    for name in flows:
         level(name)
     return found

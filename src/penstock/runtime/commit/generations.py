@@ -55,9 +55,9 @@ class Generations:
         for left in self._directory.glob(f"{SPOOL}*"):
             shutil.rmtree(left, ignore_errors=True)
         views = {name: view.plan.written for name, view in self._groups.views.items()}
-        for name in self._store.unknown_definitions({name: repr(view) for name, view in views.items()}):
+        for name in self._store.generations.unknown_definitions({name: repr(view) for name, view in views.items()}):
             code = dumped(self._directory, name, views[name])
-            self._store.note_definition(name, repr(views[name]), code, self._lifecycle.clock())
+            self._store.generations.note_definition(name, repr(views[name]), code, self._lifecycle.clock())
 
     @contextmanager
     def between_commits(self, start: GenerationStart) -> Iterator[PendingGeneration]:
@@ -74,10 +74,10 @@ class Generations:
         streams = tuple(source.name for source in origins(view))
         with self._groups.turn(streams) as engine:
             registry = engine.registry
-            hidden, now, last = self._store.hidden(name), self._lifecycle.clock(), self._store.last()
+            hidden, now, last = self._store.generations.hidden(name), self._lifecycle.clock(), self._store.last()
             plan = registry.begin_generation(hidden, name, view, now, put)
             try:
-                self._store.begin_generation(hidden, plan)
+                self._store.generations.begin(hidden, plan)
             except BaseException:
                 registry.end_generation(hidden)
                 raise
@@ -102,7 +102,7 @@ class Generations:
         with self._groups.turn(start.streams) as engine:
             watermark = engine.registry.generations[start.hidden].view.time.watermark
             record = Commit(kind="swap", now=self._lifecycle.clock(), view_times={name: watermark}, past=past)
-            number = self._store.swap(name, start.hidden, record, origin, scope)
+            number = self._store.generations.swap(name, start.hidden, record, origin, scope)
             engine.registry.take_over(start.hidden, name)
             self._lifecycle.tell_committed()
         return number
@@ -111,4 +111,4 @@ class Generations:
         """Gives up a generation, or what is left of it after the swap."""
         with self._groups.turn(start.streams) as engine:
             engine.registry.end_generation(start.hidden)
-            self._store.end_generation(start.hidden)
+            self._store.generations.end(start.hidden)

@@ -15,9 +15,10 @@ from penstock.model.table import tables as tables_of
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
+from penstock.runtime.commit.operators import LIVE, OperatorRuntime, OperatorSteps, operator_runtime
 from penstock.runtime.commit.shards import Shards
 from penstock.runtime.commit.view_runtime import GenerationInput, PendingGeneration, ViewRuntime
-from penstock.runtime.derived.base import Inputs, check_inputs, check_settled
+from penstock.runtime.derived.base import Inputs, check_inputs
 from penstock.runtime.epoch.analyst import Analyst
 from penstock.runtime.epoch.catalyst import lower
 from penstock.runtime.epoch.feeds import Lowered
@@ -64,15 +65,43 @@ class Registry:
         check_inputs(self.streams)
         self.inputs = Inputs()  # the time of what derived streams read
         for stream in self.streams.values():
-            check_settled(stream, store)
             self.inputs.add(stream, self.trackers, store)
         if master is not None:
             master.keep(self.streams)
         self.views: dict[str, ViewRuntime] = {}
         self.lowered = Lowered({}, {}, {})
         self.generations: dict[str, PendingGeneration] = {}  # by their hidden name
-        self.beginning: set[str] = set()  # views over views that have not taken a step yet
+        self.beginning: set[str] = set()  # views and operators over views that have not taken a step yet
         self.version = 0
+        self.operators: dict[str, OperatorRuntime] = {}  # by the stream that each gives
+        self.operator_steps = OperatorSteps(store, self.shards)
+        for stream in self.streams.values():
+            self._add_operator(stream)
+        if self.operators:
+            self.lower_again()
+
+    # operators
+
+    def _add_operator(self, stream: Stream) -> None:
+        """Takes up the operator that gives a stream, if one does."""
+        operator = operator_runtime(stream, self.store, self._tracker_of)
+        if operator is not None:
+            self.operators[stream.name] = operator
+            self.beginning |= self.waiting
+
+    @property
+    def waiting(self) -> set[str]:
+        """New operators that have not taken a step with the epochs yet."""
+        return {name for name in self.operators if self.store.operators.of(name).replayed != LIVE}
+
+    def _tracker_of(self, source: Stream) -> Tracker | None:
+        self._track_changes(source)
+        return self.trackers.get(source.name)
+
+    @property
+    def _operator_views(self) -> dict[str, View]:
+        """What comes to operators, by the names of their inputs."""
+        return {name: view for one in self.operators.values() for name, view in one.views.items()}
 
     # views
 
@@ -97,10 +126,13 @@ class Registry:
     def _track_below(self, plan: Plan) -> None:
         """The changes of the views below a view have a tracker of their own, which follows those views."""
         for source in plan.written.input.sources:
-            if isinstance(source, Changes) and source.watermark is not None and source.name not in self.trackers:
-                saved = self.store.trackers().get(source.name)
-                tracker = Tracker(source.watermark) if saved is None else Tracker.restore(source.watermark, saved)
-                self.trackers[source.name] = tracker
+            self._track_changes(source)
+
+    def _track_changes(self, source: Stream) -> None:
+        if isinstance(source, Changes) and source.watermark is not None and source.name not in self.trackers:
+            saved = self.store.trackers().get(source.name)
+            tracker = Tracker(source.watermark) if saved is None else Tracker.restore(source.watermark, saved)
+            self.trackers[source.name] = tracker
 
     def _trackers_of(self, plan: Plan) -> dict[str, Tracker]:
         return {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
@@ -123,7 +155,8 @@ class Registry:
     @property
     def times(self) -> list[ViewTime]:
         """The time of each view, of each generation of another definition, and of what derived streams read."""
-        return [*(view.time for view in self.fed.values()), *self.inputs.times.values()]
+        operators = (operator.time for operator in self.operators.values())
+        return [*(view.time for view in self.fed.values()), *operators, *self.inputs.times.values()]
 
     def resume(self, now: Instant) -> None:
         """After a start or a leap of the clock nothing is idle."""
@@ -132,8 +165,12 @@ class Registry:
 
     def flows_of(self, stream: str) -> list[Flow]:
         """What views and sinks read of a stream."""
-        flows = [*(view.input for view in self._fed_definitions.values()), *self.flows.values()]
-        return [flow for flow in flows if any(source.name == stream for source in flow.sources)]
+        return [flow for flow in self._all_flows(self._fed_definitions) if stream in {s.name for s in flow.sources}]
+
+    def _all_flows(self, views: Mapping[str, View]) -> list[Flow]:
+        """What views, sinks and operators read."""
+        operators = (flow for one in self.operators.values() for flow in one.operator.inputs)
+        return [*(view.input for view in views.values()), *self.flows.values(), *operators]
 
     def drop(self, name: str) -> None:
         """Removes a view with its state."""
@@ -228,12 +265,20 @@ class Registry:
             self.trackers[name].resume(now)
         self.inputs.add(stream, self.trackers, self.store)
         self._relower(lowered)
+        try:
+            self._add_operator(stream)
+            self.lower_again()
+        except BaseException:
+            self.operators.pop(name, None)
+            del self.streams[name]
+            raise
 
     def drop_stream(self, name: str) -> None:
         """Removes a stream that no view and no flow reads, with all that is known of it."""
         self.store.forget_stream(name)
         self.streams.pop(name, None)
         self.trackers.pop(name, None)
+        self.operators.pop(name, None)
         self.inputs.drop(name)
         self.lower_again()
 
@@ -261,6 +306,7 @@ class Registry:
         self.flows |= other.flows
         self.trackers |= other.trackers
         self.views |= other.views
+        self.operators |= other.operators
         self.generations |= other.generations
         self.beginning |= other.beginning
         self.inputs.absorb(other.inputs)
@@ -281,11 +327,12 @@ class Registry:
         self._relower(self._lower(self._fed_definitions))
 
     def _lower(self, views: Mapping[str, View]) -> Lowered:
-        flows = [*(view.input for view in views.values()), *self.flows.values()]
-        self.tables.need(self, flows)
-        names = {name for flow in flows for name in tables_of(flow)}
+        flows = self._all_flows(views)
+        beside = [table for one in self.operators.values() for table in one.operator.tables.values()]
+        self.tables.need(self, flows, beside)
+        names = {name for flow in flows for name in tables_of(flow)} | {table.name for table in beside}
         snapshots = {name: self.tables.snapshots[name] for name in names}
-        lowered = lower(self.streams, views, self.flows, self._analyst, snapshots)
+        lowered = lower(self.streams, {**views, **self._operator_views}, self.flows, self._analyst, snapshots)
         return replace(lowered, snapshots=snapshots)
 
     def _relower(self, lowered: Lowered) -> None:
@@ -294,4 +341,7 @@ class Registry:
         for name, view in self.fed.items():
             if lowered.views[name] is not view.plan.view:
                 view.plan = Plan(lowered.views[name], view.plan.written, view.plan.closed)
+        for operator in self.operators.values():
+            operator.plans = [Plan(lowered.views[name]) for name in operator.views]
+            operator.take_tables(lowered.snapshots)
         self.version += 1

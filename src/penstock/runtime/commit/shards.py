@@ -13,21 +13,21 @@ import polars as pl
 
 from penstock.errors import DefinitionError
 from penstock.history.events.writes import WriteId, WritesInFlight
-from penstock.kernel.fire import Time, pane_schema
-from penstock.kernel.plan import Plan, nothing
-from penstock.kernel.reduce import late_schema
+from penstock.kernel.fire import Time
+from penstock.kernel.plan import Plan
 from penstock.model.placement import SHARDS, Placement
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.watermarks import Tracker
-from penstock.runtime.epoch.ids import EpochIds, IdShardJob, IdsInShards, IdsInStore, id_step
+from penstock.runtime.epoch.ids import EpochIds, IdsInShards, IdsInStore, id_step
+from penstock.runtime.epoch.numbered_job import NumberedJob, run_in_tasks
 from penstock.runtime.epoch.shard_job import ShardJob
-from penstock.runtime.epoch.wire import RECORD, Record, read, records_of
+from penstock.runtime.epoch.wire import Record
 from penstock.runtime.errors import RunError
 from penstock.runtime.spark.reach import check_reach
 from penstock.state.sorted_rows import Looked
 from penstock.state.spool import FOLDER, Receivers, Spool, SpooledDeltas
-from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, ordered, parted
+from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, parted
 from penstock.store.sharded_view import ShardedView
 
 if TYPE_CHECKING:
@@ -123,6 +123,13 @@ class Shards:
             return Receivers(number, self._tasks(sharded.shards), self._few_deltas)
         return Receivers(number, self._tasks(self.placement(view).count), self.large) if self._may_move(view) else None
 
+    def tasks_for(self, rows: int, few_rows: int) -> int:
+        """How many tasks step so many rows of an operator: one is the driver itself, which does it with few rows."""
+        few = few_rows if self._few_rows else 0
+        if rows <= few or self._session is None or not self._is_shared():
+            return 1
+        return self._tasks(SHARDS)
+
     def _tasks(self, shards: int) -> int:
         if self._session is None:
             return 1
@@ -161,32 +168,25 @@ class Shards:
         rows = (0 if deltas is None else deltas.height) + sum(one.rows for one in spooled)
         due = work.state().due_rows(time)
         if not rows and not due:
-            return SegmentChange(nothing(pane_schema(plan)), nothing(late_schema()))
+            return SegmentChange.empty(plan)
         counts = {len(one.parts) for one in spooled} or {self._tasks(view.shards)}
         many = rows + due > self._few_rows and self._session is not None and plan.keys
         if many and len(counts) == 1:  # else executors have come or gone between two jobs of the epoch
             tasks = counts.pop()
             parts = () if deltas is None or not deltas.height else tuple(parted(plan, deltas, tasks))
-            return self._in_tasks(ShardJob(work, tasks, write_id, tuple(spooled), parts))
+            job = ShardJob(work, tasks, write_id, tuple(spooled), parts)
+            return job.gathered(self.run(job))
         own = [deltas] if deltas is not None and deltas.height else []
         own += [part for one in spooled for n in range(len(one.parts)) if (part := one.read(view.root, n)) is not None]
-        changes = SegmentChanges(view.root, f"{write_id}.{uuid.uuid4().hex}")
-        try:
+        with SegmentChanges(view.root, f"{write_id}.{uuid.uuid4().hex}") as changes:
             changes.add(work(own))
             return changes.change(plan)
-        except BaseException:
-            changes.abandon()
-            raise
 
-    def _in_tasks(self, job: ShardJob) -> SegmentChange:
-        return gathered_change(job, self._run(job))
-
-    def _run(self, job: ShardJob | IdShardJob) -> list[Record]:
+    def run(self, job: NumberedJob) -> list[Record]:
+        """Does a job in Spark's tasks; what they send."""
         assert self._session is not None
         self.jobs += 1
-        session = self._session()
-        rows = session.range(0, job.tasks, 1, job.tasks).mapInArrow(job, RECORD).toArrow().to_pylist()
-        return list(records_of(rows))
+        return run_in_tasks(self._session(), job, job.tasks)
 
     # ids
 
@@ -195,7 +195,7 @@ class Shards:
         known = None if stream.id is None else self._store.known_ids.sharded(stream.name)
         if known is None:
             return IdsInStore(stream, tracker, self._store)
-        run = None if self._session is None else self._run
+        run = None if self._session is None else self.run
         receivers = Receivers(0, self._tasks(known.shards), self._few_deltas)
         return IdsInShards(stream, id_step(stream, tracker, known), spool, receivers, self._few_rows, run)
 
@@ -211,12 +211,3 @@ class Shards:
     def committed(self, view: str, run: int, now: Instant) -> None:
         """A step is committed: all rows of its runs that were due have been looked at."""
         self._looked[view] = Looked(run, now)
-
-
-def gathered_change(job: ShardJob, records: Sequence[Record]) -> SegmentChange:
-    """What the tasks of a step have sent, put together."""
-    output, plan = read(records), job.step.plan
-    panes = [frame for number in sorted(output.panes) for frame in output.panes[number]]
-    late = [nothing(late_schema()), *output.late]
-    added = tuple(segment for number in sorted(output.segments) for segment in output.segments[number])
-    return SegmentChange(ordered(plan, [nothing(pane_schema(plan)), *panes]), pl.concat(late), added)

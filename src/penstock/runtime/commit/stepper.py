@@ -6,42 +6,42 @@ Views that are alike take their steps together; a view over views takes its step
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
 from penstock.kernel.cascade import change_rows, standing
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Open
+from penstock.kernel.operators.base import OperatorTime
+from penstock.kernel.operators.rows import nothing_in, numbered
 from penstock.kernel.reduce import combine
 from penstock.kernel.stack import Members, Stack, stacks
 from penstock.kernel.step import Change, State
-from penstock.model.changes import Changes, below, carried
+from penstock.model.changes import Changes, below
 from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.watermarks import Observation
 from penstock.runtime.commit.cascade import Cascade, levels
+from penstock.runtime.commit.operators import LIVE, OperatorRuntime
 from penstock.runtime.commit.registry import Registry
-from penstock.runtime.commit.view_runtime import GenerationInput, PendingGeneration, ViewRuntime
-from penstock.state.spool import Spool, SpooledDeltas
+from penstock.runtime.commit.view_runtime import GenerationInput, PendingGeneration
+from penstock.runtime.commit.watermark_mover import WatermarkMover
+from penstock.runtime.commit.work import CommitWork
 from penstock.state.step import SegmentChange
 from penstock.store import Commit
 
 #: Finished windows are removed each time that such a part of the retention has passed.
 EXPIRE_STEPS: Final = 20
-#: Open windows that are not cached are counted once in so many commits.
+#: Known ids, and open windows that are not cached, are counted once in so many commits.
 COUNT_EVERY: Final = 50
 
 _log = logging.getLogger("penstock.runtime")
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """Deltas in files, by view; and the id under which the step writes."""
-
-    write_id: str
-    deltas: Mapping[str, Sequence[SpooledDeltas]]
+#: Takes the rows that an operator gives to those that read them; what they show of event time.
+ReduceMade: TypeAlias = Callable[[str, pl.DataFrame, CommitWork, Mapping[str, Instant]], Observation]
 
 
 @dataclass(frozen=True)
@@ -80,44 +80,47 @@ class Stepper:
 
     def __init__(self, registry: Registry, open_rows: int = 250_000) -> None:
         self._registry, self._open_rows = registry, open_rows
+        self._watermarks = WatermarkMover(registry)
         self._version = -1  # of the registry, when the caches below were made
-        self._stacks: list[Stack] | None = None
+        self._nodes: list[Stack | OperatorRuntime] | None = None
         self._read: set[str] = set()  # views whose changes others read
         self._open: dict[Stack, Open | None] = {}  # None where there are too many
         self._expired: dict[str, Instant] = {}  # up to where the finished windows of a view are gone
-        self._large: set[str] = set()  # views that are to move into segments
+        self._large: set[str] = set()  # views that move into segments before the next step
         last = registry.store.last()
         self._number = 0 if last is None else last.number  # no commit of these views has a higher one
 
     def step(
         self,
         observed: Mapping[str, Observation],
-        deltas: Mapping[str, pl.DataFrame],
-        now: Instant,
+        work: CommitWork,
         fixed: Mapping[str, Instant],
-        spool: Spool,
-        spooled: Mapping[str, Sequence[SpooledDeltas]] | None = None,
+        reduce_made: ReduceMade,
     ) -> StepResult:
-        """Moves time and steps every view. `fixed` are watermarks that are set from outside.
+        """Moves time and steps every operator and view, each after those that it reads.
 
-        `spooled` are deltas that wait in files, of views whose state is in segments.
+        `fixed` are watermarks that are set from outside. `reduce_made` takes the rows that an operator gives to those
+        that read them.
         """
-        registry = self._registry
+        registry, now = self._registry, work.now
         self._large |= {
-            name for name, rows in deltas.items() if name in registry.views and registry.shards.moves(name, rows.height)
-        } | {name for name in spooled or {} if registry.store.sharded(name) is None}
-        self._move_large(now)
+            name
+            for name, rows in work.deltas.items()
+            if name in registry.views and registry.shards.moves(name, rows.height)
+        } | {name for name in work.spooled if registry.store.sharded(name) is None}
+        self._move_large(work.spooled)
         self._follow_registry()
         before = {name: view.time.watermark for name, view in registry.fed.items()}
-        self._move_time(observed, now, fixed)
-        generations = tuple(
-            (generation, GenerationInput(deltas.get(fed), before[fed], generation.view.time.watermark, now))
-            for hidden, generation in registry.generations.items()
-            for fed in [generation.of or hidden]
-        )
+        before |= {name: operator.time.watermark for name, operator in registry.operators.items()}
+        if not work.replay:
+            self._watermarks.move(observed, now, fixed)
         cascade = Cascade(self._number + 1, now)
-        waiting = Waiting(spool.write_id, spooled or {})
-        stepped = [(stack, self._step(stack, deltas, before, cascade, waiting)) for stack in self._ordered(before)]
+        stepped: list[tuple[Stack, Change | SegmentChange]] = []
+        for node in self._ordered(before):
+            if isinstance(node, OperatorRuntime):
+                self._step_operator(node, before, cascade, work, reduce_made)
+            else:
+                stepped.append((node, self._step(node, before, cascade, work)))
         in_tables = [(stack, change) for stack, change in stepped if isinstance(change, Change)]
         return StepResult(
             changes={stack.names[0]: change for stack, change in in_tables if len(stack.names) == 1},
@@ -126,8 +129,62 @@ class Stepper:
             refused={kind: pl.concat(frames) for kind, frames in cascade.refused.items()},
             view_times={name: view.time.watermark for name, view in registry.views.items()},
             expire=self._expiring(),
-            generations=generations,
+            generations=self._generations(work, before),
         )
+
+    def _generations(
+        self, work: CommitWork, before: Mapping[str, Instant]
+    ) -> tuple[tuple[PendingGeneration, GenerationInput], ...]:
+        """What pending generations are stepped with."""
+        found = []
+        for hidden, generation in self._registry.generations.items():
+            fed = generation.of or hidden
+            if generation.of is None:
+                self._watermarks.look(generation.view.time, generation.view.plan.written.input.sources, work.now)
+            taken = GenerationInput(work.deltas.get(fed), before[fed], generation.view.time.watermark, work.now)
+            found.append((generation, taken))
+        return tuple(found)
+
+    def _step_operator(
+        self,
+        operator: OperatorRuntime,
+        before: Mapping[str, Instant],
+        cascade: Cascade,
+        work: CommitWork,
+        reduce_made: ReduceMade,
+    ) -> None:
+        """One step of an operator; what it gives goes to those that read it."""
+        registry, now = self._registry, work.now
+        sources = operator.sources
+        past = work.replay.get(operator.name)
+        if past is not None:
+            self._watermarks.follow_past(operator, past.marks)
+        elif work.replay and registry.store.operators.of(operator.name).replayed != LIVE:
+            return  # it has its own past, and reads that later
+        elif not work.replay:
+            self._watermarks.look(operator.time, sources, now)
+        time = OperatorTime(before[operator.name], operator.time.watermark, now)
+        below_it = {source.name for source in sources if isinstance(source, Changes)}
+        begins = operator.name in registry.beginning and below_it
+        first = self._standing(below_it, cascade) if begins else {}
+        frames = []
+        for into in operator.inputs:
+            rows = [frame for frame in (*work.entering.get(into.name, ()), *cascade.rows(into, first)) if frame.height]
+            frames.append(numbered(into.plan, pl.concat(rows)) if rows else nothing_in(into.plan, into.columns))
+        outcome = registry.operator_steps.step(operator, frames, time, work.spool.write_id)
+        if outcome.timing is not None:
+            work.timings[operator.name] = outcome.timing
+        work.refused.append(outcome.refused)
+        work.versions |= registry.lowered.versions((), operator.operator.tables)
+        work.count(outcome.counters)
+        change = outcome.change if past is None else replace(outcome.change, replayed=past.number)
+        is_new = registry.store.operators.of(operator.name).replayed != LIVE
+        if change.added or change.rows or time.after != time.before or is_new:
+            work.operators[operator.name] = change
+        observation = Observation()
+        if outcome.rows.height:
+            observation = reduce_made(operator.name, outcome.rows, work, before)
+        self._watermarks.move_output(operator, observation, outcome.change.added, now)
 
     def commit(self, commit: Commit, result: StepResult) -> None:
         """Writes a commit; what is cached of open windows follows it."""
@@ -137,12 +194,14 @@ class Stepper:
             self._open.clear()
             raise
         self._number = number
-        self._registry.beginning.clear()
+        self._registry.beginning = self._registry.waiting  # an operator does not step while others read their past
         self._expired |= commit.expire
         for generation, taken in result.generations:
             generation.put(taken)
         changes: dict[tuple[str, ...], Change] = {(name,): change for name, change in commit.changes.items()}
         changes |= {stack.names: change for stack, change in commit.stacked}
+        for name, change in commit.operators.items():
+            self._registry.operator_steps.committed(self._registry.operators[name], change.mark, commit.now)
         for name in commit.segments:
             sharded = self._registry.store.sharded(name)
             if sharded is not None:
@@ -156,7 +215,8 @@ class Stepper:
         try:
             self._count_large(number, commit.now)
         except Exception as error:  # the commit stands: whoever hears that it failed would undo its time
-            _log.warning("large state could not be moved into segments, it is tried again later: %s", error)
+            message = "large state was not counted or moved, which is tried again after %d commits: %s"
+            _log.warning(message, COUNT_EVERY, error)
 
     def _note_large(self, stack: Stack, rows: pl.DataFrame) -> None:
         """Views with many open windows move into segments before the next step."""
@@ -164,7 +224,7 @@ class Stepper:
         self._large |= {name for name, own in parts.items() if self._registry.shards.moves(name, own.height)}
 
     def _count_large(self, number: int, now: Instant) -> None:
-        """The same for views of which nothing is cached; they are counted now and then."""
+        """The same for known ids, which move at once, and for views of which nothing is cached."""
         if number % COUNT_EVERY:
             return
         for stream in self._registry.streams.values():
@@ -176,16 +236,27 @@ class Stepper:
                     count = self._registry.store.count_open(name, self._registry.shards.large + 1)
                     self._large |= {name} if self._registry.shards.moves(name, count) else set()
 
-    def _move_large(self, now: Instant) -> None:
-        moving, self._large = self._large, set()
-        pending = {generation.of for generation in self._registry.generations.values()}
-        for name in sorted(moving):
-            if name in self._registry.views and name not in pending and self._registry.store.sharded(name) is None:
-                shards = self._registry.shards.placement(name).count
-                self._registry.store.shard(name, shards)
-                self._registry.version += 1
-                message = "the state of the view '%s' has grown: it is in segments from here on, in %d shards"
-                _log.info(message, name, shards)
+    def _move_large(self, waiting: Collection[str]) -> None:
+        """Moves large views into segments. One that cannot move now is tried again before each step.
+
+        Views in `waiting` have deltas in files, which only segments take. If they cannot move, the step fails.
+        """
+        registry = self._registry
+        pending = {generation.of for generation in registry.generations.values()}
+        self._large = {name for name in self._large if name in registry.views and registry.store.sharded(name) is None}
+        for name in sorted(self._large - pending):
+            shards = registry.shards.placement(name).count
+            try:
+                registry.store.shard(name, shards)
+            except Exception as error:
+                if name in waiting:
+                    raise
+                _log.warning("the state of the view '%s' stays in the store, its move failed: %s", name, error)
+                continue
+            self._large.discard(name)
+            registry.version += 1
+            message = "the state of the view '%s' has grown: it is in segments from here on, in %d shards"
+            _log.info(message, name, shards)
 
     def absorb(self, other: Stepper) -> None:
         """Its commits follow those of another stepper too."""
@@ -195,52 +266,40 @@ class Stepper:
         """Other views are there: which of them step together is decided anew."""
         if self._version != self._registry.version:
             self._version = self._registry.version
-            self._stacks = None
+            self._nodes = None
             self._open.clear()
             self._expired.clear()
 
-    def _move_time(self, observed: Mapping[str, Observation], now: Instant, fixed: Mapping[str, Instant]) -> None:
-        registry = self._registry
-        caught_up = {name: registry.caught_up(name) for name in registry.streams}
-        for name, tracker in registry.trackers.items():
-            if name in caught_up:
-                tracker.advance(
-                    observed.get(name, Observation()), now=now, caught_up=caught_up[name], fixed=fixed.get(name)
-                )
-        for view in registry.fed.values():
-            if view.time.trackers.keys() <= caught_up.keys():  # others follow the views below them, after their steps
-                view.time.look(now, caught_up)
-        registry.inputs.look(now, caught_up)
-
-    def _ordered(self, before: Mapping[str, Instant]) -> list[Stack]:
-        """Which views step together, each after those that it reads."""
-        if self._stacks is None:
-            written = self._registry.definitions
-            level = levels(written)
-            plans = {name: view.plan for name, view in self._registry.views.items()}
-            sharded = [name for name in plans if self._registry.store.sharded(name) is not None]
+    def _ordered(self, before: Mapping[str, Instant]) -> list[Stack | OperatorRuntime]:
+        """Operators, and views that step together, each after those that it reads."""
+        if self._nodes is None:
+            registry = self._registry
+            written = registry.definitions
+            read = {name: [view.input] for name, view in written.items()}
+            read |= {name: list(one.operator.inputs) for name, one in registry.operators.items()}
+            level = levels(read)
+            plans = {name: view.plan for name, view in registry.views.items()}
+            sharded = [name for name in plans if registry.store.sharded(name) is not None]
             alike = stacks({name: plan for name, plan in plans.items() if name not in sharded}, before)
             alike += [Stack((name,), (plans[name],)) for name in sharded]
-            self._stacks = sorted(alike, key=lambda stack: level[stack.names[0]])
-            self._read = {name for view in written.values() for name in below(view.input)}
-        return self._stacks
+            nodes: list[tuple[int, Stack | OperatorRuntime]] = [(level[stack.names[0]], stack) for stack in alike]
+            nodes += [(level[name], operator) for name, operator in registry.operators.items()]
+            self._nodes = [node for _, node in sorted(nodes, key=lambda node: node[0])]
+            self._read = {name for flows in read.values() for flow in flows for name in below(flow)}
+        return self._nodes
 
     def _step(
-        self,
-        stack: Stack,
-        deltas: Mapping[str, pl.DataFrame],
-        before: Mapping[str, Instant],
-        cascade: Cascade,
-        waiting: Waiting,
+        self, stack: Stack, before: Mapping[str, Instant], cascade: Cascade, work: CommitWork
     ) -> Change | SegmentChange:
         """One step of views that take it together; those above them see what they show."""
         name, views = stack.names[0], self._registry.views
         view = views[name]
-        own = {name: deltas[name] for name in stack.names if name in deltas}
+        own = {name: work.deltas[name] for name in stack.names if name in work.deltas}
         lower = below(view.plan.written.input)
         first: dict[str, pl.DataFrame] = {}
+        for one in stack.names:
+            self._watermarks.look(views[one].time, views[one].plan.written.input.sources, cascade.now)
         if lower:
-            self._follow_below(view, cascade.now)
             first = self._standing(lower, cascade) if name in self._registry.beginning else {}
             taken = [*cascade.deltas(name, view.plan, before[name], first), *own.values()]
             own = {name: combine(view.plan, taken)} if taken else {}
@@ -250,8 +309,8 @@ class Stepper:
         if sharded is None:
             change = stack.step(own, self._state(stack), time)
         else:
-            spooled = waiting.deltas.get(name, ())
-            change = self._registry.shards.step(sharded, view.plan, time, own.get(name), spooled, waiting.write_id)
+            spooled = work.spooled.get(name, ())
+            change = self._registry.shards.step(sharded, view.plan, time, own.get(name), spooled, work.spool.write_id)
         if lower:
             cascade.late_in_merge(name, view.plan, change.late)
         read = [one for one in stack.names if one in self._read]
@@ -262,16 +321,6 @@ class Stepper:
         if any(rows.height for rows in first.values()) and change.panes.height:
             return replace(change, panes=change.panes.filter(~pl.col("__final")))  # finished windows have fired before
         return change
-
-    def _follow_below(self, view: ViewRuntime, now: Instant) -> None:
-        """The time of a view over views follows theirs."""
-        registry = self._registry
-        for source in view.plan.written.input.sources:
-            if isinstance(source, Changes) and source.name in registry.trackers:
-                mark = carried(source.of, registry.views[source.name].time.watermark)
-                registry.trackers[source.name].advance(Observation(), now=now, fixed=mark)
-        caught_up = {name: name in registry.views or registry.caught_up(name) for name in view.time.trackers}
-        view.time.look(now, caught_up)
 
     def _standing(self, views: Iterable[str], cascade: Cascade) -> dict[str, pl.DataFrame]:
         """What views show so far: a view that begins above them begins with that."""

@@ -1,4 +1,4 @@
-"""Streams that are made from other streams by one of Spark's stateful operators: each has a query of its own.
+"""Streams that are made from other streams by jobs of their own: loops, topologies and models. Each has a query.
 
 Such a query reads what the other streams have accepted, commit by commit, from the master: neither malformed rows nor
 duplicates are among it, and each commit comes with the time that it had. What the operator gives is a stream like any
@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
+from penstock.dataflow.operators import operator_of, read_by
 from penstock.errors import DefinitionError
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.types import Schema
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.runtime.errors import RunError
-from penstock.runtime.spark.masters import is_local
 from penstock.sources import Follower, Source
 from penstock.sources.base import Folder
 from penstock.store import Store
@@ -46,29 +45,18 @@ Due: TypeAlias = tuple[Instant, Instant]
 NEVER: Final = (END, END)
 #: The rows of an epoch: as Spark has them, or here already.
 Rows: TypeAlias = "DataFrame | pa.Table"
-#: What a task makes of batches, and the columns that come out.
-Through: TypeAlias = tuple[Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], str]
-_SETTLED: Final = "settled"
-_ROCKS: Final = {
-    "spark.sql.streaming.stateStore.providerClass":
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # it reads before each write
-    "spark.sql.streaming.join.stateFormatVersion": "4",  # one store and not four, and what is over found by its time
-}  # fmt: skip
-#: With the few parts that one process has, each may keep so much of its state at hand, unless somebody says how much.
-#: Spark could bound what all of them hold together (`boundedMemoryUsage`). But then RocksDB's indexes must fit into
-#: that cache too, each into one part of it; with ten million keys an epoch took seven times as long.
-ALONE: Final = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "128"}
 
 
 @dataclass(frozen=True, repr=False)
 class Derived(Source):
     """The source of a stream that is made from others.
 
-    In a run it has the `name` of its stream, and the `folder` of the run's store; `feed` tells Spark's processes which
-    commits are new. `limit` is how many events an epoch takes.
+    Spark cuts its epochs. What they bring is read on the driver, so that no task is started to read it. What they
+    remember is in the store. In a run it has the `name` of its stream, and the `folder` of the run's store; `feed`
+    tells Spark's processes which commits are new. `limit` is how many events an epoch takes.
     """
+
+    adjusts: ClassVar[bool] = True
 
     name: str = field(default="", kw_only=True)
     folder: str | None = field(default=None, kw_only=True)
@@ -90,36 +78,13 @@ class Derived(Source):
         """The same in a run whose commits this feed tells of."""
         return replace(self, feed=feed)
 
-    def commits(
-        self,
-        spark: SparkSession,
-        name: str,
-        through: Through | None = None,
-        reader: CommitReader | None = None,
-        source: int = 0,
-    ) -> DataFrame:
-        """The commits of the streams that it reads: their files, and their times. The session is the query's.
-
-        With `through` tasks give what that makes of them: a function as `mapInArrow` takes it, and its columns. Where
-        a query reads them several times, `source` tells which one this is.
-        """
-        from pyspark import cloudpickle
-
+    def commits(self, spark: SparkSession, name: str, reader: CommitReader | None = None) -> DataFrame:
+        """The commits of the streams that it reads: their files, and their times. The session is the query's."""
         from penstock.runtime.derived.commits_source import Commits, options
 
-        for setting, value in self.settings.items():
-            spark.conf.set(setting, value)
-        for setting, value in ALONE.items() if is_local(spark.sparkContext.master or "") else ():
-            if spark.conf.get(setting, None) is None:
-                spark.conf.set(setting, value)
         spark.dataSource.register(Commits)
-        reader = reader or self.reader(name)
         assert self.feed is not None
-        more = options(*self.feed.open(name, source, reader))
-        if through is not None:
-            code, schema = through
-            packed: bytes = cloudpickle.dumps(code)  # type: ignore[no-untyped-call]
-            more |= {"through": b64encode(packed).decode(), "schema": schema}
+        more = options(*self.feed.open(name, 0, reader or self.reader(name)))
         return spark.readStream.format(Commits.name()).options(**more).load()
 
     def told(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
@@ -134,35 +99,23 @@ class Derived(Source):
 
         return CommitReader(*self.told(name))
 
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Where Spark keeps the state of its operator."""
-        return _ROCKS
+    @abstractmethod
+    def step(self, came: Came, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
+        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
 
-    def skip(self, rows: DataFrame) -> None:
-        """Runs the plan of an epoch that the store has already, into nothing: Spark's state needs it."""
-        rows.write.format("noop").mode("overwrite").save()
-
-    @contextmanager
-    def answer(self, rows: DataFrame, columns: Sequence[str], source: EpochOrigin) -> Iterator[tuple[Rows, Due | None]]:
-        """The rows of an epoch, with these columns at least, and when something is due after it; None: as before it.
-
-        Spark makes the rows each time that they are read, and loads its state anew for it.
-        """
-        yield rows, NEVER
-
-    @property
-    def settled(self) -> Mapping[str, str]:
-        """What must stay as it was in the first epoch, by its name."""
-        return {}
+    def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
+        """What an epoch reads: from where the one before it ended up to its own end."""
+        with closing(self.reader(name)) as reader:
+            return Came(spark, tuple(reader.parts(*between(before, offsets))))
 
     @property
     def unit(self) -> str | None:
         return "events"
 
-    def adjust(self, limit: int) -> bool:
-        """The driver says how much an epoch takes. A query that starts anew would load all of its state again."""
-        return self.feed is not None and self.feed.adjust(self.name, limit)
+    def adjust(self, limit: int) -> None:
+        """The driver, which reads the commits, says how much an epoch takes."""
+        if self.feed is not None:
+            self.feed.adjust(self.name, limit)
 
     def behind(self, offsets: str, latest: Any) -> int | None:
         return max(0, latest["events"] - json.loads(offsets)["events"]) if isinstance(latest, dict) else None
@@ -186,6 +139,14 @@ class _Follower(Follower):
 def derived(stream: Stream) -> Derived | None:
     """The log of a stream that is made from others; None for one that has a log of its own."""
     return stream.log if isinstance(stream.log, Derived) else None
+
+
+def made_from(stream: Stream) -> tuple[Stream, ...]:
+    """The streams that a stream is made from, by an operator or by a query of its own; none for one with a source."""
+    operator, log = operator_of(stream), derived(stream)
+    if operator is not None:
+        return read_by(operator)
+    return () if log is None else log.inputs
 
 
 @dataclass(frozen=True)
@@ -237,25 +198,6 @@ class Came:
         return self.spark.createDataFrame(arrow_of(self.parts))
 
 
-class Stepping(Derived):
-    """The log of a stream whose epochs are jobs of our own, with what they remember in the store.
-
-    Spark cuts its epochs. What they bring is told here, so that no task need be started to read it.
-    """
-
-    @abstractmethod
-    def step(self, came: Came, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
-        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
-
-    def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
-        """What an epoch reads: from where the one before it ended up to its own end."""
-        with closing(self.reader(name)) as reader:
-            return Came(spark, tuple(reader.parts(*between(before, offsets))))
-
-    def skip(self, rows: DataFrame) -> None:
-        """The store has all of it: Spark keeps no state."""
-
-
 def between(before: str | None, offsets: str) -> tuple[dict[str, int], dict[str, int]]:
     """From where and up to where an epoch reads; where its query reads commits several times, all are alike."""
     from penstock.runtime.derived.commits_source import BEGIN
@@ -265,19 +207,14 @@ def between(before: str | None, offsets: str) -> tuple[dict[str, int], dict[str,
 
 
 @contextmanager
-def stepped(
-    name: str, log: Source, columns: Sequence[str], rows: DataFrame, source: EpochOrigin, store: Store, now: Instant
-) -> Iterator[Step]:
-    """An epoch's rows, with these columns at least, and what else its commit writes."""
+def stepped(name: str, log: Source, rows: DataFrame, source: EpochOrigin, store: Store, now: Instant) -> Iterator[Step]:
+    """An epoch's rows, and what else its commit writes."""
     if not isinstance(log, Derived):
         yield Step(rows)
-    elif isinstance(log, Stepping):
-        came = log.came(rows.sparkSession, name, source.before, source.offsets)
-        with log.step(came, Memory(store, name), now) as step:
-            yield replace(step, inputs=_inputs(source))
-    else:
-        with log.answer(rows, columns, source) as answered:
-            yield Step(*answered, memory=_settled(log), inputs=_inputs(source))
+        return
+    came = log.came(rows.sparkSession, name, source.before, source.offsets)
+    with log.step(came, Memory(store, name), now) as step:
+        yield replace(step, inputs=_inputs(source))
 
 
 def read_through(offsets: str) -> int:
@@ -291,36 +228,16 @@ def _inputs(source: EpochOrigin) -> int:
     return end["events"] - start["events"]
 
 
-def _settled(log: Derived) -> pl.DataFrame:
-    rows = [(_SETTLED, name.encode(), value.encode()) for name, value in log.settled.items()]
-    return pl.DataFrame(rows, schema=REMEMBERED, orient="row")
-
-
-def check_settled(stream: Stream, store: Store) -> None:
-    """Refuses a stream whose state would no longer be found where it lies."""
-    log = derived(stream)
-    settled = {} if log is None else log.settled
-    known = Memory(store, stream.name).of(_SETTLED, [name.encode() for name in settled])
-    for name, value in settled.items():
-        was = known.get(name.encode(), value.encode()).decode()
-        if was != value:
-            raise DefinitionError(
-                f"the stream «{stream.name}» was begun with {name}={was}, and now has {name}={value}",
-                hint=f"say {name}={was}, or give it another name: it then begins with what the master has",
-            )
-
-
 def check_inputs(streams: Mapping[str, Stream]) -> None:
     """Refuses a stream made from one that the app does not have, or whose events the master does not keep."""
     for name, stream in streams.items():
-        log = derived(stream)
-        for source in () if log is None else log.inputs:
+        for source in made_from(stream):
             if streams.get(source.name) != source:
                 raise DefinitionError(
                     f"the stream «{name}» is made from «{source.name}», which is not this app's",
                     hint="make it with app.stream(…)",
                 )
-            if source.kept == "none":
+            if source.kept == "none" and derived(stream) is not None:
                 raise DefinitionError(
                     f"the stream «{name}» is made from «{source.name}», of which the master keeps nothing",
                     hint=f"say keep='all' or keep='7 days' for «{source.name}»",
@@ -333,8 +250,7 @@ def in_stages(streams: Mapping[str, Stream]) -> list[list[str]]:
 
     def place(stream: Stream) -> int:
         if stream.name not in stage:
-            log = derived(stream)
-            stage[stream.name] = 0 if log is None else 1 + max((place(one) for one in log.inputs), default=-1)
+            stage[stream.name] = 1 + max((place(one) for one in made_from(stream)), default=-1)
         return stage[stream.name]
 
     for stream in streams.values():
@@ -345,8 +261,7 @@ def in_stages(streams: Mapping[str, Stream]) -> list[list[str]]:
 def check_unread(streams: Mapping[str, Stream], name: str) -> None:
     """Refuses to drop a stream that another one is made from."""
     for other, stream in streams.items():
-        log = derived(stream)
-        if log is not None and name in (source.name for source in log.inputs):
+        if name in (source.name for source in made_from(stream)):
             raise RunError(f"the stream «{other}» is made from «{name}»", hint=f"drop «{other}» first")
 
 

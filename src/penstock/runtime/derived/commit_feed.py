@@ -44,12 +44,11 @@ class CommitFeed:
             before.close()
         return self._server.address, json.dumps([name, source])
 
-    def adjust(self, name: str, limit: int) -> bool:
-        """From the next epoch on it takes so many events; whether anybody reads them. The first source cuts."""
+    def adjust(self, name: str, limit: int) -> None:
+        """From the next epoch on it takes so many events, if anybody reads them. The first source cuts."""
         first = self._readers.get((name, 0))
         if first is not None:
             first.limit = limit
-        return first is not None
 
     def close(self) -> None:
         """The run has ended."""

@@ -2,8 +2,7 @@
 
 Spark plans such a stream in Python processes of its own, several for each. They ask the driver (`commits_desk`), which
 has the store open: so they load next to nothing, and no query waits for them. A task gets names of files and reads them
-itself; what is done with them first (`through`) it does there and then, so that rows need not go from one Python
-process to another.
+itself.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import json
 import pickle
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -47,7 +46,7 @@ class Commits(DataSource):
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
         host, port, word = json.loads(self.options[_DRIVER])
-        return _Reader(Address(host, port, b64decode(word)), self.options["key"], self.options.get("through"))
+        return _Reader(Address(host, port, b64decode(word)), self.options["key"])
 
 
 def options(address: Address, key: str) -> dict[str, str]:
@@ -66,9 +65,9 @@ class Part(InputPartition):
 class _Reader(DataSourceStreamReader):
     """Asks which commits are new, and hands out what they brought."""
 
-    def __init__(self, address: Address, key: str, through: str | None) -> None:
+    def __init__(self, address: Address, key: str) -> None:
         self._address: Address | None = address
-        self._key, self._through = key, through
+        self._key = key
         self._line: Connection | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -100,10 +99,4 @@ class _Reader(DataSourceStreamReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         from penstock.runtime.derived.commits import arrow_of
 
-        (batch,) = arrow_of([(partition.kind, partition.data)]).to_batches()
-        if self._through is None:
-            yield batch
-        else:
-            through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-            through = pickle.loads(b64decode(self._through))
-            yield from through(iter([batch]))
+        yield from arrow_of([(partition.kind, partition.data)]).to_batches()

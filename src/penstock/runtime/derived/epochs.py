@@ -25,7 +25,7 @@ from penstock.model.stream import Flow, Stream, stream
 from penstock.model.time import END, SECOND, Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
-from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.base import Came, Derived, Memory, Step
 from penstock.runtime.derived.commits import past_of
 from penstock.runtime.derived.commits_source import SCHEMA
 from penstock.runtime.derived.followers import Followers, following
@@ -82,7 +82,7 @@ class Told:
 
 
 @dataclass(frozen=True, repr=False)
-class EpochsSource(Stepping):
+class EpochsSource(Derived):
     """What a function gives for each epoch of a stream that is over. `following` is made from that stream."""
 
     of: Stream

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.dataflow.operators import operator_of
+from penstock.dataflow.process_operator import ProcessOperator
 from penstock.errors import unknown
+from penstock.kernel.operators.process import CELLS
+from penstock.kernel.operators.process_state import state_table
 from penstock.learning.stored import Stored, load
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
@@ -13,10 +17,9 @@ from penstock.runtime.derived.base import Derived, derived
 from penstock.runtime.derived.epochs import EpochsSource, is_told
 from penstock.runtime.derived.followers import Followers, following, own, wait_for
 from penstock.runtime.derived.learning.source import LearnerSource
-from penstock.runtime.derived.processors.source import ProcessorSource
-from penstock.runtime.derived.processors.state import state_of
 from penstock.runtime.errors import RunError
 from penstock.runtime.workspace import Workspace
+from penstock.state.operator_state import SegmentRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,10 +39,12 @@ class Inspection:
 
     def processor_state(self, stream: str, now: Instant) -> pl.DataFrame:
         """What each key of the processor behind a stream has now: its states and timers, as of its last epoch."""
-        source = self._source(stream)
-        if not isinstance(source, ProcessorSource):
+        self._source(stream)
+        operator = operator_of(self._streams()[stream])
+        if not isinstance(operator, ProcessOperator):
             raise RunError(f"the stream «{stream}» is not what a processor gives", hint="make it with app.process(…)")
-        return state_of(self._workspace.spark, self._workspace.checkpoint(stream), source.process, now)
+        state, kinds = self._store.operators.of(stream), self._store.operators.kinds(stream)
+        return state_table(operator.process, SegmentRows(state, kinds[CELLS]).all(), now)
 
     def model(self, stream: str, version: int | None = None) -> Model:
         """The model behind a stream: as it is whenever it is asked, or one of the versions that are kept."""

@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import DefinitionError
+from penstock.model.explode import Explode
 from penstock.model.naming import function_name
+from penstock.model.row_steps import PythonStep
 from penstock.model.stream import Select, Step, Transform, Where, WithTime
-from penstock.model.table import TableJoin
+from penstock.model.table import Table, TableJoin
 from penstock.model.types import Schema, type_name
 from penstock.runtime.epoch.poison import quiet
+from penstock.runtime.epoch.row_frames import by_python, exploded
 from penstock.runtime.errors import essence
-from penstock.runtime.tables.frame import AT, joined, table_frame
+from penstock.runtime.tables.frame import AT, TableFrames, joined, table_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,14 +89,23 @@ def spelled(steps: Sequence[Step]) -> Spelled:
             found.append(("transform", step.function, step.schema, step.sides))
         elif isinstance(step, TableJoin):
             found.append(("join", step.table, step.on, step.how, step.prefix))
+        elif isinstance(step, Explode):
+            found.append(("explode", step.expression, step.made, step.outer))
+        elif isinstance(step, PythonStep):
+            found.append((step.word, step.function, step.schema, step.sides))
     return tuple(found)
 
 
-def applied(frame: DataFrame, steps: Sequence[Step], time: str | None = None) -> DataFrame:
-    """The steps before and up to DataFrame code, as Spark does them. `time` is the rows' event time."""
+def applied(
+    frame: DataFrame, steps: Sequence[Step], time: str | None = None, frames: TableFrames | None = None
+) -> DataFrame:
+    """The steps before and up to DataFrame code, as Spark does them. `time` is the rows' event time.
+
+    `frames` keeps the tables that rows are joined with.
+    """
     from pyspark.sql import functions as f
 
-    timed = any(isinstance(step, TableJoin) and step.table.valid_from is not None for step in steps)
+    timed = any(table.valid_from is not None for step in steps for table in _own_tables(step))
     at = f.lit(None).cast("timestamp") if time is None else f.expr(time)
     frame = frame.withColumn(AT, at) if timed else frame
     for step in steps:
@@ -109,8 +121,19 @@ def applied(frame: DataFrame, steps: Sequence[Step], time: str | None = None) ->
             frame = _transformed(frame.drop(AT), step)
             frame = frame.withColumn(AT, at if time is None else f.expr(time)) if timed else frame
         elif isinstance(step, TableJoin):
-            frame = joined(frame, step)
+            frame = joined(frame, step, frames)
+        elif isinstance(step, Explode):
+            frame = exploded(frame, step)
+        elif isinstance(step, PythonStep):
+            frame = by_python(frame, step, schema_of(frame.drop(AT), step.label), (AT,) if timed else ())
     return frame.drop(AT) if timed else frame
+
+
+def _own_tables(step: Step) -> tuple[Table, ...]:
+    """The tables of a step that rows look something up in."""
+    if isinstance(step, TableJoin):
+        return (step.table,)
+    return step.sides if isinstance(step, PythonStep) else ()
 
 
 def _transformed(frame: DataFrame, step: Transform) -> DataFrame:

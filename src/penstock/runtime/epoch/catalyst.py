@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -16,13 +17,15 @@ from penstock.errors import DefinitionError
 from penstock.kernel.expressions import is_of_kernel
 from penstock.model.aggregates import Aggregate, Paired, last
 from penstock.model.changes import Changes
+from penstock.model.explode import Explode, element_types
 from penstock.model.expressions import bind, parse
 from penstock.model.expressions.parse import canonical
+from penstock.model.row_steps import Filter, PythonStep
 from penstock.model.stream import Flow, Select, Step, Stream, Union, Where, WithTime, branches
 from penstock.model.table import Snapshot, TableJoin, with_snapshots
 from penstock.model.triggers import each
 from penstock.model.types import Schema
-from penstock.model.view import View
+from penstock.model.view import View, check_storable
 from penstock.model.watermarks import Punctuated
 from penstock.model.windows import Custom, CustomMerging, Named, Window, global_window
 from penstock.runtime.epoch.analyst import Analyst
@@ -87,7 +90,8 @@ class _Way:
     guards: list[str] = field(default_factory=list)
     steps: list[tuple[str, object]] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
-    beyond: str | None = None  # the table that the kernel has joined: what Spark computes must come before
+    beyond: str | None = None  # a step that the kernel has done: what Spark computes must come before
+    replaced: int | None = None  # how many steps there were when a function replaced all columns
 
     def __post_init__(self) -> None:
         self.written = dict.fromkeys(self.schema.names)
@@ -98,8 +102,8 @@ class _Way:
             return text
         if self.beyond is not None:
             raise DefinitionError(
-                f"«{text}» needs Spark, and stands after the join with the table «{self.beyond}», which the tasks do",
-                hint="say broadcast=False for the table: Spark then joins it; or compute it before the join",
+                f"«{text}» needs Spark, and stands after {self.beyond}, which the tasks do",
+                hint="compute it before; or say broadcast=False, if it is a table: Spark then joins it",
             )
         kind = self.type_of(text)
         sql = _guarded(self.over_feed(text), [*self.guards, *(self.over_feed(guard) for guard in guards)])
@@ -138,8 +142,23 @@ class _Way:
             elif isinstance(step, Select):
                 self._select(step)
             elif isinstance(step, TableJoin):
-                self.steps.append(("join", replace(step, on=tuple(self.text(text) for text in step.on))))
-                self.schema, self.beyond = step.schema, step.table.name
+                self.steps.append(("join", partial(replace, step, on=tuple(self.text(text) for text in step.on))))
+                self.schema, self.beyond = step.schema, f"the join with the table «{step.table.name}»"
+            elif isinstance(step, Explode):
+                self._explode(step)
+            elif isinstance(step, PythonStep):
+                takes = Schema(tuple((name, kind) for name, kind in self.schema if is_of_kernel(kind)))
+                self.steps.append(("python", partial(replace, step, takes=takes)))
+                self.beyond = step.who
+                if not isinstance(step, Filter):
+                    self.schema, self.replaced = step.schema or self.schema, len(self.steps)
+
+    def _explode(self, step: Explode) -> None:
+        elements = element_types(self.type_of(step.expression), step.expression)
+        assert elements is not None
+        self.steps.append(("explode", partial(replace, step, expression=self.text(step.expression))))
+        self.schema = step.over(self.schema, elements)
+        self.beyond = step.label
 
     def _select(self, step: Select) -> None:
         types = {name: self.type_of(text) for name, text in step.columns}
@@ -152,16 +171,17 @@ class _Way:
     def flow(self, stream: Stream, last: Sequence[tuple[str, str]] | None = None) -> Flow:
         """The branch over the feed. Catalyst's columns that it uses pass through its select steps."""
         flow: Flow = stream
-        for kind, what in self.steps:
+        for number, (kind, what) in enumerate(self.steps):
             if kind == "where":
                 flow = Where(flow, str(what))
             elif kind == "with_time":
                 flow = WithTime(flow, str(what))
-            elif isinstance(what, TableJoin):
-                flow = replace(what, input=flow)
+            elif isinstance(what, partial):
+                flow = what(input=flow)
             else:
                 assert isinstance(what, list)
-                flow = Select(flow, (*what, *((name, name) for name in self.used)))
+                gone = self.replaced is not None and number >= self.replaced
+                flow = Select(flow, (*what, *(() if gone else ((name, name) for name in self.used))))
         return flow if last is None else Select(flow, tuple(last))
 
 
@@ -235,6 +255,8 @@ class _View:
 
     def __init__(self, view: View, makers: FeedMakers) -> None:
         self.view, self.walked = view, _Walked(view.input, makers)
+        for expression in view.expressions:
+            check_storable(expression, self.walked.ways[0].type_of(expression))
         text = self.walked.text
         self.keys = tuple((name, text(key)) for name, key in view.keys)
         self.windows = _window(view.windows, tuple(text(column) for column in view.windows.inputs))
@@ -265,6 +287,8 @@ class _Output:
     def __init__(self, flow: Flow, makers: FeedMakers) -> None:
         self.walked = _Walked(flow, makers)
         self.schema = self.walked.schema
+        for name, kind in self.schema:
+            check_storable(name, kind)
         self.columns = tuple((name, self.walked.text(f"`{name}`")) for name in self.schema.names)
 
     def lowered(self, feeds: Mapping[str, Feed]) -> Output:

@@ -61,13 +61,12 @@ class Lowered:
     outputs: Mapping[str, Output]
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)  # the versions of tables that it was made with
 
-    def versions(self, flows: Iterable[Flow]) -> dict[str, int]:
-        """The versions of the tables that flows read."""
+    def versions(self, flows: Iterable[Flow], beside: Iterable[str] = ()) -> dict[str, int]:
+        """The versions of the tables that flows read, and of those that code reads beside them."""
         if not self.snapshots:
             return {}
-        return {
-            name: self.snapshots[name].version for name in sorted({name for flow in flows for name in tables(flow)})
-        }
+        names = {name for flow in flows for name in tables(flow)} | set(beside)
+        return {name: self.snapshots[name].version for name in sorted(names)}
 
     def of(self, stream: str) -> list[Feed]:
         """The feeds that a stream gives, itself first."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from penstock.history.events.writer import Keeping
 from penstock.kernel.expressions import dtype
+from penstock.kernel.plan import ORDINAL, POSITION
 from penstock.kernel.reduce import Reduced
 from penstock.kernel.share import Batch, Sharing
 from penstock.model.expressions import bind
@@ -29,7 +30,8 @@ class Epoch:
     """What one feed left behind.
 
     Deltas by batch with the sharing that they were reduced by, refused rows by kind, rows that the merge may find late,
-    a sample if one was asked for, the rows of flows without state, and the files of the master that its tasks wrote.
+    a sample if one was asked for, the rows of flows without state, rows that come to operators, and the files of the
+    history that its tasks wrote.
     """
 
     rows: int = 0
@@ -39,9 +41,11 @@ class Epoch:
     suspects: list[pl.DataFrame] = field(default_factory=list)
     sample: pl.DataFrame | None = None
     shown: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    entering: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
     sharing: Sharing | None = None
     spooled: dict[int, list[SpooledDeltas]] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)  # of user code
 
 
 def gathered(records: Iterable[Record]) -> Epoch:
@@ -60,8 +64,10 @@ def gathered(records: Iterable[Record]) -> Epoch:
         output.suspects,
         output.sample,
         output.flow_rows,
+        output.entering,
         output.files,
         spooled=output.spooled,
+        counters=output.counters,
     )
 
 
@@ -91,10 +97,26 @@ def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Map
     return [replace(file, query=source.query, epoch=source.epoch) for file in files]
 
 
+def entering(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, list[pl.DataFrame]]:
+    """The rows that come to operators, by the name of the input."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for feed, part in parts.items():
+        for number, frames in part.entering.items():
+            found.setdefault(jobs[feed].inputs[number].name, []).extend(frames)
+    return found
+
+
 def shown(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
     """The rows of flows without state, from all feeds, in the order of the log."""
     found: dict[str, list[pl.DataFrame]] = {}
     for feed, part in parts.items():
         for number, frames in part.shown.items():
             found.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
-    return {name: pl.concat(frames).sort("__source", "__partition", "__offset") for name, frames in found.items()}
+    return {name: _in_order(pl.concat(frames)) for name, frames in found.items()}
+
+
+def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows in the order of the log; those that were made of one row, in the order in which they were made."""
+    if ORDINAL not in rows.columns:
+        return rows.sort(POSITION)
+    return rows.sort(*POSITION, ORDINAL).drop(ORDINAL)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
-import pyarrow as pa
 
 from penstock.kernel.deduplicate import Verdict, deduplicate
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.watermarks import Tracker
 from penstock.runtime.epoch.gather import unpacked_ids
-from penstock.runtime.epoch.job import IdJob, Job, task_number
-from penstock.runtime.epoch.wire import Record, as_batches, read, segments, verdicts
+from penstock.runtime.epoch.job import IdJob, Job
+from penstock.runtime.epoch.numbered_job import NumberedJob
+from penstock.runtime.epoch.wire import Record, read, segments, verdicts
 from penstock.state.ids import SCHEMA, IdChange, IdStep, ShardedIds, parted_ids
 from penstock.state.segment import Segment, SegmentFile, shards
 from penstock.state.spool import Receivers, Spool, SpooledDeltas
@@ -118,7 +118,7 @@ class IdsInShards:
 
 
 @dataclass(frozen=True)
-class IdShardJob:
+class IdShardJob(NumberedJob):
     """The verdicts on an epoch's ids in Spark's tasks, cut into so many. `here` are ids that travel with the job."""
 
     step: IdStep
@@ -127,12 +127,9 @@ class IdShardJob:
     spooled: tuple[SpooledDeltas, ...]
     here: pl.DataFrame
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:  # the rows say nothing but that there is a task
-            pass
-        number = task_number()
+    def records(self, number: int) -> Sequence[Record]:
         verdict, added = self.judged(number)
-        yield from as_batches([segments(number, added), verdicts(verdict.rejected)])
+        return [segments(number, added), verdicts(verdict.rejected)]
 
     def judged(self, number: int | None) -> tuple[Verdict, list[Segment]]:
         """The verdict of one task, or on all ids; and the segments that were written."""
@@ -142,13 +139,9 @@ class IdShardJob:
         own = [self.here] if number is None else [parted_ids(self.here, self.tasks)[number]]
         step = self.step if number is None else self.step.within(shards(self.tasks)[number])
         verdict, encoded = step(pl.concat([pl.DataFrame(schema=SCHEMA), *rows, *own]), self.step.ids.next_run)
-        file = SegmentFile(root, f"{self.write_id}.ids-{uuid.uuid4().hex}.arrow")
-        try:
+        with SegmentFile(root, f"{self.write_id}.ids-{uuid.uuid4().hex}.arrow") as file:
             file.add(encoded)
             return verdict, file.close()
-        except BaseException:
-            file.abandon()
-            raise
 
 
 def id_step(stream: Stream, tracker: Tracker | None, ids: ShardedIds) -> IdStep:

@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from penstock.history.events.writer import Keeping
 from penstock.kernel.admit import admit
+from penstock.kernel.arrow import for_spark
 from penstock.kernel.deduplicate import identify
+from penstock.kernel.operators.rows import rows_in
 from penstock.kernel.plan import PLACE, Plan
 from penstock.kernel.share import Sharing
-from penstock.model.stream import Stream
+from penstock.model.counters import collected
+from penstock.model.stream import Branch, Stream
 from penstock.model.time import Instant
 from penstock.runtime.epoch.task import Task
-from penstock.runtime.epoch.wire import as_batches, ids, spooled
+from penstock.runtime.epoch.wire import as_batches, ids, note, spooled
 from penstock.sources import MALFORMED, REASON
 from penstock.sources.base import EXTENT, LATE
 from penstock.state.ids import as_bytes, parted_ids
@@ -38,6 +41,24 @@ class RowsOut:
     name: str
     plan: Plan
     columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class OperatorInput:
+    """An input of an operator: its name, its plan, and the event's columns. `stream` is what the operator gives.
+
+    `numbers` are those of the streams, or feeds, that the operator reads.
+    """
+
+    name: str
+    stream: str
+    plan: Plan
+    columns: tuple[str, ...]
+    numbers: Mapping[str, int]
+
+    def rows(self, branch: Branch, elements: pl.LazyFrame) -> pl.DataFrame:
+        """What comes to the operator by one branch."""
+        return rows_in(self.plan, self.columns, elements, self.numbers[branch.source.name])
 
 
 @dataclass(frozen=True)
@@ -62,6 +83,7 @@ class Job:
     place: int | None = None
     decoded: bool = False
     outputs: tuple[RowsOut, ...] = ()
+    inputs: tuple[OperatorInput, ...] = ()
     left_out: pl.DataFrame | None = None  # places of rows that do not count, with kind and reason
     failed: pl.DataFrame | None = None  # numbers of rows on which Catalyst failed, with column and reason
     keeping: Keeping | None = None
@@ -80,10 +102,14 @@ class Job:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = Task(self, task_number())
         try:
-            for frame in task.frames(batches):
-                if frame.height:
-                    task.take(frame)
-            yield from as_batches(task.records())
+            with collected() as counts:
+                if self.failed is not None:  # then views do not share what functions have made
+                    counts.once = set()
+                for frame in task.frames(batches):
+                    if frame.height:
+                        task.take(frame)
+            counters = counts.totals()
+            yield from as_batches([*task.records(), *([note({"counters": counters})] if counters else [])])
         except BaseException:
             task.abandon()
             raise
@@ -132,8 +158,7 @@ class Decoding:
             said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
             lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
             rows = rows.with_columns(lacking).select(*self.columns, *said, *PLACE)
-            table = rows.to_arrow()
-            yield from table.cast(pa.schema([(f.name, _for_spark(f.type)) for f in table.schema])).to_batches()
+            yield from _batches_for_spark(rows)
 
 
 @dataclass(frozen=True)
@@ -156,9 +181,26 @@ class Admitting:
                 yield taken
 
 
-def _for_spark(kind: pa.DataType) -> pa.DataType:
-    """A type as Spark takes it from Arrow: not the wide lists that Polars gives."""
-    return pa.list_(_for_spark(kind.value_type)) if pa.types.is_large_list(kind) else kind
+@dataclass(frozen=True)
+class DecodingAndAdmitting:
+    """The same for a log that only Python can decode, in one pass."""
+
+    job: Job
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = Task(self.job, task_number())
+        for frame in task.frames(batches):
+            yield from _batches_for_spark(task.accepted(frame).rows.sort(PLACE).select(*self.columns, *PLACE))
+
+
+def _batches_for_spark(rows: pl.DataFrame) -> list[pa.RecordBatch]:
+    """Rows as Spark takes them from a task."""
+    table = rows.to_arrow()
+    batches: list[pa.RecordBatch] = table.cast(
+        pa.schema([(field.name, for_spark(field.type)) for field in table.schema])
+    ).to_batches()
+    return batches
 
 
 def task_number() -> int:

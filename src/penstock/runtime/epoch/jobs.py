@@ -16,7 +16,7 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.runtime.commit.registry import Registry
 from penstock.runtime.epoch.feeds import Feed
 from penstock.runtime.epoch.gather import Epoch
-from penstock.runtime.epoch.job import Job, RowsOut
+from penstock.runtime.epoch.job import Job, OperatorInput, RowsOut
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.state.spool import Spool, SpooledDeltas
 
@@ -37,8 +37,9 @@ class Jobs:
         now: Instant,
         keeping: Keeping | None,
         spool: Spool | None = None,
+        before: Mapping[str, Instant] | None = None,
     ) -> Job:
-        """What the tasks do with a feed."""
+        """What the tasks do with a feed. `before` are the watermarks in force, where time has moved already."""
         registry = self._registry
         if self._version != registry.version:
             self._version = registry.version
@@ -57,18 +58,24 @@ class Jobs:
             feed.schema.names if feed.prefix else columns,
             tuple(views),
             self._sharing.get(feed.name, alone),
-            tuple(view.time.watermark for view in views.values()),
+            tuple(view.time.watermark if before is None else before[name] for name, view in views.items()),
             source.epoch if source.retried is None else retried_epoch(source.epoch),
             now,
             BEGINNING if tracker is None else tracker.newest,
             sampled=feed.name not in self._sharing,
             place=feed.place,
             outputs=outputs,
+            inputs=self._inputs(feed),
             keeping=keeping if feed.place is None else None,
-            decoded=source.retried is not None and not source.from_files,
+            decoded=source.decoded or (source.retried is not None and not source.from_files),
             positions=source.positions if feed.place is None else None,
             spool=None if spool is None else self._spool(spool, tuple(views)),
         )
+
+    def _inputs(self, feed: Feed) -> tuple[OperatorInput, ...]:
+        """The operators' inputs that read a feed."""
+        operators = self._registry.operators.values()
+        return tuple(into for operator in operators for into in operator.inputs if feed.name in into.plan.sources)
 
     def _spool(self, spool: Spool, views: tuple[str, ...]) -> Spool | None:
         """The spool of a feed's large views. What a generation needs too comes to the driver."""

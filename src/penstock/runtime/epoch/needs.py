@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from penstock.model.explode import Explode
 from penstock.model.expressions import bind, parse
-from penstock.model.stream import Branch, Select, Step, Stream, Transform, Where, WithTime, branches
+from penstock.model.row_steps import PythonStep
+from penstock.model.stream import Branch, Select, Stream, Transform, branches
 from penstock.model.table import TableJoin
 from penstock.model.view import View
 from penstock.model.watermarks import Punctuated
@@ -23,9 +27,9 @@ def _before_code(feed: Feed, stream: Stream) -> set[str]:
     """What Spark reads up to DataFrame code, which may look at all it gets."""
     texts: list[str] = []
     for step in feed.prefix:
-        if isinstance(step, Transform | TableJoin):
+        if isinstance(step, Transform | TableJoin | PythonStep):
             return set(stream.schema.names)
-        texts += _texts(step)
+        texts += step.texts
         if isinstance(step, Select):
             break
     return {stream.schema.find(name) for text in texts for name in parse(text).columns}
@@ -53,16 +57,20 @@ def _by_kernel(feed: Feed, lowered: Lowered) -> set[str]:
 def _read(branch: Branch, view: View) -> list[str]:
     """The expressions over the stream's own columns, up to the first step that makes others."""
     texts: list[str] = []
+    made: set[str] = set()
     for step in branch.steps:
-        texts += _texts(step)
+        if isinstance(step, PythonStep):  # its function may look at all that it gets
+            return texts + [f"`{name}`" for name in step.known().names if name not in made]
+        texts += _without(step.texts, made)
         if isinstance(step, Select):
             return texts
-    return texts + list(view.expressions)
+        made |= {*step.made} if isinstance(step, Explode) else set()
+    return texts + _without(view.expressions, made)
 
 
-def _texts(step: Step) -> list[str]:
-    if isinstance(step, Select):
-        return [text for _, text in step.columns]
-    if isinstance(step, Where):
-        return [step.condition]
-    return [step.expression] if isinstance(step, WithTime) else []
+def _without(texts: Iterable[str], made: set[str]) -> list[str]:
+    """Texts over the stream's own columns: the columns that are read, where others were added to them."""
+    if not made:
+        return list(texts)
+    added = {name.lower() for name in made}
+    return [f"`{name}`" for text in texts for name in sorted(parse(text).columns) if name.lower() not in added]

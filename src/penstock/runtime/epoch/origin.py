@@ -26,4 +26,6 @@ class EpochOrigin:
     retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
     from_files: bool = False  # the dead letters are files, which are read again
     positions: Mapping[str, range] | None = field(default=None, compare=False)  # of each file's rows
+    decoded: bool = False  # the rows have the stream's columns already
     step: Step | None = field(default=None, compare=False)  # of a derived stream
+    taken: int | None = None  # how much it takes, in the unit of its source's limits

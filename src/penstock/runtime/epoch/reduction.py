@@ -1,7 +1,9 @@
-"""One epoch of a stream in Spark's tasks: a job for the stream itself, and one for each piece of DataFrame code.
+"""One epoch of a stream in Spark's tasks: the stream itself, and what each piece of DataFrame code makes of it.
 
-Few rows that are here already, as a stream made from others may have them, are reduced here: a job would take longer to
-be planned than to be done.
+Where rows come with their places, as from Kafka, all of it is one Spark job. Else the stream has a job, and each piece
+of code one.
+
+Few rows are reduced on the driver, by the same code: a job would take longer to be planned than to be done.
 
 If Spark's part fails, Catalyst's columns or the code, the rows on which it does are looked for (`poison`). Those are
 dead letters, and everything else goes the same way again, in the same epoch, with every row at its place.
@@ -11,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.kernel.offsets import made_offset_sql
 from penstock.kernel.plan import PLACE
 from penstock.kernel.share import Sharing
 from penstock.runtime.derived.base import Rows
@@ -25,20 +27,24 @@ from penstock.runtime.epoch.analyst import applied
 from penstock.runtime.epoch.feeds import Feed
 from penstock.runtime.epoch.gather import Epoch, gathered
 from penstock.runtime.epoch.ids import Identifier
-from penstock.runtime.epoch.job import Admitting, Decoding, Job
+from penstock.runtime.epoch.job import Admitting, Decoding, DecodingAndAdmitting, Job
+from penstock.runtime.epoch.places import placed
 from penstock.runtime.epoch.poison import Culprit, culprits, numbered
 from penstock.runtime.epoch.task import NUMBER
 from penstock.runtime.epoch.wire import RECORD, Record, as_json, records_of, refusals
 from penstock.runtime.errors import RunError, essence
 from penstock.runtime.queries.retry import passes
 from penstock.runtime.spark.session import active_session
+from penstock.runtime.tables.frame import TableFrames
 from penstock.sources import MALFORMED, REASON, Files, Source
-from penstock.sources.base import EXTENT, LATE, PATH, ROW
-from penstock.sources.files.positions import positions_of
+from penstock.sources.base import EXTENT, LATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
+SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
+SMALL_EPOCH_BYTES: Final = 1 << 20
 #: Rows of so many bytes need no job.
 HERE: Final = 8 << 20
 #: Has Spark's tasks do a job, and puts together what they send.
@@ -46,7 +52,11 @@ Take = Callable[["DataFrame", Job], Epoch]
 
 
 class Reduction:
-    """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read."""
+    """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read.
+
+    `frames` keeps tables from epoch to epoch. `amount` is how much the epoch takes, in the unit of its source's limits:
+    if that is little, the driver does the work. None leaves it to Spark's tasks.
+    """
 
     def __init__(
         self,
@@ -55,13 +65,19 @@ class Reduction:
         columns: tuple[str, ...],
         identifier: Identifier,
         take: Take | None = None,
+        frames: TableFrames | None = None,
+        *,
+        amount: int | None = None,
     ) -> None:
         self._feed, *self._made = feeds
         self._jobs, self._columns, self._identifier, self._take = jobs, columns, identifier, take or taken
+        self._frames, self._amount = frames, amount
         self._kept: list[DataFrame] = []
 
     def run(self, rows: Rows) -> dict[str, Epoch]:
         """What the tasks sent, by feed."""
+        small = None if isinstance(rows, pa.Table) else self._small(rows)
+        rows = rows if small is None else small
         if isinstance(rows, pa.Table):
             if self._is_plain and rows.nbytes <= HERE:
                 return {self._feed.name: self._here(rows)}
@@ -83,11 +99,43 @@ class Reduction:
     def _run(self, rows: DataFrame) -> dict[str, Epoch]:
         if self._made or self._feed.stream.id is not None:
             rows = self._keep(rows.persist())
+        if self._fits_one_job(rows):
+            jobs = self._jobs
+            try:
+                return self._in_one_job(rows)
+            except Exception as error:
+                if isinstance(error, PenstockError) or passes(error):
+                    raise
+                self._jobs = jobs  # one by one they tell on which rows they fail
         base, job, frame = self._stream(self._decoded(rows))
         epochs = {self._feed.name: base}
         for feed in self._made:
             epochs[feed.name] = self._after_code(feed, frame, job)
         return epochs
+
+    def _fits_one_job(self, rows: DataFrame) -> bool:
+        """Whether the stream and what code makes of it can be one job: tasks must not have to number rows."""
+        return bool(self._made) and self._take is taken and "__offset" in rows.columns
+
+    def _in_one_job(self, rows: DataFrame) -> dict[str, Epoch]:
+        """The stream, and what each piece of code makes of it, in one Spark job: its fixed cost is paid once."""
+        log, job = self._feed.source.log, self._jobs[self._feed.name]
+        raw = not job.decoded and isinstance(log, Source) and log.decodes(self._feed.source.schema.pick(self._columns))
+        if raw and self._feed.columns:
+            rows, raw = self._decoded(rows), False
+            job = self._jobs[self._feed.name]
+        frame = with_columns(rows, self._feed.columns)
+        job = self._known(frame, job)
+        accepted = self._decoded_and_accepted(frame, job) if raw else self._accepted(frame, job)
+        # The rows of code have places by their task: it comes first, so that its tasks have the numbers of an own job.
+        parts = [(with_columns(self._code(feed, accepted), feed.columns), self._jobs[feed.name]) for feed in self._made]
+        *made, base = taken_together([*parts, (frame, job)])
+        return {self._feed.name: base} | {feed.name: epoch for feed, epoch in zip(self._made, made, strict=True)}
+
+    def _decoded_and_accepted(self, frame: DataFrame, job: Job) -> DataFrame:
+        """The rows that the stream accepts, of a log that only Python can read: read and judged in one pass."""
+        types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
+        return frame.mapInArrow(DecodingAndAdmitting(job, self._columns), f"{types}, __partition int, __offset bigint")
 
     def _around_damage(self, rows: DataFrame) -> DataFrame | None:
         """The rows of the epoch without damaged files, where Spark reads the files and has failed on some."""
@@ -96,15 +144,27 @@ class Reduction:
             return None
         return source.log.read_around(rows.sparkSession, source.schema, self._columns, list(job.positions))
 
+    def _small(self, rows: DataFrame) -> pa.Table | None:
+        """The rows of an epoch that takes little, where the kernel alone does all of it."""
+        source, log = self._feed.source, self._feed.source.log
+        if self._amount is None or not self._is_plain or not isinstance(log, Source):
+            return None
+        most = int(rows.sparkSession.conf.get(SMALL_EPOCH, str(SMALL_EPOCH_BYTES)) or 0)
+        positions = self._jobs[self._feed.name].positions
+        return log.small_epoch(source.schema.pick(self._columns), positions, self._amount, most)
+
     @property
     def _is_plain(self) -> bool:
-        """Whether the kernel alone does all of it, in one pass."""
-        return not self._made and not self._feed.columns and self._feed.stream.id is None
+        """Whether the kernel alone does all of it."""
+        return not self._made and not self._feed.columns
 
     def _here(self, rows: pa.Table) -> Epoch:
         """The same as the only task would do it."""
         job = self._jobs[self._feed.name]
-        epoch = gathered(records_of(record for batch in job(rows.to_batches()) for record in batch.to_pylist()))
+        if job.stream.id is not None:
+            sent = _records_here(rows, self._identifier.job(job))
+            job = job.without(self._identifier.rejected(sent, job.stream))
+        epoch = gathered(_records_here(rows, job))
         epoch.sharing = job.sharing
         return epoch
 
@@ -140,17 +200,22 @@ class Reduction:
             frame, job = self._around(feed, job, rows, error)
             return *self._reduced(frame, job), frame
 
+    def _known(self, frame: DataFrame, job: Job) -> Job:
+        """The job without the rows whose id does not count, where the stream has ids: a first pass finds them."""
+        if job.stream.id is None:
+            return job
+        sent = records(frame, self._identifier.job(job))
+        return job.without(self._identifier.rejected(sent, job.stream))
+
     def _reduced(self, frame: DataFrame, job: Job) -> tuple[Epoch, Job]:
-        if job.stream.id is not None:
-            sent = records(frame, self._identifier.job(job))
-            job = job.without(self._identifier.rejected(sent, job.stream))
+        job = self._known(frame, job)
         epoch = self._take(frame, job)
         epoch.sharing = job.sharing
         return epoch, job
 
     def _around(self, feed: Feed, job: Job, rows: DataFrame, error: Exception) -> tuple[DataFrame, Job]:
         """A feed's frame and job that leave out the values that Catalyst fails to compute."""
-        kept = self._keep(numbered(_placed(rows, job)))
+        kept = self._keep(numbered(placed(rows, job)))
         found = culprits(kept, feed.columns, lambda some, chosen: _columns(some, feed.columns, chosen))
         if not found:
             raise _no_matter_of_rows(job.name, error)
@@ -165,12 +230,9 @@ class Reduction:
     # what DataFrame code makes of it
 
     def _after_code(self, feed: Feed, frame: DataFrame, base: Job) -> Epoch:
-        job = self._jobs[feed.name]
-        schema = frame.select(*(f"`{name}`" for name in self._columns)).schema
-        schema = schema.add("__partition", "integer").add("__offset", "long")
-        accepted = frame.mapInArrow(Admitting(base, self._columns), schema)
+        job, accepted = self._jobs[feed.name], self._accepted(frame, base)
         try:
-            return self._reduced(with_columns(_code(feed, accepted), feed.columns), job)[0]
+            return self._reduced(with_columns(self._code(feed, accepted), feed.columns), job)[0]
         except PenstockError:
             raise
         except Exception as error:
@@ -178,17 +240,23 @@ class Reduction:
                 raise
             return self._after_code_around(feed, job, accepted, error)
 
+    def _accepted(self, frame: DataFrame, base: Job) -> DataFrame:
+        """The rows that the stream accepts, with their places."""
+        schema = frame.select(*(f"`{name}`" for name in self._columns)).schema
+        schema = schema.add("__partition", "integer").add("__offset", "long")
+        return frame.mapInArrow(Admitting(base, self._columns), schema)
+
     def _after_code_around(self, feed: Feed, job: Job, accepted: DataFrame, error: Exception) -> Epoch:
         """The same without the rows on which the code fails, and then without the values that Catalyst fails on."""
         from pyspark.sql import functions as f
 
         kept = self._keep(numbered(accepted))
         label = feed.prefix[-1].label
-        found = culprits(kept, {label: label}, lambda some, _: _code(feed, some.drop(NUMBER)))
+        found = culprits(kept, {label: label}, lambda some, _: self._code(feed, some.drop(NUMBER)))
         if not found and not feed.columns:
             raise _no_matter_of_rows(job.name, error)
         good = kept.filter(~f.col(NUMBER).isin([one.number for one in found]))
-        made = _code(feed, good.drop(NUMBER))
+        made = self._code(feed, good.drop(NUMBER))
         try:
             epoch, _ = self._reduced(with_columns(made, feed.columns), job)
         except Exception as again:
@@ -199,6 +267,11 @@ class Reduction:
         if found:
             epoch.refused.setdefault("dead", []).extend(self._dead(job, kept, found))
         return epoch
+
+    def _code(self, feed: Feed, accepted: DataFrame) -> DataFrame:
+        """What the feed's DataFrame code makes of rows; it sees neither their places nor their numbers."""
+        output = applied(accepted.drop(*PLACE), feed.prefix, feed.source.event_time, self._frames)
+        return output.select(*(f"`{name}`" for name in feed.schema.names))
 
     def _dead(self, job: Job, kept: DataFrame, found: Sequence[Culprit]) -> Iterable[pl.DataFrame]:
         """The rows on which the code fails, for each view that lacks them."""
@@ -217,9 +290,28 @@ def taken(frame: DataFrame, job: Job) -> Epoch:
     return gathered(records(frame, job))
 
 
+def taken_together(parts: Sequence[tuple[DataFrame, Job]]) -> list[Epoch]:
+    """The same for several frames with a job each, in one Spark job."""
+    sent = [
+        frame.mapInArrow(job, RECORD).selectExpr(f"{number} AS part", "*") for number, (frame, job) in enumerate(parts)
+    ]
+    rows = reduce(lambda one, other: one.union(other), sent).toArrow().to_pylist()
+    epochs = []
+    for number, (_, job) in enumerate(parts):
+        epoch = gathered(records_of(row for row in rows if row["part"] == number))
+        epoch.sharing = job.sharing
+        epochs.append(epoch)
+    return epochs
+
+
 def records(frame: DataFrame, job: Any) -> Iterator[Record]:
     """What tasks send that do a job with the rows of a frame."""
     return records_of(frame.mapInArrow(job, RECORD).toArrow().to_pylist())
+
+
+def _records_here(rows: pa.Table, job: Any) -> Iterator[Record]:
+    """What the only task would send."""
+    return records_of(record for batch in job(rows.to_batches()) for record in batch.to_pylist())
 
 
 def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
@@ -228,12 +320,6 @@ def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
         detail=essence(error),
         hint="if it was the cluster, start the app again: the epoch is read anew",
     )
-
-
-def _code(feed: Feed, accepted: DataFrame) -> DataFrame:
-    """What the feed's DataFrame code makes of rows; it sees neither their places nor their numbers."""
-    output = applied(accepted.drop(*PLACE), feed.prefix, feed.source.event_time)
-    return output.select(*(f"`{name}`" for name in feed.schema.names))
 
 
 # Catalyst's columns
@@ -269,20 +355,3 @@ def _computed_around(rows: DataFrame, columns: Mapping[str, str], found: Sequenc
         nulls = {name: f.lit(None).cast(types[name]) for name in parts}
         frame = frame.unionByName(mine.withColumns(nulls))
     return frame
-
-
-def _placed(rows: DataFrame, job: Job) -> DataFrame:
-    """Rows at the places that the tasks would give them, where the log has none: they stay when rows are set apart."""
-    from pyspark.sql import functions as f
-
-    if "__offset" in rows.columns:
-        return rows
-    partition = f.lit(job.place or 0).cast("int")
-    if PATH in rows.columns and job.positions is not None:
-        paths = [row[PATH] for row in rows.select(PATH).distinct().collect()]
-        starts = [(path, positions_of(path, job.positions).start) for path in paths]
-        files = rows.sparkSession.createDataFrame(starts, f"`{PATH}` string, __start bigint")
-        placed = rows.join(f.broadcast(files), PATH).withColumn("__offset", f.col("__start") + f.col(ROW))
-        return placed.withColumn("__partition", partition).drop(PATH, ROW, "__start")
-    offset = f.expr(made_offset_sql(str(job.epoch), "monotonically_increasing_id()"))
-    return rows.withColumns({"__partition": partition, "__offset": offset})

@@ -10,14 +10,12 @@ import pyarrow as pa
 
 from penstock.kernel.admit import Admitted, admit
 from penstock.kernel.deduplicate import identify
-from penstock.kernel.elements import elements
+from penstock.kernel.elements import MadeBefore, elements
 from penstock.kernel.expressions import dtype
 from penstock.kernel.offsets import made_offset
 from penstock.kernel.plan import PLACE, Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.share import Batch
-from penstock.model.stream import Select, Where, WithTime
-from penstock.model.table import TableJoin
 from penstock.model.watermarks import Observation, Punctuated
 from penstock.runtime.epoch import wire
 from penstock.runtime.epoch.wire import as_json, late_reason, refusals
@@ -27,7 +25,8 @@ from penstock.sources.files.positions import in_files
 from penstock.state.step import parted
 
 if TYPE_CHECKING:
-    from penstock.runtime.epoch.job import Job, RowsOut
+    from penstock.model.stream import Branch
+    from penstock.runtime.epoch.job import Job, OperatorInput, RowsOut
 
 #: After so many batches a task combines what it has, so that its memory follows the groups.
 COMBINE_EVERY = 8
@@ -45,6 +44,7 @@ class Task:
         self.offset = made_offset(job.epoch, number)
         self.batches: list[Batch] = []
         self.shown: dict[int, list[pl.DataFrame]] = {}
+        self.entering: dict[int, list[pl.DataFrame]] = {}
         self.refused: dict[str, list[pl.DataFrame]] = {"late": [], "duplicate": [], "dead": []}
         self.sample: pl.DataFrame | None = None
         self.suspects: list[pl.DataFrame] = []
@@ -93,11 +93,14 @@ class Task:
         self._keep(admitted.rows)
         if job.sampled and self.sample is None:
             self.sample = admitted.rows.head(SAMPLE)
+        before: MadeBefore = {}
         for number, output in enumerate(job.outputs):
-            self._show(number, output, admitted.rows)
+            self._show(number, output, admitted.rows, before)
+        for number, into in enumerate(job.inputs):
+            self._enter(number, into, admitted.rows, before)
         if not job.views:
             return
-        reduced = self._reduced(admitted.rows)
+        reduced = self._reduced(admitted.rows, before)
         for number, own in reduced.own.items():
             self._refuse("dead", job.views[number], own.dead, admitted.rows)
             self._refuse_late(number, own.late, admitted.rows)
@@ -120,29 +123,42 @@ class Task:
         if self.file is not None:
             self.file.abandon()
 
-    def _reduced(self, rows: pl.DataFrame) -> Batch:
+    def _reduced(self, rows: pl.DataFrame, before: MadeBefore | None = None) -> Batch:
         """The deltas of all views. Around rows on which Catalyst failed each view goes its own way."""
         sharing, watermarks = self.job.sharing, self.job.watermarks
         if self.job.failed is None:
-            return sharing.reduce(rows, watermarks)
+            return sharing.reduce(rows, watermarks, before)
         own = {}
         for number, plan in enumerate(sharing.plans):
             mine = self._without_failed(rows, self.job.views[number], read(plan))
             own[number] = reduce(plan, sharing.source, mine, watermarks[number])
         return Batch([], own, {})
 
-    def _show(self, number: int, output: RowsOut, rows: pl.DataFrame) -> None:
+    def _show(self, number: int, output: RowsOut, rows: pl.DataFrame, before: MadeBefore) -> None:
         """The rows of a flow without state."""
-        rows = self._without_failed(rows, output.name, read(output.plan))
-        for branch in output.plan.branches:
+        for _, good in self._elements(output.plan, output.name, rows, before):
+            columns = [pl.col(output.plan.inputs[text]).alias(f"c:{name}") for name, text in output.columns]
+            sign = pl.col("__sign") if output.plan.view.signed else pl.lit(1, pl.Int8).alias("__sign")
+            shown = good.select(*output.plan.position, sign, *columns).collect()
+            if shown.height:
+                self.shown.setdefault(number, []).append(shown)
+
+    def _enter(self, number: int, into: OperatorInput, rows: pl.DataFrame, before: MadeBefore) -> None:
+        """The rows that come to an operator."""
+        for branch, good in self._elements(into.plan, into.stream, rows, before):
+            self.entering.setdefault(number, []).append(into.rows(branch, good))
+
+    def _elements(
+        self, plan: Plan, reader: str, rows: pl.DataFrame, before: MadeBefore
+    ) -> Iterator[tuple[Branch, pl.LazyFrame]]:
+        """What a plan makes of rows of this stream, branch by branch. Rows on which it fails are dead letters."""
+        rows = self._without_failed(rows, reader, read(plan))
+        before = before if self.job.failed is None else {}
+        for branch in plan.branches:
             if branch.source.name == self.job.stream.name:
-                found = elements(output.plan, branch, rows)
-                self._refuse("dead", output.name, found.dead, rows)
-                columns = [pl.col(output.plan.inputs[text]).alias(f"c:{name}") for name, text in output.columns]
-                sign = pl.col("__sign") if output.plan.view.signed else pl.lit(1, pl.Int8).alias("__sign")
-                shown = found.good.select("__source", *PLACE, sign, *columns).collect()
-                if shown.height:
-                    self.shown.setdefault(number, []).append(shown)
+                found = elements(plan, branch, rows, before)
+                self._refuse("dead", reader, found.dead, rows)
+                yield branch, found.good
 
     def _without_failed(self, rows: pl.DataFrame, view: str | None, texts: Iterable[str]) -> pl.DataFrame:
         """The rows on which Catalyst failed for none of these columns; the others are dead letters."""
@@ -245,6 +261,9 @@ class Task:
                 yield wire.rejected(kind, pl.concat(frames))
         for number, frames in self.shown.items():
             yield wire.flow_rows(number, pl.concat(frames))
+        for number, frames in self.entering.items():
+            if any(frame.height for frame in frames):
+                yield wire.entering(number, pl.concat(frames))
         if self.sample is not None:
             yield wire.sample(self.sample)
         if self.suspects:
@@ -269,12 +288,5 @@ def read(plan: Plan) -> set[str]:
     for branch in plan.branches:
         texts |= {branch.source.sign} if branch.source.sign else set()
         for step in branch.steps:
-            if isinstance(step, Where):
-                texts.add(step.condition)
-            elif isinstance(step, WithTime):
-                texts.add(step.expression)
-            elif isinstance(step, Select):
-                texts |= {text for _, text in step.columns}
-            elif isinstance(step, TableJoin):
-                texts |= set(step.on)
+            texts |= {*step.texts}
     return texts

@@ -31,9 +31,11 @@ RECORD: Final = "kind string, number int, data binary"
 _SCHEMA: Final = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("data", pa.binary())])
 
 _OBSERVED, _ROW_COUNT, _FILE, _IDS = "observed", "row count", "file", "ids"
-_FLOW_ROWS, _SAMPLE, _SUSPECTS = "flow rows", "sample", "suspects"
+_FLOW_ROWS, _ENTERING, _SAMPLE, _SUSPECTS = "flow rows", "entering", "sample", "suspects"
 _SHARED_DELTAS, _DELTAS = "shared deltas", "deltas"
 _SPOOLED, _SEGMENTS, _PANES, _LATE, _VERDICTS = "spooled", "segments", "panes", "late", "verdicts"
+_NOTE = "note"
+_STEPPED = "stepped "
 _REJECTED = "rejected "
 
 
@@ -55,6 +57,7 @@ class TaskOutput:
     ids: list[pl.DataFrame] = field(default_factory=list)
     rejected: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     flow_rows: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    entering: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     sample: pl.DataFrame | None = None
     suspects: list[pl.DataFrame] = field(default_factory=list)
     shared_deltas: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
@@ -64,6 +67,17 @@ class TaskOutput:
     panes: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     late: list[pl.DataFrame] = field(default_factory=list)
     verdicts: list[pl.DataFrame] = field(default_factory=list)
+    stepped: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    notes: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What user code has counted, over all tasks."""
+        totals: dict[str, int] = {}
+        for values in self.notes:
+            for name, number in values.get("counters", {}).items():
+                totals[name] = totals.get(name, 0) + number
+        return totals
 
 
 # writing
@@ -101,6 +115,11 @@ def rejected(kind: str, frame: pl.DataFrame) -> Record:
 def flow_rows(number: int, frame: pl.DataFrame) -> Record:
     """Rows of a flow without state, for its sinks."""
     return Record(_FLOW_ROWS, number, pack(frame))
+
+
+def entering(number: int, frame: pl.DataFrame) -> Record:
+    """Rows that come to an operator, by the number of its input."""
+    return Record(_ENTERING, number, pack(frame))
 
 
 def sample(frame: pl.DataFrame) -> Record:
@@ -148,6 +167,16 @@ def verdicts(frame: pl.DataFrame) -> Record:
     return Record(_VERDICTS, 0, pack(frame))
 
 
+def stepped(part: str, frame: pl.DataFrame) -> Record:
+    """A part of what the step of an operator gives."""
+    return Record(_STEPPED + part, 0, pack(frame))
+
+
+def note(values: Mapping[str, Any]) -> Record:
+    """What a task tells besides rows, as plain values."""
+    return Record(_NOTE, 0, json.dumps(values).encode())
+
+
 def as_batches(records: Iterable[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
     """Records as `mapInArrow` returns them; nothing for no records."""
     rows = list(records)
@@ -183,6 +212,8 @@ def read(records: Iterable[Record]) -> TaskOutput:
             output.ids.append(unpack(data))
         elif kind == _FLOW_ROWS:
             output.flow_rows.setdefault(number, []).append(unpack(data))
+        elif kind == _ENTERING:
+            output.entering.setdefault(number, []).append(unpack(data))
         elif kind == _SAMPLE:
             output.sample = unpack(data) if output.sample is None else output.sample
         elif kind == _SUSPECTS:
@@ -201,6 +232,10 @@ def read(records: Iterable[Record]) -> TaskOutput:
             output.verdicts.append(unpack(data))
         elif kind == _LATE:
             output.late.append(unpack(data))
+        elif kind == _NOTE:
+            output.notes.append(json.loads(data))
+        elif kind.startswith(_STEPPED):
+            output.stepped.setdefault(kind.removeprefix(_STEPPED), []).append(unpack(data))
         else:
             assert kind.startswith(_REJECTED), kind
             output.rejected.setdefault(kind.removeprefix(_REJECTED), []).append(unpack(data))

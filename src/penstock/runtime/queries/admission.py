@@ -1,4 +1,4 @@
-"""How much an epoch takes: as much as it can finish in its target time, learnt from the epochs before.
+"""How much an epoch takes: as much as it can finish in its target time, estimated from the epochs before.
 
 An epoch costs a fixed part and a part that grows with what it takes: seconds = a + b · amount. Both are fitted to the
 measured epochs, newer ones counting more, and the limit is what fits into the target: (target - a) / b. That is a
@@ -8,10 +8,12 @@ The fixed part is at most half of an epoch: where it alone takes longer than the
 events no sooner, only fewer of them a second.
 
 >>> admission = Admission(EVENTS, target=2.0, limit=20_000)
->>> admission.took(20_000, seconds=0.5)     # full, and far under its target: four times as much fits
-80000
->>> admission.limit = 80_000
->>> admission.took(3_000, seconds=0.3)      # not full: nothing would change
+>>> admission.took(20_000, seconds=0.7)     # full, and far under its target: more fits
+85000
+>>> admission.took(3_000, seconds=0.4)      # not full: nothing would change
+85000
+>>> admission.took(85_000, seconds=4.0)     # too slow
+42315
 """
 
 from __future__ import annotations
@@ -21,30 +23,35 @@ from typing import Final
 
 #: How much an epoch counts when the next one is there.
 _DECAY: Final = 0.9
-#: A limit is changed by at least so much, or left: each change starts the stream's query again.
-_WORTH: Final = 2.0
-#: And by at most so much at a time: what is far from all that was measured is only guessed.
-_STEP: Final = 8.0
-#: An epoch is slow that takes so many times its target, and hopeless that takes so many.
-_SLOW, _HOPELESS = 1.5, 6.0
-#: So many full epochs in a row, all of one size, leave open what is fixed and what is not.
-_FULL: Final = 20
+#: A limit grows by at most so much at a time: what is far from all that was measured is only guessed.
+_GROWTH: Final = 8.0
+#: And shrinks by at most so much.
+_SHRINKAGE: Final = 64.0
 #: One slow epoch (a pause of the machine) counts as at most so many times what was expected.
 _OUTLIER: Final = 2.0
+#: The fixed part, in seconds, until epochs of several sizes tell it.
+_FIXED: Final = 0.3
+#: Where the fixed part seems longer than half the target, each so manieth epoch takes only a part: epochs of one size
+#: leave open what is fixed.
+_PROBE_EVERY, _PROBE = 20, 0.25
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What limits are counted in, the first one, and between what they stay."""
+    """What limits are counted in, the first one, and between what they stay.
+
+    `careful` is the first one where users' Python code runs: nobody knows yet how long it takes for a row.
+    """
 
     unit: str
     start: int
     floor: int
     ceiling: int
+    careful: int = 0
 
 
-EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000)
-BYTES: Final = Bounds("bytes", 4 << 20, 64 << 10, 512 << 20)
+EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 1_000)
+BYTES: Final = Bounds("bytes", 4 << 20, 64 << 10, 512 << 20, 128 << 10)
 BOUNDS: Final = (EVENTS, BYTES)
 
 
@@ -53,7 +60,7 @@ class Cost:
 
     def __init__(self) -> None:
         self.count = 0
-        self.fixed = self.each = 0.0
+        self.fixed, self.each = _FIXED, 0.0
         self._sums = [0.0] * 5
 
     def add(self, amount: float, seconds: float) -> None:
@@ -73,36 +80,32 @@ class Cost:
 
 
 class Admission:
-    """The limit of one stream's epochs. Whoever puts a new limit into force sets `limit`."""
+    """The limit of one stream's epochs."""
 
     def __init__(self, bounds: Bounds, *, target: float, limit: int | None = None) -> None:
         self.bounds, self.target = bounds, target
         self.limit = self._bounded(bounds.start if limit is None else limit)
         self._cost = Cost()
-        self._slow = self._full = 0
-        self._tried = False
+        self._unprobed = 0  # epochs since the last one that took only a part
 
-    def took(self, amount: int, seconds: float) -> int | None:
-        """An epoch took so much, in such a time. The limit that should come into force, where that is worth a restart.
+    def took(self, amount: int, seconds: float) -> int:
+        """An epoch took so much, in such a time. The limit of the next one.
 
-        It is if the limit kept epochs from taking twice as much, or if they take too long because of what they take.
-        And once, if many full epochs in a row took longer than the target: only other sizes tell what of it is fixed.
+        It grows if the limit kept the epoch from taking more, and shrinks if the epoch took too long because of what it
+        took.
         """
         if amount <= 0:
-            return None
+            return self.limit
         self._cost.add(amount, seconds)
-        goal, wanted = self.goal, self._bounded(self.wanted)
-        self._slow = self._slow + 1 if seconds > _SLOW * goal else 0
-        self._full = self._full + 1 if amount >= 0.9 * self.limit and seconds > self.target else 0
-        if amount >= self.limit / 2 and wanted >= _WORTH * self.limit:
-            return round(min(wanted, _STEP * self.limit))
-        too_much = min(amount, self.limit) >= _SLOW * wanted
-        if too_much and (self._slow > 2 or seconds > _HOPELESS * goal):
-            return round(max(wanted, self.limit / _STEP**2))
-        if self._full == _FULL and not self._tried:
-            self._tried = True
-            return self._bounded(_WORTH * self.limit)
-        return None
+        fits = self._bounded(self.fits)
+        self._unprobed = self._unprobed + 1 if self.goal > self.target else 0
+        if self._unprobed == _PROBE_EVERY:
+            self.limit, self._unprobed = self._bounded(_PROBE * self.limit), 0
+        elif amount >= self.limit / 2 and fits > self.limit:
+            self.limit = round(min(fits, _GROWTH * self.limit))
+        elif seconds > self.goal and min(amount, self.limit) > fits:
+            self.limit = round(max(fits, self.limit / _SHRINKAGE))
+        return self.limit
 
     @property
     def goal(self) -> float:
@@ -110,7 +113,7 @@ class Admission:
         return max(self.target, 2 * self._cost.fixed)
 
     @property
-    def wanted(self) -> float:
+    def fits(self) -> float:
         """What fits into that time."""
         return (self.goal - self._cost.fixed) / max(self._cost.each, 1e-12)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from penstock.dataflow.operators import operator_of
 from penstock.model.stream import Stream
 from penstock.runtime.errors import RunError
 from penstock.runtime.queries.standby import mended
@@ -33,6 +34,14 @@ def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store
         store.forgotten(name)
     for name, stream in streams.items():
         checkpoint = checkpoints / name
+        if operator_of(stream) is not None:
+            if checkpoint.exists():
+                raise RunError(
+                    f"the state of '{name}' was written by an earlier version, which kept it in Spark's own operators",
+                    hint=f"give the stream another name: it is then rebuilt from the history of its inputs. Rows of "
+                    f"'{name}' stay in the history",
+                )
+            continue
         if not is_replayable(stream):
             checkpoint.remove()
             continue

@@ -16,6 +16,7 @@ from penstock.runtime.queries.realtime import is_lane
 from penstock.runtime.queries.stream_query import part
 from penstock.runtime.workspace import Workspace, reads_kafka
 from penstock.sinks import Sink
+from penstock.sources import Source
 
 
 class Definitions:
@@ -65,17 +66,22 @@ class Definitions:
         """Reads another stream, from where its source begins."""
         if reads_kafka({name: stream}) and "kafka" not in (self._workspace.spark.conf.get("spark.jars", "") or ""):
             raise RunError("Spark was started without its Kafka connector", hint="start the app with --kafka")
+        if isinstance(stream.log, Source):
+            stream.log.check_answer()
         self._groups.add_stream(name, stream, self._lifecycle.clock())
-        with self._groups.turn([name]):
+        with self._groups.turn([name]) as engine:
             if not is_replayable(stream):
                 self._workspace.checkpoint(name).remove()
             if statement is not None:
                 self._store.note("stream", name, statement)
             try:
+                engine.begin_operators(self._lifecycle.clock())
                 self._queries.follow(name)
             except BaseException:
                 self._queries.forget(name)
                 raise
+            lacking = self._queries.hold_lacking(engine.registry.streams)
+        self._queries.restart(lacking)
 
     def drop_stream(self, name: str) -> None:
         """Stops reading a stream that nothing reads, and forgets how far it was."""

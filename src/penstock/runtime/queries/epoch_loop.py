@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.kernel.offsets import epoch_offsets
-from penstock.runtime.derived.base import Derived, Step, stepped
+from penstock.runtime.derived.base import Step, stepped
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.errors import RunError
@@ -31,7 +31,6 @@ from penstock.store.base import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class EpochRefused(Exception):
@@ -39,10 +38,10 @@ class EpochRefused(Exception):
 
 
 class EpochLoop:
-    """Epochs of all streams. `patience`: how many seconds an epoch waits for its query to be stopped."""
+    """Epochs of all streams."""
 
-    def __init__(self, groups: Groups, store: SqlStore, lifecycle: Lifecycle, patience: float = 10.0) -> None:
-        self._groups, self._store, self._lifecycle, self._patience = groups, store, lifecycle, patience
+    def __init__(self, groups: Groups, store: SqlStore, lifecycle: Lifecycle) -> None:
+        self._groups, self._store, self._lifecycle = groups, store, lifecycle
         self._busy: set[str] = set()  # streams with an epoch under way
         self._idle = threading.Condition()
 
@@ -50,13 +49,9 @@ class EpochLoop:
         """An epoch that Spark has cut."""
         try:
             with self._under_way(query):
-                source, log = self._begin(query, number), query.pace.placed
+                source = self._begin(query, number)
                 if source is not None:
                     self._run(query, rows, source)
-                elif isinstance(log, Derived):
-                    log.skip(rows)
-            if query.pace.wanted is not None and query.query is not None:
-                self._wait_for_end(query.query)
         except EpochRefused:
             raise
         except BaseException as error:
@@ -118,13 +113,12 @@ class EpochLoop:
         name, log = query.name, query.pace.placed
         rows.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", self._groups.of(name).pool)
         began = clock_time.perf_counter()
-        with stepped(name, log, query.columns, rows, source, self._store, self._lifecycle.clock()) as step:
+        with stepped(name, log, rows, source, self._store, self._lifecycle.clock()) as step:
             waits = clock_time.perf_counter()
             with self._groups.turn([name]) as engine:
                 began += clock_time.perf_counter() - waits
                 self._commit(engine, query, source, step)
-        if query.pace.ended(query.follower.taken, clock_time.perf_counter() - began):
-            query.is_held = True  # until it is restarted with another limit
+        query.pace.ended(query.query, query.follower.taken, clock_time.perf_counter() - began)
 
     def _commit(self, engine: Engine, query: StreamQuery, source: EpochOrigin, step: Step) -> None:
         """Steps all views of the group with an epoch, and commits it."""
@@ -138,7 +132,10 @@ class EpochLoop:
         positions = follower.positions(source.before, source.offsets, epoch_offsets(source.epoch))
         query.pace.look(query.query, source.offsets)
         intake = query.pace.intake(follower.taken)
-        origin = replace(source, intake=intake, step=step, partitions=partitions, positions=positions)
+        origin = replace(
+            source, intake=intake, step=step, partitions=partitions, positions=positions,
+            taken=follower.taken,
+        )  # fmt: skip
         engine.epoch(query.name, query.columns, step.rows, origin, now)
         engine.registry.inputs.answered(query.name, source.offsets, step.due)
         self._lifecycle.tell_committed()
@@ -148,12 +145,3 @@ class EpochLoop:
         """The store has an epoch."""
         query.follower.committed(offsets)
         self._lifecycle.retries.gets_on(query.part)
-
-    def _wait_for_end(self, query: StreamingQuery) -> None:
-        """Another limit is worth a restart: the supervisor stops the query here, before Spark cuts the next epoch.
-
-        So no epoch is cut by the old limit, and none is called only to fail.
-        """
-        end = clock_time.monotonic() + self._patience
-        while query.isActive and clock_time.monotonic() < end and not self._lifecycle.stopping.wait(0.01):
-            pass

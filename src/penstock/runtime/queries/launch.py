@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock.history.events.place import Place as HistoryPlace
 from penstock.model.stream import Stream
-from penstock.runtime.derived.base import derived
-from penstock.runtime.derived.joins.source import JoinSource
-from penstock.runtime.derived.processors.source import ProcessorSource
 from penstock.runtime.queries.stream_query import StreamQuery
 from penstock.runtime.spark.internals import cloned_session
 from penstock.runtime.spark.reach import check_reach
@@ -55,7 +52,7 @@ class QueryLauncher:
             session.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
     def _check_reach(self, query: StreamQuery, stream: Stream) -> None:
-        """Executors write the history, and the state of joins and processors: each place is tried once."""
+        """Executors write the history: its place is tried once."""
         history = self._history
         if stream.kept != "none" and history.is_local and history.location not in self._reached:
             check_reach(
@@ -63,13 +60,3 @@ class QueryLauncher:
                 "keep it where all of them can write (app.run(master_at=…)), or say keep = none for the streams",
             )  # fmt: skip
             self._reached.add(history.location)
-        local = query.checkpoint.local
-        folder = None if local is None else local.parent
-        is_stateful = isinstance(derived(stream), JoinSource | ProcessorSource)
-        if folder is not None and str(folder) not in self._reached and is_stateful:
-            check_reach(
-                self._spark, folder, f"the state of '{query.name}' is kept there",
-                "put checkpoints where all of them can write: --checkpoints hdfs://… or a directory that is mounted "
-                "everywhere",
-            )  # fmt: skip
-            self._reached.add(str(folder))

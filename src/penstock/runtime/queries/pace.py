@@ -1,15 +1,17 @@
 """The pace of one stream: its limit in force, what its epochs took, and how far it is behind its log.
 
-What is known goes into the commits: there `penstock status` reads it, and the next run its limit.
+A limit changes from one epoch to the next, without a restart of the query. What is known goes into the commits: there
+`penstock status` reads it, and the next run its limit.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.runtime.queries.admission import BOUNDS, Admission, Bounds
-from penstock.runtime.spark.internals import last_progress
+from penstock.runtime.spark.internals import last_progress, set_limit, takes_limits
 from penstock.sources import Source
 from penstock.store.figures import Intake
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.store import Reader
+
+_log = logging.getLogger("penstock.runtime")
 
 #: What Spark itself is taken to need for an epoch until it has told: offsets, plan, log.
 _SPARK: Final = 0.15
@@ -29,20 +33,31 @@ def last_limits(store: Reader) -> dict[str, Intake]:
 
 
 class Pace:
-    """Goes along with a stream's epochs. Without a target, or where the log says how much they take, it only looks."""
+    """Follows a stream's epochs. It sets no limit without a target, or where the source has one of its own.
+
+    `runs_code`: users' Python code runs in the epochs, so that the first ones take few rows.
+    """
 
     def __init__(
-        self, log: Source, target: float | None, before: Intake | None = None, bounds: Sequence[Bounds] = BOUNDS
+        self,
+        log: Source,
+        target: float | None,
+        before: Intake | None = None,
+        bounds: Sequence[Bounds] = BOUNDS,
+        *,
+        runs_code: bool = False,
     ) -> None:
         self._log = log
-        self._spark, self._warm = _SPARK, False
+        self._spark, self._warm, self._fixed = _SPARK, False, False
         self._latest: Any = None
+        self._in_force: int | None = None
         self.behind: int | None = None
-        self.wanted: int | None = None
         self._admission: Admission | None = None
         if target is not None and log.unit is not None:
             limit = before.limit if before is not None and before.unit == log.unit else None
             own = next(one for one in bounds if one.unit == log.unit)
+            if limit is None and runs_code and own.careful:
+                limit = own.careful
             self._admission = Admission(own, target=target, limit=limit)
 
     @property
@@ -51,12 +66,22 @@ class Pace:
         return self._log
 
     def begin(self) -> Source:
-        """The log for a query that starts: the limit that was wanted is in force from here on."""
+        """The log for a query that starts."""
         if self._admission is None:
             return self._log
-        if self.wanted is not None:
-            self._admission.limit, self.wanted = self.wanted, None
-        return self._log.limited(self._admission.limit)
+        self._in_force = self._admission.limit
+        return self._log.limited(self._in_force)
+
+    def began(self, stream: str, query: StreamingQuery) -> None:
+        """A query has started. Where Spark does not let its limit change, a warning says so, and it stays."""
+        if self._admission is None or self._log.adjusts or takes_limits(query):
+            return
+        self._fixed = True
+        _log.warning(
+            "the stream '%s' takes at most %d %s in each epoch: this version of Spark does not let a running query "
+            "change its limit; give the source a limit of its own, or use the version of Spark that Penstock requires",
+            stream, self._in_force, self._admission.bounds.unit,
+        )  # fmt: skip
 
     def look(self, query: StreamingQuery | None, offsets: str) -> None:
         """Reads what Spark tells of the epoch before: what it needed itself, and how far the log went then."""
@@ -74,18 +99,21 @@ class Pace:
         """What the commit of an epoch tells of it."""
         if self._admission is None:
             return Intake(behind=self.behind)
-        return Intake(self._admission.bounds.unit, self._admission.limit, taken, self.behind)
+        return Intake(self._admission.bounds.unit, self._in_force, taken, self.behind)
 
-    def ended(self, taken: int | None, seconds: float) -> bool:
-        """An epoch is committed, after so many seconds of ours. Whether its query is to be started with another limit.
+    def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float) -> None:
+        """An epoch is committed, after so many seconds of ours; the query's next one may get another limit.
 
         The first epoch of a run, which starts Python and compiles, tells nothing.
         """
         first, self._warm = not self._warm, True
-        if self._admission is None or taken is None or first:
-            return False
-        wanted = self._admission.took(taken, seconds + self._spark)
-        if wanted is not None and self._log.adjust(wanted):
-            self._admission.limit, wanted = wanted, None
-        self.wanted = wanted
-        return wanted is not None
+        if self._admission is None or self._fixed or taken is None or first:
+            return
+        limit = self._admission.took(taken, seconds + self._spark)
+        if limit == self._in_force or query is None:
+            return
+        if self._log.adjusts:
+            self._log.adjust(limit)
+        else:
+            set_limit(query, self._admission.bounds.unit, limit)
+        self._in_force = limit

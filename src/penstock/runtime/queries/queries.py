@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.dataflow.operators import operator_of
+from penstock.model.row_steps import runs_code
 from penstock.model.stream import Stream
+from penstock.runtime.commit.registry import Registry
 from penstock.runtime.derived.base import Derived
 from penstock.runtime.derived.commit_feed import CommitFeed
 from penstock.runtime.epoch.needs import needed
@@ -55,22 +58,24 @@ class Queries:
 
     def is_caught_up(self, name: str) -> bool:
         """Whether a stream's query has read all that its source has; a derived stream also what its inputs have."""
-        query = self._queries.get(name)
-        inputs = inputs_of(self._groups.of(name).engine.registry.streams[name])
-        if query is None or not all(self.is_caught_up(one) for one in inputs):
+        query, stream = self._queries.get(name), self._stream(name)
+        if not all(self.is_caught_up(one) for one in inputs_of(stream)):
             return False
-        return query.ask_whether_waiting()
+        return operator_of(stream) is not None or (query is not None and query.ask_whether_waiting())
 
     # start
 
     def follow(self, name: str) -> None:
         """Begins to read a stream."""
         stream, checkpoint = self._stream(name), self._workspace.checkpoint(name)
+        if operator_of(stream) is not None:
+            return  # it runs in the epochs of its inputs
         assert isinstance(stream.log, Source)
         source = stream.log.placed(self._workspace.directory, name, stream.schema)
         if isinstance(source, Derived):
             source = source.fed_by(self._feed)
-        pace = Pace(source, self._target, last_limits(self._store).get(name), self._bounds)
+        code = _runs_code(self._groups.of(name).engine.registry, name)
+        pace = Pace(source, self._target, last_limits(self._store).get(name), self._bounds, runs_code=code)
         query = self._queries[name] = StreamQuery(name, checkpoint, pace, source.follow(checkpoint))
         self._start(query)
 
@@ -80,6 +85,7 @@ class Queries:
     def _start(self, query: StreamQuery) -> None:
         query.columns, query.is_waiting = self._needed(query.name), False
         query.query = self._launch(query, self._stream(query.name), self._groups.of(query.name).pool)
+        query.pace.began(query.name, query.query)
 
     def _needed(self, name: str) -> tuple[str, ...]:
         stream = self._stream(name)
@@ -103,7 +109,7 @@ class Queries:
         return [query.name for query in lacking]
 
     def restart(self, streams: Collection[str]) -> None:
-        """Starts queries with another plan, or another limit, at an epoch boundary."""
+        """Starts queries with another plan, at an epoch boundary."""
         for name in sorted(streams):
             query = self._queries.get(name)
             if query is None:
@@ -135,7 +141,11 @@ class Queries:
 
     def drop(self, name: str) -> None:
         """Stops reading a stream, and forgets it."""
-        query = self._queries[name]
+        query = self._queries.get(name)
+        if query is None:
+            with self._groups.turn([name]):
+                self.forget(name)
+            return
         with self._groups.turn([name]):
             query.is_held = True  # from here on none of its epochs begins
         with query.planning:
@@ -163,3 +173,11 @@ class Queries:
         """Lets go of what followers have opened."""
         for query in self:
             query.follower.close()
+
+
+def _runs_code(registry: Registry, stream: str) -> bool:
+    """Whether users' Python functions run on the rows of a stream, or on those that operators make of them."""
+    if any(runs_code(flow) for flow in registry.flows_of(stream)):
+        return True
+    readers = [one for one in registry.operators.values() if stream in {source.name for source in one.sources}]
+    return any(one.operator.runs_code or _runs_code(registry, one.name) for one in readers)

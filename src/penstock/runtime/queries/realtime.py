@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import DefinitionError
 from penstock.kafka_client import client_settings, load, servers_of
+from penstock.model.row_steps import PythonStep
 from penstock.model.stream import Flow, Stream, branches
 from penstock.model.table import tables
 from penstock.model.view import View
@@ -49,6 +50,9 @@ def check_lane(flow: Flow, sink: Sink) -> None:
     if not isinstance(sink, KafkaSink):
         raise _refused(f"{sink!r} is no Kafka topic", "only ps.to_kafka can have mode='realtime'")
     for branch in branches(flow):
+        for step in branch.steps:
+            if isinstance(step, PythonStep):
+                raise _refused(f"{step.who} is a Python function", "use where, select and explode")
         source = branch.source
         if not isinstance(source.log, Kafka):
             raise _refused(f"«{source.name}» comes from {source.log!r}", "it reads Kafka topics only")

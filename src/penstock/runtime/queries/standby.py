@@ -8,7 +8,6 @@ from pathlib import Path
 from penstock.history.savepoints import check_whole
 from penstock.runtime.errors import RunError
 from penstock.runtime.spark.checkpoints import repair
-from penstock.runtime.spark.moved_state import relocate
 from penstock.store import Keep, Reader, SqlStore, Standby, open_store
 from penstock.store.checkpoints import Place
 
@@ -35,7 +34,6 @@ def mended(stream: str, checkpoint: Place, store: Reader) -> None:
     """Leaves a checkpoint with which Spark goes on from the store's last commit; refuses one that it cannot."""
     if checkpoint.local is not None:
         repair(stream, checkpoint.local, store)
-        relocate(checkpoint.local)
     if not (checkpoint / "metadata").exists():
         return
     progress = store.progress(json.loads((checkpoint / "metadata").read_text())["id"])

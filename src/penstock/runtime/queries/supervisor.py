@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from penstock.runtime.derived.base import derived
 from penstock.runtime.errors import RunError, essence, failed
@@ -47,14 +46,12 @@ class QuerySupervisor:
                 self._fail(error)
 
     def look(self) -> None:
-        """Judges queries that have failed, and starts those again that are due or want another limit."""
+        """Judges queries that have failed, and starts those again that are due."""
         self.judge()
         retries = self._lifecycle.retries
         for query in self._queries:
-            if query.pace.wanted is not None:
-                self._begin(query, lambda query: self._queries.restart([query.name]))
-            elif retries.is_due(query.part):
-                self._begin(query, self._resume)
+            if retries.is_due(query.part):
+                self._begin(query)
             elif not query.has_answered or query.part in retries.faults:
                 self._look_for_answer(query)
 
@@ -109,18 +106,18 @@ class QuerySupervisor:
 
     # start again
 
-    def _begin(self, query: StreamQuery, action: Callable[[StreamQuery], None]) -> None:
+    def _begin(self, query: StreamQuery) -> None:
         """Starts a query again, in a thread of its own: it may have to wait for its turn, and others need not."""
         thread = self._starting.get(query.name)
         if thread is None or not thread.is_alive():
             name = f"penstock-start-{query.name}"
-            thread = threading.Thread(target=self._try, args=(query, action), name=name, daemon=True)
+            thread = threading.Thread(target=self._try, args=(query,), name=name, daemon=True)
             self._starting[query.name] = thread
             thread.start()
 
-    def _try(self, query: StreamQuery, action: Callable[[StreamQuery], None]) -> None:
+    def _try(self, query: StreamQuery) -> None:
         try:
-            action(query)
+            self._resume(query)
         except BaseException as error:
             self._fail(error)
 

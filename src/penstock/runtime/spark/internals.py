@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,6 +23,35 @@ def last_progress(query: StreamingQuery) -> dict[str, Any] | None:
     """What Spark reports of a query's last epoch. As one text: PySpark asks Java for each number."""
     report = query._jsq.lastProgress()
     return None if report is None else dict(json.loads(report.json()))
+
+
+#: A running query keeps the limits of its sources here, and asks them with these before each epoch.
+_LIMITS: Final = "uniqueSources"
+_SET_LIMITS: Final = f"{_LIMITS}_$eq"
+
+
+def takes_limits(query: StreamingQuery) -> bool:
+    """Whether `set_limit` works with this version of Spark."""
+    members = dir(query._jsq.streamingQuery()) if "streamingQuery" in dir(query._jsq) else []
+    return _LIMITS in members and _SET_LIMITS in members
+
+
+def set_limit(query: StreamingQuery, unit: str, limit: int) -> None:
+    """From its next epoch on a query takes at most so many events, or bytes of files, from each of its sources.
+
+    To be called while the query runs an epoch or waits for events: before that it knows no sources.
+    """
+    from pyspark import SparkContext
+
+    execution: Any = query._jsq.streamingQuery()
+    jvm: Any = SparkContext._active_spark_context
+    kinds = jvm._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
+    read_limit = kinds.maxRows(limit) if unit == "events" else kinds.maxBytes(limit)
+    limits = getattr(execution, _LIMITS)()
+    sources = limits.keysIterator()
+    while sources.hasNext():
+        limits = limits.updated(sources.next(), read_limit)
+    getattr(execution, _SET_LIMITS)(limits)
 
 
 def analyzed_plan(rows: DataFrame) -> str:

@@ -6,6 +6,8 @@ own rows, and reads nothing again.
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.kernel.tables import frame_of
@@ -17,17 +19,57 @@ if TYPE_CHECKING:
 
 #: The rows' event time, on the way through steps that need it.
 AT = "__at"
-_kept: dict[tuple[str, Table], tuple[str, DataFrame]] = {}
 
 
-def joined(frame: DataFrame, step: TableJoin) -> DataFrame:
-    """Rows with what they find in a table. Where it is as of their time, that is in the column `AT`."""
+class TableFrames:
+    """The versions that epochs join by shuffling, one of each table. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Table, tuple[str, DataFrame]] = {}  # with the path of the version
+        self._lock = threading.Lock()
+
+    def by_key(self, spark: SparkSession, table: Table, snapshot: Snapshot | None) -> DataFrame:
+        """A version by its key. One that is in files is kept until another version is asked for."""
+        if snapshot is None or snapshot.path is None:
+            return by_key(spark, table, snapshot)
+        with self._lock:
+            known = self._kept.get(table)
+            if known is None or known[0] != snapshot.path:
+                names = [f"__k{number}" for number in range(len(table.key))]
+                self._drop(table)
+                known = snapshot.path, by_key(spark, table, snapshot).repartition(*names).persist()
+                self._kept[table] = known
+            return known[1]
+
+    def forget(self, path: str) -> None:
+        """A version is gone: what was kept of it goes too."""
+        with self._lock:
+            for table in [table for table, (kept, _) in self._kept.items() if kept == path]:
+                self._drop(table)
+
+    def close(self) -> None:
+        """Keeps nothing any more. Where Spark has died, nothing is left to let go."""
+        with self._lock, suppress(Exception):
+            for table in list(self._kept):
+                self._drop(table)
+
+    def _drop(self, table: Table) -> None:
+        if table in self._kept:
+            self._kept.pop(table)[1].unpersist()
+
+
+def joined(frame: DataFrame, step: TableJoin, frames: TableFrames | None = None) -> DataFrame:
+    """Rows with what they find in a table. Where it is as of their time, that is in the column `AT`.
+
+    Without `frames` the table is read for this join alone.
+    """
     from pyspark.sql import functions as f
 
     table, names = step.table, [f"__k{number}" for number in range(len(step.on))]
     keys = zip(names, step.on, table.key, strict=True)
+    keyed = by_key if frames is None else frames.by_key
     left = frame.withColumns({name: _wide(f.expr(text), table.schema.type_of(key)) for name, text, key in keys})
-    found = left.hint("shuffle_hash").join(_by_key(frame.sparkSession, table, step.snapshot), names, step.how)
+    found = left.hint("shuffle_hash").join(keyed(frame.sparkSession, table, step.snapshot), names, step.how)
     own = [f.col(f"`{name}`") for name in frame.columns]
     if table.valid_from is None:
         return found.select(*own, *(f.col(f"`t:{column}`").alias(name) for name, column in step.joined))
@@ -50,24 +92,11 @@ def table_frame(spark: SparkSession, table: Table, snapshot: Snapshot | None) ->
     return spark.createDataFrame(frame_of(table, snapshot).to_arrow(), types)
 
 
-def _by_key(spark: SparkSession, table: Table, snapshot: Snapshot | None) -> DataFrame:
-    """A version by its key, kept: one row a key, with all its rows in the order of their time where it has several."""
-    rows = _keyed(table_frame(spark, table, snapshot), table)
-    if snapshot is None or snapshot.path is None:
-        return rows
-    known, application = (snapshot.path, table), spark.sparkContext.applicationId
-    if known in _kept and _kept[known][0] == application:
-        return _kept[known][1]
-    for other in [one for one in _kept if one[1] == table]:
-        _kept.pop(other)[1].unpersist()
-    names = [f"__k{number}" for number in range(len(table.key))]
-    _kept[known] = application, rows.repartition(*names).persist()
-    return _kept[known][1]
-
-
-def _keyed(rows: DataFrame, table: Table) -> DataFrame:
+def by_key(spark: SparkSession, table: Table, snapshot: Snapshot | None) -> DataFrame:
+    """A version by its key: one row a key, with all its rows in the order of their time where it has several."""
     from pyspark.sql import functions as f
 
+    rows = table_frame(spark, table, snapshot)
     keys = [_wide(f.col(f"`{name}`"), table.schema.type_of(name)).alias(f"__k{n}") for n, name in enumerate(table.key)]
     names = [f"__k{number}" for number in range(len(keys))]
     columns = [f.col(f"`{name}`").alias(f"t:{name}") for name in table.schema.names]
@@ -84,9 +113,3 @@ def _keyed(rows: DataFrame, table: Table) -> DataFrame:
 def _wide(column: Column, kind: str) -> Column:
     """A key in the type in which keys are compared."""
     return column.cast("bigint") if is_integer(kind) else column
-
-
-def forget(path: str) -> None:
-    """A version is gone: what was kept of it goes too."""
-    for known in [one for one in _kept if one[0] == path]:
-        _kept.pop(known)[1].unpersist()

@@ -24,7 +24,7 @@ from penstock.model.stream import Flow
 from penstock.model.table import AT_START, ON_CHANGE, Snapshot, Table, tables
 from penstock.model.time import SECOND, Instant
 from penstock.runtime.errors import RunError, essence
-from penstock.runtime.tables.frame import forget
+from penstock.runtime.tables.frame import TableFrames
 from penstock.runtime.tables.read import Ask, seen, write
 from penstock.runtime.tables.sort import TableSizes
 
@@ -71,11 +71,13 @@ class Tables:
         self._lock = threading.Lock()
         self._turning = threading.Lock()  # epochs of several groups may begin at once
         self.snapshots: dict[str, Snapshot] = {}
+        #: The versions that Spark joins by shuffling.
+        self.frames = TableFrames()
         self.failures: dict[str, str] = {}  # why the last reading failed, by table
         self._tried: dict[str, tuple[str | None, Instant]] = {}  # what its files were then, and when that was
 
-    def need(self, reader: object, flows: Iterable[Flow]) -> None:
-        """Loads the tables that all flows of a reader use; each is read now, unless a version of it can be used.
+    def need(self, reader: object, flows: Iterable[Flow], beside: Iterable[Table] = ()) -> None:
+        """Loads the tables that all flows of a reader use, and those `beside` them: now, unless a version can be used.
 
         A reader is a group of streams: two groups may use one table, but not two tables of one name.
         """
@@ -83,10 +85,9 @@ class Tables:
             name: table for other, used in list(self._used.items()) if other is not reader for name, table in used
         }
         needed: dict[str, Table] = {}
-        for flow in flows:
-            for name, table in tables(flow).items():
-                if needed.setdefault(name, in_use.get(name, table)) != table:
-                    raise DefinitionError(f"there are two tables '{name}'", hint="give one of them another name")
+        for table in [*(table for flow in flows for table in tables(flow).values()), *beside]:
+            if needed.setdefault(table.name, in_use.get(table.name, table)) != table:
+                raise DefinitionError(f"there are two tables '{table.name}'", hint="give one of them another name")
         for name, table in needed.items():
             if self._tables.get(name) != table:  # new, or another one of a name that was dropped
                 self._begin(table)
@@ -95,6 +96,10 @@ class Tables:
     def release(self, reader: object) -> None:
         """A reader needs no tables any more."""
         self._used.pop(reader, None)
+
+    def close(self) -> None:
+        """No epoch runs any more."""
+        self.frames.close()
 
     def _begin(self, table: Table) -> None:
         if self._folder is None:
@@ -232,7 +237,7 @@ class Tables:
         assert self._folder is not None
         old = sorted(one.version for one in self._noted(name))[:-KEPT]
         for number in old:
-            forget(str((self._folder / name / str(number)).absolute()))
+            self.frames.forget(str((self._folder / name / str(number)).absolute()))
             (self._folder / name / f"{number}.json").unlink(missing_ok=True)
             shutil.rmtree(self._folder / name / str(number), ignore_errors=True)
 

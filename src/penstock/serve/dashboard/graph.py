@@ -1,17 +1,20 @@
-"""The app as a graph: logs → streams → views → sinks, with live rates on the edges."""
+"""The app as a graph: logs → streams → operators → views → sinks, with tables, and live rates on the edges."""
 
 from __future__ import annotations
 
 from math import log10
 from typing import Any, Final, TypeAlias
 
+from penstock.dataflow.graph import Edge, Graph, Node
 from penstock.serve.dashboard.charts import framed
-from penstock.serve.dashboard.snapshot import Snapshot
+from penstock.serve.dashboard.snapshot import SinkNow, Snapshot, StreamNow, ViewNow
 from penstock.serve.dashboard.style import SOFT
 from penstock.serve.dashboard.words import number, rate
 
-_COLORS: Final = {"log": "#475569", "stream": "#0e7490", "view": "#0f766e", "sink": "#7c3aed"}
-_KINDS: Final = ("log", "stream", "view", "sink")
+_COLORS: Final = {
+    "log": "#475569", "stream": "#0e7490", "table": "#64748b", "join": "#b45309", "processor": "#b45309",
+    "pattern": "#b45309", "derived": "#4338ca", "view": "#0f766e", "sink": "#7c3aed",
+}  # fmt: skip
 Nodes: TypeAlias = dict[str, tuple[str, str, str]]
 Edges: TypeAlias = list[tuple[str, str, float]]
 
@@ -19,28 +22,57 @@ Edges: TypeAlias = list[tuple[str, str, float]]
 def parts(snapshot: Snapshot) -> tuple[Nodes, Edges]:
     """The nodes by id, with kind, name and note; and the edges: from, to, and how many a second."""
     nodes: Nodes = {}
-    edges: Edges = []
-    for stream in snapshot.streams.values():
-        log, own = f"log {stream.name}", f"stream {stream.name}"
-        kind, _, rest = stream.log.partition("(")
-        nodes[log] = ("log", kind or "log", rest.rstrip(")")[:24] or stream.name)
-        behind = "" if not stream.behind else f", {number(stream.behind)} behind"
-        nodes[own] = ("stream", stream.name, f"{number(stream.events)} events{behind}")
-        edges.append((log, own, stream.rate))
-    for view in snapshot.views.values():
-        nodes[f"view {view.name}"] = ("view", view.name, "rests" if view.rests else f"{rate(view.rate)} panes")
-        for name in view.streams:
-            if name in snapshot.streams:
-                edges.append((f"stream {name}", f"view {view.name}", snapshot.streams[name].rate))
-        for name in view.views:
-            if name in snapshot.views:
-                edges.append((f"view {name}", f"view {view.name}", snapshot.views[name].rate))
-    for sink in snapshot.sinks.values():
-        behind = f"{number(sink.behind)} panes behind" if sink.behind else "has all panes"
-        nodes[f"sink {sink.name}"] = ("sink", sink.name, behind)
-        if sink.view is not None:
-            edges.append((f"view {sink.view}", f"sink {sink.name}", snapshot.views[sink.view].rate))
-    return nodes, edges
+    edges: dict[tuple[str, str], float] = {}
+    graph = snapshot.graph or _from_definitions(snapshot)
+    for node in graph.nodes:
+        if node.kind == "source":
+            log, stream = f"log {node.name}", snapshot.streams.get(node.name)
+            kind, _, rest = node.detail.partition("(")
+            nodes[log] = ("log", kind or "log", rest.rstrip(")")[:24] or node.name)
+            edges[log, node.id] = 0.0 if stream is None else stream.rate
+        nodes[node.id] = ("stream" if node.kind == "source" else node.kind, node.name, _note(node, snapshot))
+    for edge in graph.edges:
+        edges[edge.start, edge.end] = _rate(graph.by_id[edge.start], snapshot)
+    return nodes, [(start, end, speed) for (start, end), speed in edges.items()]
+
+
+def _from_definitions(snapshot: Snapshot) -> Graph:
+    """The graph of an app that has noted none: it has not run since it is noted. Operators are shown as streams."""
+    nodes = [Node(f"stream {one.name}", "source", one.name, one.log) for one in snapshot.streams.values()]
+    nodes += [Node(f"view {name}", "view", name) for name in snapshot.views]
+    nodes += [Node(f"sink {name}", "sink", name) for name in snapshot.sinks]
+    ids = {node.id for node in nodes}
+    edges = [
+        Edge(start, f"view {view.name}")
+        for view in snapshot.views.values()
+        for start in [*(f"stream {name}" for name in view.streams), *(f"view {name}" for name in view.views)]
+        if start in ids
+    ]
+    edges += [Edge(f"view {sink.view}", f"sink {sink.name}") for sink in snapshot.sinks.values() if sink.view]
+    return Graph("", tuple(nodes), tuple(edges))
+
+
+def _note(node: Node, snapshot: Snapshot) -> str:
+    """What is said about a node now."""
+    stream, view, sink = (of.get(node.name) for of in (snapshot.streams, snapshot.views, snapshot.sinks))
+    if node.kind == "table":
+        return node.detail
+    if node.kind == "view":
+        return "" if not isinstance(view, ViewNow) else "rests" if view.rests else f"{rate(view.rate)} panes"
+    if node.kind == "sink":
+        missing = sink.behind if isinstance(sink, SinkNow) else 0
+        return f"{number(missing)} panes behind" if missing else "has all panes"
+    events, behind = (stream.events, stream.behind) if isinstance(stream, StreamNow) else (0, None)
+    what = "events" if node.kind == "source" else f"rows, {node.kind}"
+    return f"{number(events)} {what}{f', {number(behind)} behind' if behind else ''}"
+
+
+def _rate(node: Node, snapshot: Snapshot) -> float:
+    """How many rows or panes a second a node gives."""
+    if node.kind == "table":
+        return 0.0
+    known = snapshot.views.get(node.name) if node.kind == "view" else snapshot.streams.get(node.name)
+    return 0.0 if known is None else known.rate
 
 
 def height(snapshot: Snapshot, upright: bool) -> int:
@@ -53,15 +85,25 @@ def height(snapshot: Snapshot, upright: bool) -> int:
 
 
 def _columns(nodes: Nodes, edges: Edges) -> dict[str, int]:
-    """In which column a node stands: kinds from left to right, a view after those that it reads."""
-    below = {id: [start for start, end, _ in edges if end == id and nodes[start][0] == nodes[id][0]] for id in nodes}
+    """In which column a node stands: after all that it reads. Tables stand before their readers, sinks at the end."""
+    inputs = {id: [start for start, end, _ in edges if end == id] for id in nodes}
+    columns: dict[str, int] = {}
 
-    def level(id: str) -> int:
-        return 1 + max(map(level, below[id]), default=-1)
+    def column(id: str, path: frozenset[str] = frozenset()) -> int:
+        if id not in columns:
+            columns[id] = 1 + max((column(one, path | {id}) for one in inputs[id] if one not in path), default=-1)
+        return columns[id]
 
-    ranks = {id: (_KINDS.index(node[0]), level(id)) for id, node in nodes.items()}
-    order = sorted(set(ranks.values()))
-    return {id: order.index(rank) for id, rank in ranks.items()}
+    for id in nodes:
+        column(id)
+    last = max(columns.values(), default=0)
+    for id, (kind, _, _) in nodes.items():
+        readers = [columns[end] for start, end, _ in edges if start == id]
+        if kind == "table" and readers:
+            columns[id] = max(columns[id], min(readers) - 1)
+        elif kind == "sink":
+            columns[id] = last
+    return columns
 
 
 def _places(nodes: Nodes, edges: Edges, upright: bool) -> dict[str, tuple[float, float]]:
@@ -100,7 +142,9 @@ def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
     places = _places(nodes, edges, upright)
     wide = 148 if upright else 172
     if upright:  # there is no room beside the lines
-        nodes |= {f"stream {s.name}": ("stream", s.name, f"{rate(s.rate)} events") for s in snapshot.streams.values()}
+        for id, (kind, name, _) in nodes.items():
+            if id.startswith("stream ") and name in snapshot.streams:
+                nodes[id] = (kind, name, f"{rate(snapshot.streams[name].rate)} events")
     box = {"type": "value", "min": 0, "max": 1, "show": False}
     side = wide // 2 + 8
     data = [
@@ -109,8 +153,10 @@ def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
         for id, (kind, name, note) in nodes.items()
     ]  # fmt: skip
     links = [
-        {"source": start, "target": end, "label": {"show": not upright, "formatter": rate(speed)},
-         "lineStyle": {"width": round(1.5 + 0.7 * log10(1 + speed), 1)}}
+        {"source": start, "target": end,
+         "label": {"show": not upright and not _is_lookup(nodes, start, end), "formatter": rate(speed)},
+         "lineStyle": {"width": round(1.5 + 0.7 * log10(1 + speed), 1),
+                       "type": "dashed" if _is_lookup(nodes, start, end) else "solid"}}
         for start, end, speed in edges
     ]  # fmt: skip
     flow = {
@@ -129,6 +175,11 @@ def options(snapshot: Snapshot, upright: bool) -> dict[str, Any]:
         grid={"left": side, "right": side, "top": 8, "bottom": 8}, xAxis=dict(box), yAxis=dict(box),
         legend={"show": False}, tooltip={"show": False}, series=[flow],
     )  # fmt: skip
+
+
+def _is_lookup(nodes: Nodes, start: str, end: str) -> bool:
+    """Whether an edge is to or from a table: no rows flow along it."""
+    return "table" in (nodes[start][0], nodes[end][0])
 
 
 def _box(wide: int, high: int, round: int = 9) -> str:

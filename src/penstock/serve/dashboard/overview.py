@@ -25,7 +25,7 @@ class Overview:
             self._lag = Tile("Watermark lag", "lag")
             self._complete = Tile("Completeness", "completeness")
             self._refused = Tile("Refused", "refused")
-        with card("The app", "logs → streams → views → sinks, events and panes a second"):
+        with card("The app", "logs → streams → operators → views → sinks, events and panes a second"):
             self._graph = Chart("graph", svg=True)
         with card("Events by epoch"):
             self._chart = Chart("events-by-epoch", low=True)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.dataflow.graph import graph_from_json
 from penstock.model.time import BEGINNING, END, Instant, instant
 from penstock.serve.askers import Askers, Found, Question
 from penstock.serve.dashboard.parts import reads, streams_of, view_of
@@ -47,6 +48,7 @@ _PANES: Final = "SELECT view, CAST(sum(last - first + 1) AS BIGINT) FROM __outbo
 _NEWEST: Final = """SELECT o.first, o.last, o."commit", o.panes, c.now FROM __outbox o
     LEFT JOIN __commits c ON c.number = o."commit" WHERE o.view = ?1 AND o.last > ?2 ORDER BY o.last DESC LIMIT 1"""
 _SINKS: Final = "SELECT name, statement FROM __catalog WHERE kind = 'sink'"
+_GRAPH: Final = "SELECT statement FROM __catalog WHERE kind = 'graph'"
 _FILES: Final = """SELECT stream, kind, count(*) AS files, sum(rows) AS rows, sum(bytes) AS bytes, max(last) AS "commit"
     FROM __files WHERE removed IS NULL GROUP BY stream, kind ORDER BY stream, kind"""
 _GENERATIONS: Final = f"""SELECT view, number, kind, point, "commit", now, statement FROM __generations
@@ -98,6 +100,7 @@ class SnapshotReader:
             "fired": Question(_PANES, [self._pane]),
             "marks": Question(_MARKS),
             "catalog": Question(_SINKS),
+            "graph": Question(_GRAPH),
             "files": Question(_FILES),
             "generations": Question(_GENERATIONS),
             "audits": Question(_AUDITS),
@@ -141,6 +144,7 @@ class SnapshotReader:
             audits=_named(own["audits"]),
             files=_named(own["files"]),
             tables=tables,
+            graph=graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None,
         )
 
     def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:

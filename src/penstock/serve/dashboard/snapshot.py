@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.dataflow.graph import Graph
 from penstock.model.time import Instant
 
 
@@ -146,7 +147,7 @@ class TableNow:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of it. `missing` says why there is nothing to show."""
+    """All of it. `graph` is what the app has noted of itself. `missing` says why there is nothing to show."""
 
     commit: int = 0
     committed: Instant | None = None
@@ -162,6 +163,7 @@ class Snapshot:
     files: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, TableNow] = field(default_factory=dict)
     missing: str | None = None
+    graph: Graph | None = None
 
     @property
     def events(self) -> int:

@@ -11,19 +11,20 @@ ps.files('events', format='csv', header=True)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.errors import DefinitionError, PenstockError, RowError, unknown
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.model.expressions.casts import cast_value
-from penstock.model.types import Schema
+from penstock.model.types import Schema, has_structs
 from penstock.sources.base import EXTENT, MALFORMED, PATH, REASON, ROW, Folder, Follower, Source
 from penstock.sources.files.damaged import damaged_files, dead_rows
 from penstock.sources.files.follow import FilesFollower, size
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 
 FORMATS = ("json", "csv", "parquet")
+#: Compressed files count as so many times their bytes.
+_PACKED: Final = 16
+#: How the names of files end that Arrow takes for compressed.
+COMPRESSED: Final = (".gz", ".bz2", ".lz4", ".zst", ".br")
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -161,6 +166,15 @@ class Files(Source):
     def limited(self, limit: int) -> Files:
         return replace(self, bytes_per_epoch=limit)
 
+    def small_epoch(
+        self, schema: Schema, positions: Mapping[str, range] | None, taken: int | None, most: int
+    ) -> pa.Table | None:
+        """Where tasks read the files, Spark has only their paths, and these are known without a job."""
+        if positions is None or taken is None or not self.decodes(schema):
+            return None
+        held = taken * _PACKED if _are_packed(self.format, positions) else taken
+        return pa.table({PATH: pa.array(list(positions), pa.string())}) if held <= most else None
+
     def follow(self, checkpoint: Folder) -> Follower:
         return FilesFollower(checkpoint / "sources" / "0", is_local=self._is_local)
 
@@ -173,7 +187,7 @@ class Files(Source):
         if not self._is_local or not schema.names:
             return False
         if self.format == "parquet":
-            return all(is_of_kernel(kind) for _, kind in schema)
+            return all(is_of_kernel(kind) and not has_structs(kind) for _, kind in schema)
         return self.format == "json" and json_lines.reads(schema)
 
     def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
@@ -227,6 +241,11 @@ def files(
     if max_line < 1:
         raise DefinitionError(f"max_line must be above zero, and is {max_line}", hint="so many bytes a line may have")
     return Files(str(path), format, header, delimiter, files_per_epoch, max_line)
+
+
+def _are_packed(format: str, paths: Iterable[str] | None) -> bool:
+    """Whether files may hold far more than they have bytes."""
+    return format == "parquet" or any(path.endswith(COMPRESSED) for path in paths or ())
 
 
 def _in_path(path: str, schema: Schema) -> list[pl.Expr]:

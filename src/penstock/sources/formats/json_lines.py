@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.expressions import dtype, is_of_kernel
-from penstock.model.types import Schema
+from penstock.model.types import Schema, has_structs
 from penstock.sources.base import EXTENT, MALFORMED, PART, REASON
 from penstock.sources.formats.json_values import row
 from penstock.sources.formats.lines import LINE, read_lines
@@ -68,7 +68,8 @@ _COMMA: Final = r",(?:[}\]]|[ \t\r][ \t\r}\]])"
 
 def reads(schema: Schema) -> bool:
     """Whether all columns have types and names that are read here."""
-    return len(schema.names) > 0 and all(is_of_kernel(kind) and _NAME.fullmatch(name) for name, kind in schema)
+    own = (is_of_kernel(kind) and not has_structs(kind) and _NAME.fullmatch(name) for name, kind in schema)
+    return len(schema.names) > 0 and all(own)
 
 
 def decoded(lines: pl.Series, schema: Schema, *, blank: bool = False, reasons: pl.Series | None = None) -> pl.DataFrame:

@@ -26,6 +26,7 @@ from penstock.sources.formats import json_lines
 from penstock.sources.formats.avro import AvroReader, schema_in
 from penstock.sources.kafka.columns import VALUE, check_metadata, check_payload, messages, select
 from penstock.sources.kafka.json import decoded_json
+from penstock.sources.kafka.reach import check_answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +88,9 @@ class Kafka(Source):
     def check(self, schema: Schema) -> None:
         check_metadata(dict(self.metadata), schema)
         check_payload(self.format, self.payload(schema), schema)
+
+    def check_answer(self) -> None:
+        check_answer(self.bootstrap, dict(self.options).get("kafka.security.protocol", "PLAINTEXT"))
 
     def payload(self, schema: Schema) -> tuple[str, ...]:
         """The columns that come from the message's value."""

@@ -10,6 +10,7 @@ from penstock.sql.cursor import Cursor
 from penstock.sql.errors import Piece
 from penstock.sql.queries import (
     Call,
+    Generator,
     Item,
     Join,
     JoinPart,
@@ -22,6 +23,7 @@ from penstock.sql.queries import (
     UnionAll,
     Windowed,
 )
+from penstock.sql.read.generators import generator_item, lateral_views, sees_generator, sees_unnest, unnest
 from penstock.sql.read.windows import WINDOWS, window
 
 #: What a SELECT that keeps a view or makes a stream cannot have, and where it belongs.
@@ -32,14 +34,14 @@ _ELSEWHERE = {
     "OFFSET": "a view keeps all its rows; say it in the SELECT that asks the view",
     "WINDOW": "windows of a view are table functions: FROM TUMBLE(…)",
     "UNION": "streams are put together with UNION ALL",
-    "LATERAL": "explode in Python: stream.transform(…)",
 }
 _ENDS = {
     TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER,
 }  # fmt: skip
 _JOINS = {
     "JOIN": "inner", "INNER JOIN": "inner", "LEFT JOIN": "left", "LEFT OUTER JOIN": "left", "RIGHT JOIN": "right",
-    "FULL JOIN": "full", "CROSS JOIN": "cross", "LEFT SEMI JOIN": "semi", ",": "cross",
+    "RIGHT OUTER JOIN": "right", "FULL JOIN": "full", "FULL OUTER JOIN": "full", "LEFT SEMI JOIN": "semi",
+    "SEMI JOIN": "semi", "LEFT ANTI JOIN": "anti", "ANTI JOIN": "anti", "CROSS JOIN": "cross", ",": "cross",
 }  # fmt: skip
 #: So many brackets in a row are no query that anyone wrote.
 _DEEPEST = 50
@@ -77,7 +79,7 @@ def select(c: Cursor) -> Select:
     if not c.sign("*"):
         items = c.several(lambda: _item(c))
     c.need("FROM")
-    source = _source(c)
+    source, generators, alias = _source(c)
     where = c.expression("a condition") if c.word("WHERE") else None
     group: tuple[Piece, ...] | None = ()
     grouped = None
@@ -91,7 +93,7 @@ def select(c: Cursor) -> Select:
         at = c.index
         having, calls = c.expression("a condition"), _calls(c, at)
     _refuse_elsewhere(c)
-    return Select(items, source, where, group, having, calls, c.piece(start), grouped)
+    return Select(items, source, where, group, having, calls, c.piece(start), grouped, generators, alias)
 
 
 def _refuse_elsewhere(c: Cursor) -> None:
@@ -102,6 +104,9 @@ def _refuse_elsewhere(c: Cursor) -> None:
 
 def _item(c: Cursor) -> Item:
     start = c.index
+    if sees_generator(c):
+        made = generator_item(c)
+        return Item(made.expression, generator=made)
     if _is_call(c, start):
         found = call(c)
         if _ends(c):
@@ -185,21 +190,30 @@ def call(c: Cursor) -> Call:
 # FROM
 
 
-def _source(c: Cursor) -> Relation | Windowed | Join:
+def _source(c: Cursor) -> tuple[Relation | Windowed | Join, tuple[Generator, ...], Piece | None]:
+    """What stands after FROM, and what makes rows of its arrays and maps."""
     found = _relation_or_window(c)
     alias = _table_alias(c)
-    parts = []
+    parts: list[JoinPart] = []
+    generators: list[Generator] = []
     while True:
         at = c.index
         how = _joins(c)
         if how is None:
             break
-        parts.append(_joined(c, how, c.piece(at)))
+        place = c.piece(at)
+        if sees_unnest(c):
+            generators.append(unnest(c, how, place))
+        elif generators:
+            raise c.source.error("a join stands after UNNEST", place, hint="write the joins first")
+        else:
+            parts.append(_joined(c, how, place))
+    generators += lateral_views(c)
     if parts:
-        return Join(found, alias, tuple(parts), parts[0].place)
-    if alias is not None:
+        return Join(found, alias, tuple(parts), parts[0].place), tuple(generators), None
+    if alias is not None and not generators:
         raise c.source.error(f"the alias «{alias.text}» is not needed: a view or stream reads one relation", alias)
-    return found
+    return found, tuple(generators), alias
 
 
 def _joined(c: Cursor, how: str, place: Piece) -> JoinPart:
@@ -241,7 +255,7 @@ def _table_alias(c: Cursor, ends: tuple[str, ...] = ()) -> Piece | None:
     if token is None or token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
         return None
     known = token.text.upper() in _NO_ALIAS or c.index + 1 >= len(c.tokens)
-    following = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", ",", *ends}
+    following = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS", "LATERAL", ",", *ends}
     joins = not known and c.tokens[c.index + 1].text.upper() in following
     return c.name("an alias") if joins else None
 

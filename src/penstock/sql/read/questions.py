@@ -105,7 +105,7 @@ def describe(c: Cursor, placed: dict[str, Any]) -> Statement:
 
 
 def explain(c: Cursor, placed: dict[str, Any], inner: Callable[[Cursor], Statement]) -> Statement:
-    """EXPLAIN view, or EXPLAIN statement."""
+    """EXPLAIN view, EXPLAIN APP or EXPLAIN statement."""
     if c.sees("CREATE") or c.sees("SELECT") or c.sees("WITH"):
         return Explain(name=None, statement=inner(c), **placed)
-    return Explain(name=c.name("a view"), statement=None, **placed)
+    return Explain(name=c.name("a view or APP"), statement=None, **placed)

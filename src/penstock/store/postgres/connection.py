@@ -98,6 +98,10 @@ class PostgresConnection(Connection):
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
         return self._fetch(numbered(sql, "$"), tuple(map(escaped_text, parameters)) or None)
 
+    def version(self) -> object:
+        # Two snapshots that list the same transactions see the same rows.
+        return self.rows("SELECT pg_current_snapshot()::text AS snapshot").item(), self.sessions
+
     def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:
         if not frame.height:
             return pl.DataFrame()

@@ -86,6 +86,12 @@ class SqliteConnection(Connection):
             cursor.execute(sql, parameters)
             return cast(pl.DataFrame, pl.from_arrow(cursor.fetch_arrow_table()))
 
+    def version(self) -> object:
+        self.check_place()
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.execute("PRAGMA data_version")
+            return cursor.fetchone()
+
     def batches(self, sql: str, parameters: Sequence[object], like: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with self._explained(), self._adbc.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH})

@@ -21,7 +21,7 @@ from penstock.learning.versions import head, in_force
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.base import Came, Derived, Memory, Step
 from penstock.runtime.derived.learning.tasks import DEAD, KEYS, RECORD, ROWS, UPDATE, Entering, Working
 from penstock.runtime.derived.learning.tasks import EVENTS as EVENTS_OF
 from penstock.runtime.epoch.wire import unpack
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class LearnerSource(Stepping):
+class LearnerSource(Derived):
     """What a model predicts."""
 
     learning: Learning

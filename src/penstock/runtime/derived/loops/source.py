@@ -23,7 +23,7 @@ from penstock.model.loops_rounds import LoopError, did_not_end
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.base import Came, Derived, Memory, Step
 from penstock.runtime.derived.commits import past_of
 from penstock.runtime.derived.commits_source import SCHEMA
 from penstock.runtime.derived.loops.machine import KEPT, Machine, Told, after, machine_of
@@ -59,7 +59,7 @@ class _Apart(Exception):
 
 
 @dataclass(frozen=True, repr=False)
-class LoopSource(Stepping):
+class LoopSource(Derived):
     """What a loop shows, change by change."""
 
     iteration: Iteration

@@ -16,7 +16,7 @@ import polars as pl
 from penstock.model.stream import Stream
 from penstock.model.time import END, Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Memory, Step, Stepping
+from penstock.runtime.derived.base import Came, Derived, Memory, Step
 from penstock.runtime.derived.topologies.rows import dead_frame
 from penstock.runtime.epoch.wire import pack, unpack
 from penstock.runtime.errors import RunError
@@ -33,7 +33,7 @@ _log = logging.getLogger("penstock.topology")
 
 
 @dataclass(frozen=True, repr=False)
-class TopologySource(Stepping):
+class TopologySource(Derived):
     """What a topology gives out. An epoch that takes longer than `target` seconds says which component was slowest."""
 
     topology: Topology

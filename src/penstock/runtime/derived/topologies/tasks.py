@@ -6,7 +6,6 @@ what a tuple costs is what the user's code costs.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import pickle
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.model.stream import Flow
+from penstock.process_state import RecentlyUsed, process
 from penstock.runtime.derived.arrivals import Arriving
 from penstock.runtime.derived.topologies.rows import dead_frame, rows_frame
 from penstock.runtime.derived.topologies.values import keyed, python_rows, roots_of
@@ -43,22 +43,22 @@ Record: TypeAlias = tuple[int, int, str, bytes]
 _MOST_RUNS: Final = 8
 #: Python looks for cycles after so many objects: each look goes over all tuples that there are.
 _OBJECTS: Final = 1_000_000
-_crews: dict[str, Crew] = {}
+
+
+class Crews(RecentlyUsed[str, Crew]):
+    """The components that are ready in this process, by the run of an app that they belong to."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_RUNS, Crew.dismiss)
+
+    def close(self) -> None:
+        """The process ends: components may clean up."""
+        self.clear()
 
 
 def crew_of(run: str) -> Crew:
     """The components that are ready in this process for a run of an app."""
-    found = _crews.pop(run, None) or Crew()
-    _crews[run] = found
-    while len(_crews) > _MOST_RUNS:
-        _crews.pop(next(iter(_crews))).dismiss()
-    return found
-
-
-@atexit.register
-def _leave() -> None:
-    for crew in _crews.values():
-        crew.dismiss()
+    return process.of(Crews).made(run, lambda _: Crew())
 
 
 @contextmanager

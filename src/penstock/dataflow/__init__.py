@@ -1,0 +1,1 @@
+"""An app as a graph of operators."""

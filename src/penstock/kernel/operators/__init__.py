@@ -1,0 +1,1 @@
+"""Keyed operators other than views: joins of streams, processors and patterns, as steps on columns."""

@@ -1,0 +1,112 @@
+"""Those that read a stream: views, operators and sinks. Rows of the stream are reduced for all of them in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from penstock.history.events.writer import Keeping
+from penstock.kernel.operators.base import SIGN
+from penstock.model.changes import CHANGE
+from penstock.model.row_steps import runs_code
+from penstock.model.stream import Stream
+from penstock.model.time import Instant
+from penstock.model.watermarks import Observation
+from penstock.runtime.commit.registry import Registry
+from penstock.runtime.commit.work import CommitWork
+from penstock.runtime.derived.base import Rows
+from penstock.runtime.epoch.gather import Epoch, kept_files, refused
+from penstock.runtime.epoch.ids import Identifier
+from penstock.runtime.epoch.job import Job
+from penstock.runtime.epoch.jobs import Jobs
+from penstock.runtime.epoch.origin import EpochOrigin
+from penstock.runtime.epoch.reduction import Reduction
+from penstock.store.marks import MADE, Mark, ReaderTime
+
+
+class Consumers:
+    """Takes rows to those that read them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._jobs = Jobs(registry)
+
+    def reduce(
+        self,
+        name: str,
+        columns: tuple[str, ...],
+        rows: Rows,
+        origin: EpochOrigin,
+        work: CommitWork,
+        keeping: Keeping | None,
+        identifier: Identifier,
+        before: Mapping[str, Instant] | None = None,
+    ) -> tuple[dict[str, Job], dict[str, Epoch]]:
+        """The rows of a stream, reduced: the jobs that did it and what they came to, by feed.
+
+        `before` are the watermarks in force, where rows are made by an operator and time has moved already.
+        """
+        registry = self._registry
+        feeds = registry.lowered.of(name)
+        spool = work.spool if before is None else None
+        jobs = {feed.name: self._jobs.of(feed, columns, origin, work.now, keeping, spool, before) for feed in feeds}
+        calls_code = any(runs_code(flow) for flow in registry.flows_of(name))  # it runs in tasks, on all cores
+        amount = None if calls_code else origin.taken
+        reduction = Reduction(feeds, jobs, columns, identifier, frames=registry.tables.frames, amount=amount)
+        return jobs, reduction.run(rows)
+
+    def reduce_made(
+        self, name: str, rows: pl.DataFrame, work: CommitWork, before: Mapping[str, Instant]
+    ) -> Observation:
+        """The rows that an operator gives, as rows of its stream: kept, and reduced for all that read them."""
+        registry = self._registry
+        stream = registry.streams[name]
+        origin = EpochOrigin(MADE, 0, "")
+        keeping = self.keeping(stream, f"{MADE}-{name}", 0, work)
+        columns = stream.schema.names
+        first = registry.store.operators.of(name).given
+        rows = rows.with_columns(pl.col(SIGN).cast(pl.Int32).alias(CHANGE)) if CHANGE in columns else rows
+        placed = rows.select(
+            *columns, pl.lit(0, pl.Int32).alias("__partition"),
+            pl.int_range(first, first + rows.height, dtype=pl.Int64).alias("__offset"),
+        )  # fmt: skip
+        identifier = registry.shards.identifier(stream, None, work.spool)
+        table = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
+        jobs, parts = self.reduce(name, columns, table, origin, work, keeping, identifier, before)
+        self.take(name, jobs, parts, work)
+        work.versions |= registry.lowered.versions(registry.flows_of(name))
+        work.count({f"{name}.events": parts[name].rows})
+        if keeping is not None:
+            work.files += kept_files(keeping, origin, parts[name], refused(parts.values()))
+        return parts[name].observed
+
+    def take(self, name: str, jobs: Mapping[str, Job], parts: Mapping[str, Epoch], work: CommitWork) -> None:
+        """Adds what the rows of a stream came to."""
+        for part in parts.values():
+            work.count({f"{name}.{counter}": number for counter, number in part.counters.items()})
+        deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
+        work.take(name, jobs, parts, deltas, spooled, self._registry.fed)
+
+    def keeping(self, stream: Stream, query: str, epoch: int, work: CommitWork) -> Keeping | None:
+        """Where the tasks keep the rows of a stream, until the commit ends."""
+        master = self._registry.master
+        return None if master is None else work.attempt.enter_context(master.keeping(stream, query, epoch))
+
+    def note_times(self, work: CommitWork) -> None:
+        """The times of all that read operators, before the commit."""
+        work.times.update((name, self.times(name)) for name in self._registry.operators)
+
+    def marks(self, work: CommitWork) -> list[Mark]:
+        """What the readers of streams that operators made rows of have for a time."""
+        made = [name for name in work.parts if name in self._registry.operators]
+        return [Mark.of(name, work.times[name], self.times(name)) for name in made]
+
+    def times(self, stream: str) -> dict[str, ReaderTime]:
+        """The watermarks of the views and derived streams that read a stream."""
+        times = self._registry.inputs.marks(stream)
+        for name, view in self._registry.views.items():
+            sources = tuple(source.name for source in view.plan.written.input.sources)
+            if stream in sources:
+                times[name] = ReaderTime(sources, view.time.watermark)
+        return times

@@ -1,1 +1,0 @@
-"""Joins of streams on Spark's own operator."""

@@ -1,1 +1,0 @@
-"""Processors on Spark's `transformWithState`."""

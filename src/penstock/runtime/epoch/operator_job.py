@@ -1,0 +1,64 @@
+"""The step of an operator in Spark's tasks: each task steps some shards and writes one file of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from penstock.kernel.hashing import hashes
+from penstock.kernel.operators.base import Stepped, key_name
+from penstock.runtime.epoch.numbered_job import NumberedJob
+from penstock.runtime.epoch.wire import Record, note, read, segments
+from penstock.runtime.epoch.wire import stepped as stepped_part
+from penstock.state.operator_state import OperatorStep
+from penstock.state.segment import Segment, shards
+from penstock.state.step import cut
+
+_PARTS: Final = ("rows", "late", "dead", "failed")
+
+
+@dataclass(frozen=True)
+class OperatorJob(NumberedJob):
+    """One step, cut into so many tasks. `rows` travel with the job: by task, a frame for each input."""
+
+    step: OperatorStep
+    tasks: int
+    write_id: str
+    rows: tuple[tuple[pl.DataFrame, ...], ...]
+
+    @classmethod
+    def of(cls, step: OperatorStep, tasks: int, write_id: str, rows: Sequence[pl.DataFrame]) -> OperatorJob:
+        """The job with the rows of each task."""
+        inputs = [parted_rows(frame, tasks) for frame in rows]
+        return cls(step, tasks, write_id, tuple(zip(*inputs, strict=True)))
+
+    def records(self, number: int) -> list[Record]:
+        """What one task does, for the driver."""
+        step = self.step.within(shards(self.tasks)[number])
+        stepped, written = step(self.rows[number], f"{self.write_id}.{number}")
+        return [
+            segments(number, written),
+            note({"order": list(stepped.order), "counters": dict(stepped.counters)}),
+            *(stepped_part(part, getattr(stepped, part)) for part in _PARTS),
+        ]
+
+
+def parted_rows(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
+    """Rows by the shard of their key."""
+    keys = [name for name in rows.columns if name.startswith(key_name(0)[:2])]
+    hashed = hashes(rows.select(keys)) if keys else np.zeros(rows.height, np.uint64)
+    return cut(rows, hashed, tasks)
+
+
+def gathered_step(records: Sequence[Record]) -> tuple[Stepped, list[Segment]]:
+    """What the tasks of a step have sent, put together."""
+    output = read(records)
+    parts = {part: pl.concat(output.stepped[part]) for part in _PARTS}
+    written = [segment for number in sorted(output.segments) for segment in output.segments[number]]
+    order = tuple(output.notes[0]["order"])
+    parts["rows"] = parts["rows"].sort(*order, maintain_order=True, nulls_last=True)
+    return Stepped(**parts, state={}, order=order, counters=output.counters), written

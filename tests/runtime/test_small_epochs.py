@@ -1,0 +1,74 @@
+"""Small epochs of files are reduced on the driver, without a Spark job, and come to the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import penstock as ps
+from penstock.model.types import Schema
+from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
+from penstock.runtime.spark.internals import cloned_session
+from penstock.sources import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINES = (
+    '{"id": "a", "k": "x", "v": 1, "at": "2024-05-01T12:00:00Z"}',
+    '{"id": "b", "k": "y", "v": 2, "at": "2024-05-01T12:00:01Z"}',
+    '{"id": "a", "k": "x", "v": 1, "at": "2024-05-01T12:00:00Z"}',
+    '{"id": "c", "k": "x", "v": "no number", "at": "2024-05-01T12:00:02Z"}',
+    '{"id": "d", "k": null, "v": 4, "at": "2024-05-01T12:01:02Z"}',
+)
+
+
+def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tuple[int, Any]:
+    """Runs an app over two files, one per epoch: how many jobs Spark ran, and what came of it."""
+    (root / "in").mkdir(parents=True)
+    for name, lines in (("1", LINES[:3]), ("2", LINES[2:])):
+        (root / "in" / f"{name}.json").write_text("\n".join(lines) + "\n")
+    session = cloned_session(spark)
+    session.conf.set(SMALL_EPOCH, str(most))
+    app = ps.App("small")
+    stream = app.stream(
+        "events", ps.files(root / "in"), schema="id string, k string, v int, at timestamp", event_time="at",
+        watermark=ps.bounded("5 seconds"), id=id, max_ahead=None,
+    )  # fmt: skip
+    app.view("sums", stream.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count(), v=ps.sum("v")))
+    scheduler: Any = session.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    run = app.run(root / "state", spark=session, tick=3600.0).start()
+    try:
+        run.catch_up()
+        sums = run.store.query("SELECT k, n, v FROM sums ORDER BY k, n").rows()
+        rejected = run.store.query("SELECT stream, kind, reason FROM __refused ORDER BY kind, reason").rows()
+        return scheduler.numTotalJobs() - before, (sums, rejected)
+    finally:
+        run.stop()
+
+
+def test_small_epochs_need_no_job_and_come_to_the_same(spark, tmp_path):
+    jobs, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, None)
+    jobs_of_tasks, same = read_files(spark, tmp_path / "tasks", 0, None)
+    assert (jobs, results) == (0, same)
+    assert jobs_of_tasks > 0
+    assert results[0] == [(None, 1, 4), ("x", 3, 3), ("y", 1, 2)]
+
+
+def test_small_epochs_know_the_ids_of_earlier_ones(spark, tmp_path):
+    jobs, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, "id")
+    _, same = read_files(spark, tmp_path / "tasks", 0, "id")
+    assert (jobs, results) == (0, same)
+    assert results[0] == [(None, 1, 4), ("x", 1, 1), ("y", 1, 2)]
+
+
+def test_the_size_of_an_epoch_decides_and_compressed_files_count_for_more():
+    schema, files = Schema.parse("k string, v int"), Files("in")
+    plain, packed = {"/in/1.json": range(10)}, {"/in/1.json.gz": range(10)}
+    assert files.small_epoch(schema, plain, 1000, 1000).to_pydict() == {"__path": ["/in/1.json"]}
+    assert files.small_epoch(schema, plain, 1001, 1000) is None
+    assert files.small_epoch(schema, packed, 1000, 1000) is None
+    assert files.small_epoch(schema, packed, 10, 1000) is not None
+    assert files.small_epoch(schema, plain, None, 1000) is None
+    assert Files("in", "csv").small_epoch(schema, plain, 10, 1000) is None
