@@ -118,7 +118,7 @@ def run(kind: str, folder: Path, fills: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs=2, metavar=("KEYS", "KIND"), help="so many keys, in a «view» or a «processor»")
+    parser.add_argument("--only", nargs=2, metavar=("KEYS", "KIND"), help="so many keys, in a 'view' or a 'processor'")
     parser.add_argument("--run", nargs=3, metavar=("KIND", "FOLDER", "FILLS"))
     given = parser.parse_args()
     if given.run:

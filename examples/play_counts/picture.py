@@ -57,7 +57,7 @@ def main() -> None:
     left.set_xlim(start, start.replace(hour=14, minute=30))
     left.xaxis.set_major_locator(dates.HourLocator())
     left.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))
-    left.set_title(f"«{SONG}» from 13 to 14 o'clock, while it is played", loc="left", fontsize=10)
+    left.set_title(f"'{SONG}' from 13 to 14 o'clock, while it is played", loc="left", fontsize=10)
     left.set_ylabel("plays")
     (on_time,) = (pane["plays"] for _, pane in panes if pane["timing"] == "on time")
     right.set_xlim(start.replace(hour=14))

@@ -161,15 +161,15 @@ class App:
         check_name(name, "a view's name")
         self._check_free(name, "stream", "view")
         if not isinstance(view, View):
-            raise DefinitionError(f"«{name}» is not a view: {view!r}", hint="end it with .agg(…)")
+            raise DefinitionError(f"'{name}' is not a view: {view!r}", hint="end it with .agg(…)")
         self._take_joins(view.input)
         check_view(name, view, self.streams, self.views)
         if state is not None or shards is not None:
             self.placements[name] = placement(name, state, shards)
         if batch is not None:
-            self.batches[name] = _every(batch, f"a batch run of «{name}»")
+            self.batches[name] = _every(batch, f"a batch run of '{name}'")
         if audit is not None:
-            self.audits[name] = _every(audit, f"an audit of «{name}»")
+            self.audits[name] = _every(audit, f"an audit of '{name}'")
         if not backfill:
             self.from_now.add(name)
         self.views[name] = replace(view, name=name)
@@ -192,7 +192,7 @@ class App:
         check(sink, self.views[found[0]])
         chosen = name or f"{found[0]}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks:
-            raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
+            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="say name='another_name'")
         self.sinks[chosen] = (found[0], self.views[found[0]], sink)
         return sink
 
@@ -201,7 +201,7 @@ class App:
         check_row_sink(flow, sink, self.streams)
         chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks or chosen in self.views:
-            raise DefinitionError(f"the app cannot have another sink «{chosen}»", hint="say name='another_name'")
+            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="say name='another_name'")
         same = [known for known, kept, _ in self.sinks.values() if kept == flow]
         self.sinks[chosen] = (same[0] if same else chosen, flow, sink)
         return sink
@@ -217,7 +217,7 @@ class App:
         known: dict[str, Collection[str]] = {"stream": self.streams, "view": self.views, "table": self.tables}
         for kind in kinds or known:
             if name in known[kind]:
-                raise DefinitionError(f"the app has a {kind} «{name}» already", hint="choose another name")
+                raise DefinitionError(f"the app has a {kind} '{name}' already", hint="choose another name")
 
     def graph(self) -> Graph:
         """The app as a graph: what it reads, keeps and gives, and what flows where. `print(app.explain())` shows it."""
@@ -242,7 +242,7 @@ class App:
 
 
 def _every(given: str | timedelta, what: str) -> Duration:
-    """How often: «every 6 hours», «6 hours», «daily», or a timedelta."""
+    """How often: 'every 6 hours', '6 hours', 'daily', or a timedelta."""
     words = {"daily": "1 day", "hourly": "1 hour", "weekly": "7 days"}
     text = words.get(given, given.removeprefix("every ")) if isinstance(given, str) else given
     found = duration(text)

@@ -1,9 +1,9 @@
 """The one family of errors. A message says what was wrong, what exists, and what to do.
 
->>> raise DefinitionError("unknown column «prise»", hint="did you mean «price»?")
+>>> raise DefinitionError("unknown column 'prise'", hint="did you mean 'price'?")
 Traceback (most recent call last):
-penstock.errors.DefinitionError: unknown column «prise»
-  hint: did you mean «price»?
+penstock.errors.DefinitionError: unknown column 'prise'
+  hint: did you mean 'price'?
 """
 
 from __future__ import annotations
@@ -39,18 +39,27 @@ class TestFailure(PenstockError, AssertionError):
     __test__ = False
 
 
+def in_quotes(names: Iterable[str], separator: str = ", ") -> str:
+    """Names in a message.
+
+    >>> in_quotes(["price", "at"])
+    "'price', 'at'"
+    """
+    return separator.join(f"'{name}'" for name in names)
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> DefinitionError:
     """The error for a name that does not exist: what was asked, what exists, and the near miss.
 
     >>> print(unknown("column", "prise", ["price", "at"]))
-    unknown column «prise»
+    unknown column 'prise'
       detail: there are: at, price
-      hint: did you mean «price»?
+      hint: did you mean 'price'?
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return DefinitionError(
-        f"unknown {what} «{name}»",
+        f"unknown {what} '{name}'",
         detail=f"there are: {', '.join(names)}" if names else "there are none",
-        hint=f"did you mean «{near[0]}»?" if near else None,
+        hint=f"did you mean '{near[0]}'?" if near else None,
     )

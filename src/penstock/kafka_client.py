@@ -44,13 +44,13 @@ def servers_of(said: str | None) -> str:
 
 
 def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of a client: of the options those that begin with «kafka.», translated where the names differ."""
+    """The settings of a client: of the options those that begin with 'kafka.', translated where the names differ."""
     given = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     settings: dict[str, Any] = {"bootstrap.servers": servers}
     for store in ("truststore", "keystore"):
         if f"ssl.{store}.location" in given and given.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
             raise DefinitionError(
-                f"«{given[f'ssl.{store}.location']}» is a {store} that only Java reads",
+                f"'{given[f'ssl.{store}.location']}' is a {store} that only Java reads",
                 hint=f"give a PEM file, with kafka.ssl.{store}.type = PEM: both Java and Python read that",
             )
     for name, value in given.items():

@@ -14,7 +14,7 @@
 >>> [transcript] = parse(text)
 >>> transcript.run("kernel")
 Traceback (most recent call last):
-penstock.errors.TestFailure: «a window fires at its end»: step 2 (watermark 12:01) fired other panes
+penstock.errors.TestFailure: 'a window fires at its end': step 2 (watermark 12:01) fired other panes
   expected  insert a 12:00..12:01 n=3 on time 0 final
   got       insert a 12:00..12:01 n=2 on time 0 final
 
@@ -116,7 +116,7 @@ class Transcript:
                 raise
         else:
             if self.fails is not None:
-                raise TestFailure(f"«{self.name}» holds, and should fail with «{self.fails}»")
+                raise TestFailure(f"'{self.name}' holds, and should fail with '{self.fails}'")
 
     def _play(self, runner: Engine, lines: tuple[Line, ...]) -> None:
         commits = TestStream(*origins(self.view), clock=self.clock, steps=_steps(lines)).commits()
@@ -147,7 +147,7 @@ class Transcript:
 
     def _same(self, what: str, expected: Sequence[str], got: Sequence[str]) -> None:
         if list(expected) != list(got):
-            raise TestFailure("\n".join([f"«{self.name}»: {what}", *_difference(expected, got)]))
+            raise TestFailure("\n".join([f"'{self.name}': {what}", *_difference(expected, got)]))
 
 
 def load(path: str | Path, functions: Functions | None = None) -> list[Transcript]:
@@ -196,7 +196,7 @@ def _transcript(given: Mapping[str, Any], shared: Mapping[str, str], functions: 
             given.get("fails"),
         )
     except KeyError as missing:
-        raise DefinitionError(f"«{name}» has no {missing}") from None
+        raise DefinitionError(f"'{name}' has no {missing}") from None
     except PenstockError as error:
         raise DefinitionError(f"'{name}': {error.message}", detail=error.detail, hint=error.hint) from error
 
@@ -213,7 +213,7 @@ def _definition(text: object, scope: Mapping[str, object]) -> object:
 
 def _order_free(given: object) -> bool | str:
     if given is not True and given is not False and given != "in epochs":
-        raise DefinitionError(f"order_free: {given}", hint="write true or «in epochs», or leave it out")
+        raise DefinitionError(f"order_free: {given}", hint="write true or 'in epochs', or leave it out")
     return given
 
 
@@ -223,7 +223,7 @@ def _lines(script: TestStream, given: Sequence[object]) -> Iterator[Line]:
         kind = next((word for word in _STEPS if word in step), None)
         if kind is None:
             raise unknown("step", str(next(iter(step), "")), _STEPS)
-        _only(step, (kind, *_STEPS[kind]), f"a step «{kind}»")
+        _only(step, (kind, *_STEPS[kind]), f"a step '{kind}'")
         script = _then(script, kind, step)
         said = kind if step[kind] is None else f"{kind} {_said(step[kind])}"
         panes, *refused = (_texts(step.get(word)) for word in _EXPECTED)
@@ -257,7 +257,7 @@ def _row(script: TestStream, to: str | None, given: object) -> Sequence[object]:
     words = str(given).split()
     if len(words) > len(schema.names):
         raise DefinitionError(
-            f"the row «{given}» has {len(words)} words for {len(schema.names)} columns",
+            f"the row '{given}' has {len(words)} words for {len(schema.names)} columns",
             hint="write a value that has spaces as part of a list: [a, two words]",
         )
     return [_value(word, kind) for word, (_, kind) in zip(words, schema, strict=False)]
@@ -298,7 +298,7 @@ def _only(given: object, known: Sequence[str], where: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """The text with single spaces, and times without «:00» seconds: both sides are compared so."""
+    """The text with single spaces, and times without ':00' seconds: both sides are compared so."""
     return re.sub(r"(?<![\d:])(\d\d:\d\d):00(?!\.?\d|:)", r"\1", " ".join(text.split()))
 
 
@@ -423,7 +423,7 @@ def _yaml(text: str) -> object:
             names = [key.value for key, _ in node.value]
             for name in names:
                 if names.count(name) > 1:
-                    raise DefinitionError(f"«{name}» stands twice in one entry{node.start_mark}")
+                    raise DefinitionError(f"'{name}' stands twice in one entry{node.start_mark}")
             return super().construct_mapping(node, deep=deep)
 
     def text_at(loader: Any, node: Any) -> _Text:

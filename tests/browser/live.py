@@ -132,7 +132,7 @@ class LiveApp:
         ]
         self._posts += 1
         broken = {"id": self._posts, "tag": "<b>rain</b>", "likes": "many", "at": "yesterday"}
-        dead = [_refusal(None, self._posts, None, "the column «likes» holds no int: 'many'", broken)]
+        dead = [_refusal(None, self._posts, None, "the column 'likes' holds no int: 'many'", broken)]
         return {"late": _frame(rows), "dead": _frame(dead)}
 
     def start(self) -> LiveApp:

@@ -124,7 +124,7 @@ def test_a_dead_letter_can_be_opened_and_is_text(opened: Callable[..., Any]):
     letter = mark(page, "letter")
     letter.wait_for()
     told = letter.inner_text()
-    assert "A dead letter of «posts»" in told
+    assert "A dead letter of 'posts'" in told
     assert "holds no int" in told
     assert '"tag": "<b>rain</b>"' in told
 

@@ -44,7 +44,7 @@ class Terminal:
         """Reads until a text has come; what came up to its end."""
         end = time.monotonic() + LONGEST
         while text not in self.shown:
-            assert time.monotonic() < end, f"«{text}» did not come:\n{self.shown}"
+            assert time.monotonic() < end, f"'{text}' did not come:\n{self.shown}"
             self._more(end - time.monotonic())
         before, _, _ = self.shown.partition(text)
         self._read = self.shown[len(before) + len(text) :].encode()

@@ -58,16 +58,16 @@ def test_a_column_of_the_stores_own_tables_may_have_any_name(penstock: Penstock,
 def test_a_wrong_table_is_refused_with_those_that_exist(penstock: Penstock, directory: Path) -> None:
     result = penstock("query", "SELECT * FROM by_pge", "--dir", directory)
     assert result.exit_code == 1
-    assert "unknown view «by_pge»" in result.stderr
-    assert "did you mean «by_page»?" in result.stderr
+    assert "unknown view 'by_pge'" in result.stderr
+    assert "did you mean 'by_page'?" in result.stderr
     assert "Traceback" not in result.output
     result = penstock("query", "SELECT * FROM __commit", "--dir", directory)
-    assert "unknown view «__commit»" in result.stderr
+    assert "unknown view '__commit'" in result.stderr
     assert "by_page" in result.stderr
 
 
 def test_a_wrong_column_and_wrong_syntax_are_refused(penstock: Penstock, directory: Path) -> None:
-    assert "unknown column «pge»" in penstock("query", "SELECT pge FROM by_page", "--dir", directory).stderr
+    assert "unknown column 'pge'" in penstock("query", "SELECT pge FROM by_page", "--dir", directory).stderr
     assert "cannot read this SELECT" in penstock("query", "SELECT FROM WHERE", "--dir", directory).stderr
 
 
@@ -145,7 +145,7 @@ def test_status_has_the_last_step_of_each_operator(penstock: Penstock, tmp_path:
 def test_an_unknown_view_is_refused_with_the_near_one(penstock: Penstock, app_file: Callable[..., Path]) -> None:
     result = penstock("explain", app_file(), "by_pag")
     assert result.exit_code == 1
-    assert "did you mean «by_page»?" in result.stderr
+    assert "did you mean 'by_page'?" in result.stderr
 
 
 def test_a_reserved_word_names_a_column_of_the_stores_own_tables(penstock: Penstock, directory: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_wrong_duration_ends_with_2(penstock: Penstock, app_file: AppFile, tex
         ('import penstock as ps\napp = ps.App("a")', "has no views"),
         ("import nothing_of_this_name", "app.py:1: ModuleNotFoundError"),
         ("x = (", "app.py:1: SyntaxError"),
-        ('import penstock as ps\n\nps.App("a b")', "app.py:3: «a b» cannot be an app's name"),
+        ('import penstock as ps\n\nps.App("a b")', "app.py:3: 'a b' cannot be an app's name"),
     ],
 )
 def test_a_file_without_the_app_is_refused(penstock: Penstock, app_file: AppFile, text: str, said: str) -> None:
@@ -61,7 +61,7 @@ def test_debug_lets_the_error_pass(penstock: Penstock, app_file: AppFile) -> Non
 
 def test_one_of_several_apps_is_chosen_by_name(app_file: AppFile) -> None:
     assert load_app(app_file(TWO), "two").name == "two"
-    with pytest.raises(PenstockError, match="unknown app «three»"):
+    with pytest.raises(PenstockError, match="unknown app 'three'"):
         load_app(app_file(TWO), "three")
 
 

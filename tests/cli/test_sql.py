@@ -52,8 +52,8 @@ def test_a_file_is_read_whole_before_anything_runs(penstock: Penstock, directory
 def test_a_pipe_is_run_statement_by_statement_until_one_fails(directory: Path) -> None:
     result = piped(directory, "SELECT 1 AS one;\nSELECT\n  nn FROM by_page; SELECT 3 AS three;\n", "--format", "csv")
     assert (result.exit_code, result.stdout) == (1, "one\n1\n")
-    assert "sql:3:3: unknown column «nn»" in result.stderr
-    assert "did you mean «n»?" in result.stderr
+    assert "sql:3:3: unknown column 'nn'" in result.stderr
+    assert "did you mean 'n'?" in result.stderr
 
 
 def test_the_last_semicolon_may_be_left_out(directory: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_last_semicolon_may_be_left_out(directory: Path) -> None:
 def test_what_needs_an_app_says_how_to_start_one(penstock: Penstock, directory: Path, statement: str) -> None:
     result = penstock("sql", "--dir", directory, "-c", statement)
     assert result.exit_code == 1
-    assert f"no app runs in «{directory}»" in result.stderr
+    assert f"no app runs in '{directory}'" in result.stderr
     assert "penstock run app.sql" in result.stderr
 
 
@@ -135,9 +135,9 @@ def test_the_shell_on_a_terminal(directory: Path, tmp_path: Path) -> None:
         assert "/a" in shell.expect("1 row (")
         shell.expect("penstock>")
         shell.send("SELECT nn FROM by_page;\r")
-        shell.expect("error: sql:1:8: unknown column «nn»")
+        shell.expect("error: sql:1:8: unknown column 'nn'")
         shell.expect("       ^")
-        shell.expect("did you mean «n»?")
+        shell.expect("did you mean 'n'?")
         shell.expect("penstock>")
         shell.send("\\d by_page\r")
         shell.expect("window_start   timestamp")

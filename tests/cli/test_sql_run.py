@@ -83,26 +83,26 @@ def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(t
     writer, running = Writer(tmp_path / "in"), start(tmp_path)
     try:
         assert sql(tmp_path, "-f", "app.sql") == []
-        assert "app.sql:2:15: the app has a stream «visits» already" in sql(tmp_path, "-f", "app.sql")
+        assert "app.sql:2:15: the app has a stream 'visits' already" in sql(tmp_path, "-f", "app.sql")
         writer.start()
         with Terminal("sql", cwd=tmp_path) as shell:
             shell.expect("an app runs")
             shell.send("CREATE CONTINUOUS VIEW by_user WITH (backfill = false) AS\r")
             shell.send(" SELECT user, count(*) AS n FROM visits GROUP BY user;\r")
-            shell.expect("«by_user» takes events from the next epoch on")
+            shell.expect("'by_user' takes events from the next epoch on")
             shell.send("SUBSCRIBE TO by_page WHERE n > 1 WITH (SNAPSHOT);\r")
             for _ in range(4):
                 shell.expect("insert")
             shell.interrupt()
             shell.expect("ended after")
             shell.send("CREATE CONTINUOUS VIEW gone AS SELECT max(ms) AS ms FROM visits;\r")
-            shell.expect("«gone» begins with all of history")
+            shell.expect("'gone' begins with all of history")
             shell.send("SELECT ms FROM gone;\r")
             shell.expect("row")
             shell.send("DROP VIEW gone;\r")
-            shell.expect("«gone» dropped")
+            shell.expect("'gone' dropped")
             shell.send("DROP VIEW gone;\r")
-            shell.expect("unknown view «gone»")
+            shell.expect("unknown view 'gone'")
             if DEEP:
                 running.kill()  # and the shell stays
                 running.communicate()
@@ -110,7 +110,7 @@ def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(t
                 shell.expect("has ended without cleaning up")
                 running = start(tmp_path)
             shell.send("CREATE CONTINUOUS VIEW later AS SELECT count(*) AS n FROM visits;\r")
-            shell.expect("«later» begins with all of history")
+            shell.expect("'later' begins with all of history")
             shell.send("\\q\r")
             assert shell.process.wait(30) == 0
         reader = Reader(tmp_path / ".penstock")

@@ -177,7 +177,7 @@ def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Call
     lacking = python(tmp_path, lacks="polars")
     driver = Driver(made, "--master", cluster.master, "--executor-python", str(lacking))
     assert driver.ends() == 1
-    assert "the Python of Spark's tasks has no module «polars»" in driver.said()
+    assert "the Python of Spark's tasks has no module 'polars'" in driver.said()
     assert "hint: install it there" in driver.said()
 
 

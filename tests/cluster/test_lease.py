@@ -110,7 +110,7 @@ def test_a_standby_says_who_has_the_lock_and_takes_over_when_that_process_dies(
 ):
     standby = waiting()
     until(lambda: standby.said, "what it says")
-    assert f"process {holder.process.pid} writes to «{tmp_path}»" in standby.said[0]
+    assert f"process {holder.process.pid} writes to '{tmp_path}'" in standby.said[0]
     assert not standby.has_it
     holder.kill()
     until(lambda: standby.has_it, "the lock")
@@ -118,7 +118,7 @@ def test_a_standby_says_who_has_the_lock_and_takes_over_when_that_process_dies(
 
 
 def test_the_lock_holds_the_id_of_its_process_and_nothing_else(tmp_path: Path, holder: Holder):
-    """`kill -9 $(cat lock)` of the tutorial must not mean a second process, nor the reader's own group by «0»."""
+    """`kill -9 $(cat lock)` of the tutorial must not mean a second process, nor the reader's own group by '0'."""
     lock = tmp_path / "lock"
     touched = {lock.stat().st_mtime_ns}
     until(lambda: touched.add(lock.stat().st_mtime_ns) or len(touched) > 2, "two signs of life")
@@ -152,7 +152,7 @@ def test_a_process_that_hangs_is_taken_over_and_finds_out_when_it_wakes(
     standby.store.delivered({"out": 8})
     holder.resume()
     for what in (9, "check"):
-        assert holder.ask(what) == f"another process has taken over the store in «{tmp_path}»"
+        assert holder.ask(what) == f"another process has taken over the store in '{tmp_path}'"
     standby.store.check_owner()
     assert standby.store.position("out") == 8
     with pytest.raises(InUse, match="in use by this process"):

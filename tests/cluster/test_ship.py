@@ -55,5 +55,5 @@ def test_an_address_that_is_none_is_told():
 
 
 def test_settings_on_the_command_line_are_those_of_spark():
-    with pytest.raises(Exception, match="not a setting of Spark's: «memory=2g»"):
+    with pytest.raises(Exception, match="not a setting of Spark's: 'memory=2g'"):
         settings(["memory=2g"])

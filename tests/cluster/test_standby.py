@@ -52,7 +52,7 @@ def taken_over(made: Scene, now: Driver, chance: random.Random, number: int) -> 
     some = before + chance.randrange(2 * FILE)
     until(lambda: made.events() >= some or not now.runs, "some of the work")
     now.signal(number)
-    other.says("running «")
+    other.says("running '")
     made.write(2)
     made.commits(made.written)
     return other

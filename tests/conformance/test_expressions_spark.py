@@ -249,7 +249,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
         "ConstantFolding",
         "BooleanSimplification",
         "SimplifyConditionals",
-        "SimplifyCaseConversionExpressions",  # makes upper(lower(c)) upper(c), which is not the same for «İ»
+        "SimplifyCaseConversionExpressions",  # makes upper(lower(c)) upper(c), which is not the same for 'İ'
         "ReorderAssociativeOperator",  # makes i + 1 + -1 i + 0, which cannot overflow, and try_add(i, i) + 1 fail
     )
     settings = {

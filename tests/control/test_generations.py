@@ -65,7 +65,7 @@ def test_commands_compute_the_views_of_an_app_that_runs(tmp_path: Path, spark) -
             + WINDOWED.replace("count(*) AS n", "max(ms) AS top")
         )
         out = command("replace", file, "by_minute", "--dir", state, "--dry-run")
-        assert "«by_minute» would differ in 2 rows: 2 change, 0 appear, 0 vanish" in out
+        assert "'by_minute' would differ in 2 rows: 2 change, 0 appear, 0 vanish" in out
         assert "another definition" in command("replace", file, "by_minute", "--dir", state)
         assert live.store.query("SELECT top FROM by_minute").height == 2
         with pytest.raises(SubscriptionError, match="replaced by one with other columns"):

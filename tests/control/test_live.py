@@ -66,7 +66,7 @@ def test_a_view_rests_and_wakes_and_says_what_it_missed(tmp_path: Path, spark) -
         put(tmp_path, "a", ("/a", "u", 1, 0))
         live.catch_up()
         assert "misses what comes" in live.execute("DEACTIVATE VIEW by_user").message
-        assert live.execute("DEACTIVATE VIEW by_user").message == "view «by_user» rests already"
+        assert live.execute("DEACTIVATE VIEW by_user").message == "view 'by_user' rests already"
         put(tmp_path, "b", ("/a", "u", 1, 1))
         live.catch_up()
         assert ("by_user", "resting") in [row[:2] for row in live.execute("SHOW VIEWS").rows]
@@ -74,7 +74,7 @@ def test_a_view_rests_and_wakes_and_says_what_it_missed(tmp_path: Path, spark) -
         live.stop()
     live = started(tmp_path, spark, BY_PAGE, BY_USER)
     try:
-        assert live.warnings == ["the view «by_user» rests: ACTIVATE VIEW by_user"]
+        assert live.warnings == ["the view 'by_user' rests: ACTIVATE VIEW by_user"]
         put(tmp_path, "c", ("/a", "u", 1, 2))
         live.catch_up()
         assert "it has missed commits 2 to 3" in live.execute("ACTIVATE VIEW by_user").message
@@ -105,7 +105,7 @@ def test_an_empty_app_is_built_by_statements_and_is_there_again_after_a_restart(
         put(tmp_path, "b", ("/a", "u", 2, 0), folder="two")
         live.catch_up()
         assert table(live, "SELECT page, ms FROM pages") == {"/a": 3}
-        with pytest.raises(PenstockError, match="«visits» is read by slow"):
+        with pytest.raises(PenstockError, match="'visits' is read by slow"):
             live.execute("DROP STREAM visits")
     finally:
         live.stop()
@@ -117,7 +117,7 @@ def test_an_empty_app_is_built_by_statements_and_is_there_again_after_a_restart(
         assert table(live, "SELECT page, ms FROM pages") == {"/a": 7}
         assert [row[0] for row in live.execute("SHOW STREAMS").rows] == ["visits", "others", "slow"]
         dropped = live.execute("DROP VIEW pages").message
-        assert dropped == "view «pages» dropped, and with it its sinks panes"
+        assert dropped == "view 'pages' dropped, and with it its sinks panes"
         for statement in ("DROP SINK rows", "DROP STREAM slow", "DROP STREAM visits"):
             live.execute(statement)
         assert not (tmp_path / "state" / "checkpoints" / "visits").exists()
@@ -141,9 +141,9 @@ def test_a_view_fires_otherwise_and_goes_on_with_its_state_or_is_computed_anew(t
         put(tmp_path, "a", ("/a", "u", 1, 0))
         live.catch_up()
         replaced = BY_PAGE.replace("CREATE", "CREATE OR REPLACE")
-        assert live.execute(replaced).message == "view «by_page» is defined so already"
+        assert live.execute(replaced).message == "view 'by_page' is defined so already"
         message = live.execute(replaced + " EMIT RETRACTING").message
-        assert message.startswith("view «by_page» goes on with its state. accumulation: from the next pane on")
+        assert message.startswith("view 'by_page' goes on with its state. accumulation: from the next pane on")
         assert "brings it back at the next start" in message
         put(tmp_path, "b", ("/a", "u", 2, 1))
         live.catch_up()
@@ -214,7 +214,7 @@ def test_inserted_rows_go_through_the_log(tmp_path: Path, spark) -> None:
     live = started(tmp_path, spark, BY_PAGE)
     try:
         reply = live.execute("INSERT INTO visits VALUES ('/a''; DROP', 'u', 7, TIMESTAMP '2024-05-01 12:00:00')")
-        assert reply.message == "1 event written to the log of «visits»"
+        assert reply.message == "1 event written to the log of 'visits'"
         live.execute("INSERT INTO visits (page, ms, at) VALUES (NULL, 1, TIMESTAMP '2024-05-01 12:00:01')")
         live.catch_up()
         assert table(live, "SELECT page, ms FROM by_page") == {"/a'; DROP": 7, None: 1}
@@ -225,14 +225,14 @@ def test_inserted_rows_go_through_the_log(tmp_path: Path, spark) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("CREATE CONTINUOUS VIEW by_page AS SELECT count(*) AS n FROM visits", "has a view «by_page» already"),
-        ("CREATE CONTINUOUS VIEW x AS SELECT count(*) AS n FROM visit", "did you mean «visits»"),
+        ("CREATE CONTINUOUS VIEW by_page AS SELECT count(*) AS n FROM visits", "has a view 'by_page' already"),
+        ("CREATE CONTINUOUS VIEW x AS SELECT count(*) AS n FROM visit", "did you mean 'visits'"),
         ("CREATE CONTINUOUS VIEW x AS SELECT sum(nothing_known(ms)) AS n FROM visits", "nothing_known"),
         ("CREATE STREAM s (a INT) FROM FILES '/nowhere/at/all'", "there is no directory"),
         ("CREATE STREAM s (a INT)", "has no log"),
-        ("CREATE TABLE t FROM FILES 'x'", "the table «t» has no columns"),
+        ("CREATE TABLE t FROM FILES 'x'", "the table 't' has no columns"),
         ("CREATE SINK s FROM by_page INTO FILES '/proc/nothing'", "/proc/nothing"),
-        ("DROP VIEW nothing", "unknown view «nothing»"),
+        ("DROP VIEW nothing", "unknown view 'nothing'"),
         ("DROP STREAM visits", "is read by by_page"),
         ("ACTIVATE VIEW nothing", "unknown view"),
         ("SELECT 1", "answered from the store"),
@@ -278,12 +278,12 @@ def test_what_a_shell_made_and_cannot_be_defined_again_does_not_stop_the_app(tmp
     own = "CREATE CONTINUOUS VIEW pages AS SELECT page, count(*) AS n FROM visits GROUP BY page"
     live = started(tmp_path, spark, BY_PAGE, own)
     try:
-        assert live.warnings == ["the view «pages» of a shell is the app's own from now on"]
+        assert live.warnings == ["the view 'pages' of a shell is the app's own from now on"]
     finally:
         live.stop()
     live = started(tmp_path, spark, empty=True)
     try:
-        assert [warning.split(":")[0] for warning in live.warnings] == ["the view «by_user» of a shell is not there"]
+        assert [warning.split(":")[0] for warning in live.warnings] == ["the view 'by_user' of a shell is not there"]
         assert "by_user" in live.store.views()
         live.execute("DROP VIEW by_user")
         assert "by_user" not in live.store.views()
@@ -302,11 +302,11 @@ def test_a_view_over_a_view_begins_with_what_it_shows_and_goes_on(tmp_path: Path
         live.catch_up()
         above = "SELECT n, count(*) AS pages FROM by_page GROUP BY n EMIT EACH RETRACTING"
         reply = client.ask(f"CREATE CONTINUOUS VIEW by_count AS {above}")
-        assert "begins with what «by_page» show" in reply.message
+        assert "begins with what 'by_page' show" in reply.message
         put(tmp_path, "b", ("/b", "v", 1, 3), ("/c", "u", 1, 4))
         live.catch_up()
         assert table(live, "SELECT n, pages FROM by_count") == {1: 1, 2: 2}
-        with pytest.raises(Refused, match="«by_page» is read by by_count"):
+        with pytest.raises(Refused, match="'by_page' is read by by_count"):
             client.ask("DROP VIEW by_page")
     finally:
         live.stop()

@@ -143,8 +143,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory, spark):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SUBSCRIBE TO typs", "did you mean «types»"),
-        ("SUBSCRIBE TO types WHERE nn > 1", "did you mean «n»"),
+        ("SUBSCRIBE TO typs", "did you mean 'types'"),
+        ("SUBSCRIBE TO types WHERE nn > 1", "did you mean 'n'"),
         ("SUBSCRIBE TO types WHERE n", "must be boolean"),
         ('SUBSCRIBE TO `types"; DROP TABLE __panes; --`', "unknown view"),
     ],
@@ -197,7 +197,7 @@ def test_one_that_fell_behind_or_whose_view_was_dropped_is_told(tmp_path: Path, 
         live.execute("DROP VIEW by_page")
         live.execute(BY_PAGE)
         for panes in (anew, now):
-            with pytest.raises(SubscriptionError, match="«by_page» was dropped"):
+            with pytest.raises(SubscriptionError, match="'by_page' was dropped"):
                 panes.take()
     finally:
         live.stop()

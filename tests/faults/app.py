@@ -2,9 +2,9 @@
 
     python tests/faults/app.py DIRECTORY
 
-It says «warm» when Spark is there, and waits for a line: a fault point with the number of passes after which it is to
-kill itself there, or «add a view», or nothing. Then it reads the files in DIRECTORY/in until there is a file
-DIRECTORY/END. It says «ready» when it reads, and «done» when all files that were there at the end are committed.
+It says 'warm' when Spark is there, and waits for a line: a fault point with the number of passes after which it is to
+kill itself there, or 'add a view', or nothing. Then it reads the files in DIRECTORY/in until there is a file
+DIRECTORY/END. It says 'ready' when it reads, and 'done' when all files that were there at the end are committed.
 Further lines may come while it reads.
 """
 

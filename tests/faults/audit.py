@@ -44,7 +44,7 @@ class Audit:
     """What was produced: events in any order, some of them twice, and so many messages that are no events (`dead`).
 
     User code fails on so many events (`poison`), which other views have. `panes` is the directory of the view
-    «sessions»’ sink, `messages` what readers of its topic have seen.
+    'sessions'’ sink, `messages` what readers of its topic have seen.
     """
 
     state: Path

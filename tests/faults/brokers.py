@@ -98,4 +98,4 @@ class KafkaRig(Rig):
         """Waits until the run shows that its stream does not get on, or that its sink does not."""
         run = self.run
         assert run is not None
-        until(lambda: "topic" in run.delivery.failures if sink else "the stream «events»" in run.faults, run)
+        until(lambda: "topic" in run.delivery.failures if sink else "the stream 'events'" in run.faults, run)

@@ -3,7 +3,7 @@
     python tests/faults/loop_app.py DIRECTORY
 
 It says and hears what `tests.faults.app` does; its fault points are those of `tests.faults.process_app`, which lie
-around the epochs of the stream «runs»: here, of connected components.
+around the epochs of the stream 'runs': here, of connected components.
 """
 
 from __future__ import annotations

@@ -103,14 +103,14 @@ def test_what_only_spark_knew_is_refused_by_its_name(spark, tmp_path):
         whole = listed.read_bytes()
         for tear in (empty, halve, lambda path: path.unlink()):
             tear(listed)
-            with pytest.raises(RunError, match="of the stream «events» is damaged: sources/0/1") as error:
+            with pytest.raises(RunError, match="of the stream 'events' is damaged: sources/0/1") as error:
                 rig.start()
             assert "restore a savepoint" in str(error.value)
             listed.write_bytes(whole)
         mark = newest(checkpoint / "commits")
         ahead = mark.with_name(str(int(mark.name) + 1))
         empty(ahead)
-        with pytest.raises(RunError, match="the store is behind Spark's log of the stream «events»"):
+        with pytest.raises(RunError, match="the store is behind Spark's log of the stream 'events'"):
             rig.start()
         ahead.unlink()
         rig.start()

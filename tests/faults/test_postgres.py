@@ -60,7 +60,7 @@ def rig(spark: Any, tmp_path: Path, server: Postgres) -> Iterator[Rig]:
 
 
 def once(monkeypatch: pytest.MonkeyPatch, statement: str, fault: Any, after: bool = False) -> list[bool]:
-    """Does something before the next statement that begins so, or after it; whether that was. «COMMIT» is one."""
+    """Does something before the next statement that begins so, or after it; whether that was. 'COMMIT' is one."""
     done: list[bool] = []
 
     def faulty(method: Any, name: str) -> Any:

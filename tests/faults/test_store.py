@@ -52,16 +52,16 @@ def test_while_the_store_is_locked_the_app_waits_and_then_goes_on(spark, tmp_pat
             before = rig.commits()
             for _ in range(3):
                 rig.write()
-            until(lambda: "the stream «events»" in run.faults and run.faults["the stream «events»"].count > 1, run)
+            until(lambda: "the stream 'events'" in run.faults and run.faults["the stream 'events'"].count > 1, run)
             assert rig.commits() == before
-            assert "is locked by another program" in str(run.faults["the stream «events»"].error)
+            assert "is locked by another program" in str(run.faults["the stream 'events'"].error)
             with run.groups.turn(["events"]) as engine:  # an epoch that failed has moved nothing
                 assert engine.registry.trackers["events"].watermark == run.store.trackers()["events"]["watermark"]
         rig.current()
         until(lambda: not run.faults, run)
         rig.audit()
-    assert "the stream «events» does not get on (1 in a row), next try in 0.5 s: the store" in caplog.text
-    assert "the stream «events» gets on again" in caplog.text
+    assert "the stream 'events' does not get on (1 in a row), next try in 0.5 s: the store" in caplog.text
+    assert "the stream 'events' gets on again" in caplog.text
 
 
 def test_a_store_without_room_waits_for_some(spark, tmp_path, monkeypatch):
@@ -141,7 +141,7 @@ def test_an_older_copy_of_the_store_is_refused_before_anything_is_read(spark, tm
         rig.stop()
         newer = (rig.state / "store.db").read_bytes()
         shutil.copy(tmp_path / "copy" / "store.db", rig.state / "store.db")
-        with pytest.raises(RunError, match="the store is behind Spark's log of the stream «events»"):
+        with pytest.raises(RunError, match="the store is behind Spark's log of the stream 'events'"):
             rig.start()
         (rig.state / "store.db").write_bytes(newer)
         rig.start()

@@ -3,7 +3,7 @@
     python tests/faults/topology_app.py DIRECTORY
 
 It says and hears what `tests.faults.process_app` does. Besides the fault points there, which lie around the epochs of
-the topology «runs» and their transactions, the driver dies between two jobs of an epoch, and a bolt kills the process
+the topology 'runs' and their transactions, the driver dies between two jobs of an epoch, and a bolt kills the process
 that it runs in, once.
 """
 

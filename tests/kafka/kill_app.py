@@ -2,7 +2,7 @@
 
     python tests/kafka/kill_app.py DIRECTORY SERVERS TOPIC [STEP PASSES]
 
-With a step it ends itself there, at that pass. It says «done» when the topic has everything.
+With a step it ends itself there, at that pass. It says 'done' when the topic has everything.
 """
 
 from __future__ import annotations

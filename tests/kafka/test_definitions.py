@@ -20,9 +20,9 @@ from penstock.runtime.spark.jars import Artifact, fetched
     [
         (lambda: ps.kafka(), "takes topics or a pattern"),
         (lambda: ps.kafka("a", pattern="b"), "takes topics or a pattern"),
-        (lambda: ps.kafka("a,b"), "«a,b» cannot be a topic"),
+        (lambda: ps.kafka("a,b"), "'a,b' cannot be a topic"),
         (lambda: ps.kafka(["a", "a"]), "stands twice"),
-        (lambda: ps.kafka("a", format="jsn"), "did you mean «json»"),
+        (lambda: ps.kafka("a", format="jsn"), "did you mean 'json'"),
         (lambda: ps.kafka("a", format="avro"), "takes a schema file"),
         (lambda: ps.kafka("a", registry="http://r"), "takes a schema file"),
         (lambda: ps.kafka("a", format="avro", avro_schema="missing.avsc"), "cannot read the Avro schema"),
@@ -43,7 +43,7 @@ def test_what_cannot_mean_anything_is_refused(make, message):
     ("log", "schema", "message"),
     [
         (ps.kafka("a", metadata={"who": "key"}), "k string", "which the schema does not have"),
-        (ps.kafka("a", metadata={"k": "kye"}), "k string", "did you mean «key»"),
+        (ps.kafka("a", metadata={"k": "kye"}), "k string", "did you mean 'key'"),
         (ps.kafka("a", metadata={"k": "partition"}), "k string", "whose type is int"),
         (ps.kafka("a", format="raw"), "k string, v string", "a raw value is one column"),
     ],

@@ -133,7 +133,7 @@ def test_csv_avro_and_raw_values(kafka, topic, state, spark, registry, tmp_path:
     tombstone = "the message has no value, only this key"
     assert dead == {
         "csv": [(1, schema), (3, tombstone)],
-        "file": [(1, "the field «v»"), (2, avro_schema), (3, avro_schema), (4, avro_schema), (5, tombstone)],
+        "file": [(1, "the field 'v'"), (2, avro_schema), (3, avro_schema), (4, avro_schema), (5, tombstone)],
         "registry": [
             (2, "the registry has no schema 9"),
             (3, "the value does not begin with a zero byte and the number of a schema"),

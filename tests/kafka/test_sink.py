@@ -148,7 +148,7 @@ def test_a_topic_with_the_panes_of_another_store_is_refused(kafka, topic, feed):
 def test_a_broker_that_cannot_be_reached_is_named(feed):  # noqa: F811
     fed = feed()
     unreachable = ps.to_kafka("t", servers="127.0.0.1:1", timeout=2)
-    with pytest.raises(SinkError, match=r"cannot write to the topic «t» at 127\.0\.0\.1:1"):
+    with pytest.raises(SinkError, match=r"cannot write to the topic 't' at 127\.0\.0\.1:1"):
         fed.delivery(out=unreachable)
 
 

@@ -44,7 +44,7 @@ def test_every_type_has_its_polars_type(name: str, expected: pl.DataType) -> Non
 
 
 def test_a_type_that_only_spark_has_has_none() -> None:
-    with pytest.raises(DefinitionError, match="no columns of type «interval»"):
+    with pytest.raises(DefinitionError, match="no columns of type 'interval'"):
         dtype("struct<a:interval>")
 
 

@@ -87,7 +87,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: ps.monoid("m", "x", lift=len, merge=max, zero=0).retractable(),
-        "the monoid «m» cannot take retractions: it has no inverse\n"
+        "the monoid 'm' cannot take retractions: it has no inverse\n"
         "  hint: give inverse=, a function with merge(p, inverse(p)) == zero",
     ),
     (
@@ -110,33 +110,33 @@ def own(**parts: Any) -> Aggregate:
 BROKEN: list[tuple[dict[str, Any], str]] = [
     (
         {"merge": lambda a, b: a - b, "zero": 0},
-        "the zero of the monoid «own» is not neutral\n  detail: zero = 0, p = 1, merge(zero, p) =",
+        "the zero of the monoid 'own' is not neutral\n  detail: zero = 0, p = 1, merge(zero, p) =",
     ),
-    ({"zero": 1}, "the zero of the monoid «own» is not neutral\n  detail: zero = 1, p = 1, merge(zero, p) = 2"),
+    ({"zero": 1}, "the zero of the monoid 'own' is not neutral\n  detail: zero = 1, p = 1, merge(zero, p) = 2"),
     (
         {"lift": str, "zero": ""},
-        "the monoid «own» is not commutative\n  detail: a = '1', b = '2', merge(a, b) = '12', merge(b, a) = '21'",
+        "the monoid 'own' is not commutative\n  detail: a = '1', b = '2', merge(a, b) = '12', merge(b, a) = '21'",
     ),
     (
         {"merge": lambda a, b: a or b if not (a and b) else abs(a - b), "zero": 0},
-        "the monoid «own» is not associative\n  detail: a = 1, b = 1, c = 2, merge(merge(a, b), c) = 2",
+        "the monoid 'own' is not associative\n  detail: a = 1, b = 1, c = 2, merge(merge(a, b), c) = 2",
     ),
     (
         {"lift": lambda x: (x, 1), "merge": lambda a, b: (a[0] + b[0], a[1] + b[1]), "zero": (0, 0)},
-        "a partial of the monoid «own» does not survive storing\n  detail: p = (1, 1), encode(p) = '[1, 1]', "
+        "a partial of the monoid 'own' does not survive storing\n  detail: p = (1, 1), encode(p) = '[1, 1]', "
         "decode(encode(p)) = [1, 1]\n  hint: JSON turns tuples into lists and keys into text: use lists, or give",
     ),
     (
         {"lift": lambda x: {x}, "merge": lambda a, b: a | b, "zero": set()},
-        "a partial of the monoid «own» cannot be stored: {1}",
+        "a partial of the monoid 'own' cannot be stored: {1}",
     ),
-    ({"inverse": lambda p: p}, "the inverse of the monoid «own» does not take a partial back\n  detail: p = 1"),
-    ({"lift": lambda x: x.y}, "lift of the monoid «own» fails on (1,): AttributeError"),
+    ({"inverse": lambda p: p}, "the inverse of the monoid 'own' does not take a partial back\n  detail: p = 1"),
+    ({"lift": lambda x: x.y}, "lift of the monoid 'own' fails on (1,): AttributeError"),
     (
         {"lift": lambda x: [x], "merge": lambda a, b: a.extend(b) or a, "zero": []},
-        "merge of the monoid «own» changes its arguments\n  detail: before: [] and [1]; after: [1] and [1]",
+        "merge of the monoid 'own' changes its arguments\n  detail: before: [] and [1]; after: [1] and [1]",
     ),
-    ({"encode": str}, "the monoid «own» needs both encode and decode, or neither"),
+    ({"encode": str}, "the monoid 'own' needs both encode and decode, or neither"),
 ]
 
 

@@ -21,24 +21,24 @@ BY_THREE = TIMED.group_by("k").window(ps.count_window(3)).agg(n=ps.count())
 REFUSED = {
     "unknown column in a key": (
         lambda: TIMED.group_by("kk").agg(n=ps.count()),
-        "unknown column «kk»",
-        "did you mean «k»",
+        "unknown column 'kk'",
+        "did you mean 'k'",
     ),
     "unknown column in an aggregate": (
         lambda: TIMED.group_by("k").agg(n=ps.sum("w")),
-        "unknown column «w»",
+        "unknown column 'w'",
         "there are: at, k, v",
     ),
     "unknown column in a filter": (
         lambda: TIMED.group_by("k").agg(n=ps.count(where="vv > 1")),
-        "unknown column «vv»",
-        "«v»",
+        "unknown column 'vv'",
+        "'v'",
     ),
-    "unknown column in a where": (lambda: TIMED.where("kk = 'a'"), "unknown column «kk»", "did you mean"),
+    "unknown column in a where": (lambda: TIMED.where("kk = 'a'"), "unknown column 'kk'", "did you mean"),
     "an unknown name in what a view shows": (
         lambda: TIMED.group_by("k").agg(total=ps.count()).having("totl > 1"),
-        "unknown column «totl»",
-        "did you mean «total»",
+        "unknown column 'totl'",
+        "did you mean 'total'",
     ),
     "a condition on a view that is no condition": (
         lambda: TIMED.group_by("k").agg(n=ps.count()).having("n + 1"),
@@ -52,7 +52,7 @@ REFUSED = {
     ),
     "what a view shows twice": (
         lambda: TIMED.group_by("k").agg(n=ps.count()).select(k="n"),
-        "«k» stands twice",
+        "'k' stands twice",
         "apart",
     ),
     "a window without event time": (
@@ -180,7 +180,7 @@ REFUSED = {
     "a count window of zero": (lambda: ps.count_window(0), "above zero", ""),
     "a step that does not divide": (lambda: ps.cumulating("1 hour", step="7 minutes"), "does not divide", "multiple"),
     "an unknown zone": (lambda: ps.calendar("day", zone="Mars/Olympus"), "unknown time zone", "IANA"),
-    "an unknown unit": (lambda: ps.calendar("mont"), "unknown calendar unit", "did you mean «month»"),
+    "an unknown unit": (lambda: ps.calendar("mont"), "unknown calendar unit", "did you mean 'month'"),
     "a percentage above 100": (lambda: ps.percentile(101), "percentage", ""),
     "no duration": (lambda: ps.fixed("soon"), "not a duration", "write a number and a unit"),
     "a month as a duration": (lambda: ps.fixed("1 month"), "not a duration", "ps.calendar"),
@@ -242,7 +242,7 @@ REFUSED = {
     "no window": (lambda: TIMED.group_by("k").window("1 minute"), "not a window", "ps.fixed"),
     "no trigger": (lambda: TIMED.group_by("k").agg(n=ps.count()).trigger("each"), "not a trigger", "ps.on_time"),
     "broken SQL": (lambda: TIMED.where("v > "), "", ""),
-    "an unknown type": (lambda: ps.stream("s", schema="k strin"), "unknown type «strin»", "there are"),
+    "an unknown type": (lambda: ps.stream("s", schema="k strin"), "unknown type 'strin'", "there are"),
     "a column twice": (lambda: ps.stream("s", schema="k int, K int"), "declared twice", ""),
 }
 

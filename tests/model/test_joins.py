@@ -115,7 +115,7 @@ def test_a_view_over_a_join_is_tested_with_the_streams_alone():
     assert run(lost, script).table == []
     for engine in ("reference", "kernel"):
         assert [row["user"] for row in run(lost, script.watermark(at(60)), engine).table] == ["b"]
-    with pytest.raises(DefinitionError, match="lacks the stream «shown»"):
+    with pytest.raises(DefinitionError, match="lacks the stream 'shown'"):
         run(lost, TestStream(streams[0]))
 
 
@@ -222,5 +222,5 @@ def test_an_app_takes_along_the_joins_that_it_reads():
     app.view("by_user", made.where("place = 'p'").group_by("user").agg(n=ps.count()))
     assert app.streams["clicks_shown_join"] == made
     other = clicks.join(shown, on="ad = ad_id", within=("-1 hour", "6 seconds"))
-    with pytest.raises(DefinitionError, match="the app has a stream «clicks_shown_join» already"):
+    with pytest.raises(DefinitionError, match="the app has a stream 'clicks_shown_join' already"):
         app.view("other", other.group_by("place").agg(n=ps.count()))

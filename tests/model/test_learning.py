@@ -120,7 +120,7 @@ def test_the_last_versions_are_kept_and_every_so_many(app):
     found = learn(stream, script(app, cut(made(120), 12)))
     assert [version.number for version in kept(found.memory)] == [0, 5, 10, 11, 12]
     assert [version.rows for version in kept(found.memory)] == [0, 50, 100, 110, 120]
-    with pytest.raises(DefinitionError, match="unknown version of the model «7»"):
+    with pytest.raises(DefinitionError, match="unknown version of the model '7'"):
         found.model(7)
 
 
@@ -162,7 +162,7 @@ def test_a_row_that_makes_numbers_too_large_is_refused_and_so_is_one_without_its
     rows = [*made(50), (50, None, "i1", 0.0, 1.0), (51, "u1", "i1", 0.0, 1e308), (52, "u1", "i1", 0.0, None)]
     found = learn(stream, script(app, [rows]))
     told = {row["id"]: row["reason"] for row in found.dead}
-    assert told[50] == "«user», the key of the part «user», is null"
+    assert told[50] == "'user', the key of the part 'user', is null"
     assert "larger than 1e+100, or no number" in told[51]
     assert (len(told), found.frame.height) == (2, 51)
     (without,) = found.frame.filter(pl.col("id") == 52).to_dicts()
@@ -180,8 +180,8 @@ def test_a_model_that_fails_on_everything_stops_with_its_name(app):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (Growing, "the model Growing fails in merge: «sum» becomes \\(3,\\) and was \\(1,\\)"),
-        (Strange, "the model Strange fails in merge: .*unknown array of the model «sun»"),
+        (Growing, "the model Growing fails in merge: 'sum' becomes \\(3,\\) and was \\(1,\\)"),
+        (Strange, "the model Strange fails in merge: .*unknown array of the model 'sun'"),
         (Short, "the model Short predicts 1 rows where 5 came"),
     ],
 )
@@ -254,12 +254,12 @@ def test_arrays_of_a_model_are_for_reading():
         (lambda app, rows: app.learn("m", rows, 3), "not a model: 3"),
         (lambda app, rows: app.learn("m", rows, LinearRegression), "needs parameters"),
         (lambda app, rows: app.learn("m", rows, ps.Model), "has no predict"),
-        (lambda app, rows: app.learn("m", rows, Mean, give="idd"), "unknown column «idd»"),
-        (lambda app, rows: app.learn("m", rows, Mean, by="users"), "unknown column «users»"),
-        (lambda app, rows: app.learn("m", rows, Rates("x", "y")), "the column «x» of the keyed part «key» is a double"),
+        (lambda app, rows: app.learn("m", rows, Mean, give="idd"), "unknown column 'idd'"),
+        (lambda app, rows: app.learn("m", rows, Mean, by="users"), "unknown column 'users'"),
+        (lambda app, rows: app.learn("m", rows, Rates("x", "y")), "the column 'x' of the keyed part 'key' is a double"),
         (lambda app, rows: app.learn("m", rows, Mean, parts=0), "at least one part"),
-        (lambda app, rows: app.learn("rows", rows, Mean), "a stream «rows» already"),
-        (lambda app, rows: app.learn("m", rows.select("y", guess="x"), Mean, give="guess"), "two columns «guess»"),
+        (lambda app, rows: app.learn("rows", rows, Mean), "a stream 'rows' already"),
+        (lambda app, rows: app.learn("m", rows.select("y", guess="x"), Mean, give="guess"), "two columns 'guess'"),
         (lambda app, rows: app.learn("m", rows.transform(lambda df: df), Mean), "stands before a model"),
         (lambda app, rows: app.learn("m", ps.stream("other", schema=SCHEMA), Mean), "which is not this app's"),
     ],

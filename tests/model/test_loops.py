@@ -193,7 +193,7 @@ def test_events_at_fault_become_dead_letters_and_all_others_count():
         "the loop Bad failed: ValueError: no way in",
         "the loop Bad, in round 0 of the key 13, failed: ValueError: unlucky",
         "the loop Bad, in round 0 of the key 77, failed: a value of the type object cannot be kept",
-        "the loop «loop» (Bad) did not end within 20 rounds",
+        "the loop 'loop' (Bad) did not end within 20 rounds",
     ]
 
 
@@ -265,7 +265,7 @@ def test_edges_that_cannot_be_are_dead_letters():
         (lambda: iteration(EDGES, Loop), "has no method enter"),
         (lambda: iteration(EDGES.transform(lambda df: df), Smallest), "stands before a loop"),
         (lambda: iteration(EDGES.select("a", s="CAST(b AS string)"), ps.connected_components("a", "s")), "different"),
-        (lambda: iteration(EDGES, ps.connected_components("a", "c")), "unknown column «c»"),
+        (lambda: iteration(EDGES, ps.connected_components("a", "c")), "unknown column 'c'"),
         (lambda: iteration(EDGES, ps.shortest_paths("a", "b", sources="x")), "is no bigint"),
         (lambda: ps.shortest_paths("a", "b", sources=[]), "need a source"),
         (lambda: ps.stream("s", schema="n string", epoch="n"), "is string"),

@@ -220,7 +220,7 @@ def test_what_no_event_could_tell_is_refused() -> None:
     for wrong, said in (
         (lambda: pattern("a", lambda e: True, "*").check(), "needs a step that must be there"),
         (lambda: a.unless("b", lambda e: True).check(), "when its time is over"),
-        (lambda: a.then("a", lambda e: True), "cannot have a step «a»"),
+        (lambda: a.then("a", lambda e: True), "cannot have a step 'a'"),
         (lambda: a.then("b", 3), "is no function"),
         (lambda: a.then("b", lambda: True), "takes 0 values"),
         (lambda: a.then("b", lambda e: True, (3, 2)), "cannot stand"),

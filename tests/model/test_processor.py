@@ -105,7 +105,7 @@ def test_an_event_on_which_code_fails_is_a_dead_letter_and_has_not_happened():
     assert found.state == {"ann": {"n": 1, "seen": ["/a"], "counts": {"/a": 1}}}
     assert [row["reason"] for row in found.dead] == [
         "the processor Fragile failed: ValueError: no such page",
-        "the processor Fragile failed: the column «n» of the output: 'many' is no bigint",
+        "the processor Fragile failed: the column 'n' of the output: 'many' is no bigint",
     ]
 
 

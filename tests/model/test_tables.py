@@ -88,11 +88,11 @@ def refused(message: str, make) -> None:
 
 def test_definitions_that_make_no_sense_are_refused():
     table = ps.table("users", schema="id bigint, page string", key="id")
-    refused("both have a column «page»", lambda: CLICKS.join(table, on="user = id"))
-    refused("«page» is string, and «id»", lambda: CLICKS.join(table, on="page = id", prefix="u_"))
+    refused("both have a column 'page'", lambda: CLICKS.join(table, on="user = id"))
+    refused("'page' is string, and 'id'", lambda: CLICKS.join(table, on="page = id", prefix="u_"))
     refused("does not say what a key", lambda: CLICKS.join(table, on="user > id", prefix="u_"))
     refused("way to join a table", lambda: CLICKS.join(table, on="user = id", prefix="u_", how="full"))
-    refused("neither «at start» nor", lambda: ps.table("t", schema="id int", key="id", reload="often"))
+    refused("neither 'at start' nor", lambda: ps.table("t", schema="id int", key="id", reload="often"))
     refused("cannot be a key", lambda: ps.table("t", schema="id double", key="id"))
     refused("must be timestamp", lambda: ps.table("t", schema="id int", key="id", valid_from="id"))
     refused("two rows with id = 1", lambda: TestStream(CLICKS).table(table, (1, "a"), (1, "b")))

@@ -214,7 +214,7 @@ def test_an_audit_says_why_it_cannot_be_made(spark, tmp_path):
         assert "it rested" in str(audited(run, app, "fixed").unable)
         list(batch(run))
         assert audited(run, app, "fixed").unable is None
-    with pytest.raises(ps.PenstockError, match="view «other»"):
+    with pytest.raises(ps.PenstockError, match="view 'other'"):
         Audit(spark, Reader(state), app.streams, app.views, None).run("other")  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ def test_an_audit_joins_with_the_versions_that_the_commits_had(spark, tmp_path):
         assert audit(run, app, "by_tier").is_right, "that version is not needed any more"
         found = audit(run, app, "by_shop")
         assert found.unable is not None
-        assert "version 2 of the table «shops», which commits had, is gone" in found.unable
+        assert "version 2 of the table 'shops', which commits had, is gone" in found.unable
     finally:
         run.stop()
 

@@ -132,11 +132,11 @@ def test_an_event_that_is_late_for_two_views_is_one_late_event(tmp_path):
 def test_what_others_read_is_not_taken_away(tmp_path):
     bids = Bids(tmp_path, "counts", "levels")
     for take in (bids.engine.registry.drop, bids.engine.registry.rest):
-        with pytest.raises(DefinitionError, match="«counts» is read by «levels»"):
+        with pytest.raises(DefinitionError, match="'counts' is read by 'levels'"):
             take("counts")
     bids.engine.registry.drop("levels")
     bids.engine.registry.drop("counts")
-    with pytest.raises(DefinitionError, match="reads the view «counts», which is not there"):
+    with pytest.raises(DefinitionError, match="reads the view 'counts', which is not there"):
         bids.engine.registry.keep({"levels": LEVELS})
     other = replace(COUNTS, windows=ps.fixed("5 seconds"))
     bids.engine.registry.keep({"counts": other})
@@ -147,6 +147,6 @@ def test_what_others_read_is_not_taken_away(tmp_path):
 def test_what_needs_spark_is_refused_above_a_view(tmp_path, spark):
     bids = Bids(tmp_path, "counts")
     above = COUNTS.changes("counts").group_by(k="soundex(CAST(n AS STRING))").agg(m=ps.count())
-    with pytest.raises(DefinitionError, match="needs Spark, and a view over the view «counts» is computed without it"):
+    with pytest.raises(DefinitionError, match="needs Spark, and a view over the view 'counts' is computed without it"):
         bids.engine.registry.keep({"above": above})
     assert isinstance(bids.store.query("SELECT 1"), pl.DataFrame)

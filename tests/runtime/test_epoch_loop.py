@@ -51,7 +51,7 @@ def test_an_epoch_beyond_the_next_one_is_refused(parts):
 
 def test_an_epoch_with_other_offsets_is_refused(parts):
     parts.epoch("s", 0, ("a", 1))
-    with pytest.raises(RunError, match="epoch 0 of the stream «s» was committed with other offsets"):
+    with pytest.raises(RunError, match="epoch 0 of the stream 's' was committed with other offsets"):
         parts.epoch("s", 0, ("a", 1), offsets='{"end": 9}')
 
 

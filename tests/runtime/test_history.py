@@ -66,10 +66,10 @@ def test_a_fact_that_held_once(live):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SELECT * FROM HISTORY(nothing)", "unknown stream or view «nothing»"),
+        ("SELECT * FROM HISTORY(nothing)", "unknown stream or view 'nothing'"),
         ("SELECT * FROM HISTORY(fixed) AS OF EPOCH 1", "only streams have epochs"),
         ("SELECT * FROM HISTORY(events), elsewhere.t", "neither a view nor a history"),
-        ("SELECT * FROM HISTORY(events) JOIN other", "unknown view «other»"),
+        ("SELECT * FROM HISTORY(events) JOIN other", "unknown view 'other'"),
         ("SELECT reflect('java.lang.System', 'exit', 1) FROM HISTORY(events)", "is not answered here"),
         ("SELECT * FROM HISTORY(events) AS OF EPOCH 99", "has no epoch 99"),
         ("SELECT * FROM HISTORY(events) AS OF COMMIT 99999", "there is no commit 99999"),

@@ -97,7 +97,7 @@ def test_on_spark_models_predict_and_learn_what_the_reference_does(spark, tmp_pa
         if first:
             answers = run.model("live").predict(pl.DataFrame({"user": ["u1", "nobody"], "item": [2, 3]}))
             assert answers["prediction"].null_count() == 0
-            with pytest.raises(DefinitionError, match="unknown version of the model «1»"):
+            with pytest.raises(DefinitionError, match="unknown version of the model '1'"):
                 run.model("live", version=1)
             assert Factors("user", "item", "stars", factors=3).recommend(run.model("live"), "u1", 2).height == 2
         run.stop()
@@ -158,6 +158,6 @@ def test_a_model_that_fails_on_all_rows_ends_the_run_with_its_name(spark, tmp_pa
     with pytest.raises(Exception, match=r"the model Odd fails in learn on more than 100 rows .*so it is"):
         run.catch_up()
     run.stop()
-    with pytest.raises(DefinitionError, match="unknown model «gueses»"):
+    with pytest.raises(DefinitionError, match="unknown model 'gueses'"):
         load(tmp_path / "run", "gueses")
     assert issubclass(LearningError, ps.PenstockError)

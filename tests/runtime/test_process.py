@@ -150,7 +150,7 @@ def test_a_processor_on_spark_does_what_the_reference_does(spark, root: Path):
         assert isinstance(statement, History)
         answer = asked(historian, statement, app.streams, ["ended"]).rows()
         assert answer == sorted((user, len(held["pages"])) for user, held in expected.state.items())
-        with pytest.raises(RunError, match="is made from «clicks»"):
+        with pytest.raises(RunError, match="is made from 'clicks'"):
             run.drop_stream("clicks")
         with pytest.raises(RunError, match="not what a processor gives"):
             run.processor_state("clicks")

@@ -97,10 +97,10 @@ def test_what_rows_cannot_have_is_refused(root):
     app, visits = make(root)
     with pytest.raises(DefinitionError, match="rows of a stream have none"):
         app.sink(visits, ps.to_jsonl(root / "out", mode="complete"))
-    with pytest.raises(DefinitionError, match="has a column «pane»"):
+    with pytest.raises(DefinitionError, match="has a column 'pane'"):
         app.sink(visits.select(pane="page"), ps.to_jsonl(root / "out"))
     with pytest.raises(DefinitionError, match="not this app's"):
         app.sink(ps.stream("other", schema="k string"), ps.to_jsonl(root / "out"))
     app.sink(visits, ps.to_jsonl(root / "out"))
-    with pytest.raises(DefinitionError, match="cannot have another sink «visits_jsonl»"):
+    with pytest.raises(DefinitionError, match="cannot have another sink 'visits_jsonl'"):
         app.sink(visits, ps.to_jsonl(root / "out"))

@@ -32,7 +32,7 @@ def test_a_query_that_failed_with_a_transient_fault_is_started_again(parts):
     parts.running("s").fail(AWAY)
     parts.look()
     assert parts.lifecycle.failure is None
-    assert parts.lifecycle.retries.faults["the stream «s»"].error is AWAY
+    assert parts.lifecycle.retries.faults["the stream 's'"].error is AWAY
     assert len(parts.started["s"]) == 1, "not before the pause is over"
     parts.seconds.now += 1.0
     parts.look()
@@ -50,7 +50,7 @@ def test_a_query_that_fails_for_longer_than_patience_ends_the_run(parts):
         parts.seconds.now += 31.0
         parts.look()
     assert isinstance(parts.lifecycle.failure, RunError)
-    assert "the stream «s» has failed for 60 s, 2 times: java.net.ConnectException" in str(parts.lifecycle.failure)
+    assert "the stream 's' has failed for 60 s, 2 times: java.net.ConnectException" in str(parts.lifecycle.failure)
     assert len(parts.started["s"]) == 3
 
 
@@ -74,7 +74,7 @@ def test_a_locked_store_is_a_transient_fault_also_for_a_source_that_never_answer
     parts.running("s").fail(RuntimeError("what Spark says of it"))
     parts.look()
     assert parts.lifecycle.failure is None
-    assert "the stream «s»" in parts.lifecycle.retries.faults
+    assert "the stream 's'" in parts.lifecycle.retries.faults
 
 
 def test_a_query_that_is_restarted_may_fail_in_the_epoch_that_it_had_begun(parts):

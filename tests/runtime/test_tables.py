@@ -193,7 +193,7 @@ def test_parquet_files_become_a_version_as_they_are_if_their_types_fit(spark, tm
 
 def test_a_table_that_was_never_read_stops_the_start(spark, tmp_path):
     (tmp_path / "clicks").mkdir()
-    with pytest.raises(RunError, match="the table «users» cannot be read"):
+    with pytest.raises(RunError, match="the table 'users' cannot be read"):
         shop(tmp_path).run(tmp_path / "data", spark=spark)
 
 

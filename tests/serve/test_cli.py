@@ -69,6 +69,6 @@ def test_tokens_come_and_go(tmp_path: Path):
     assert "read, write" in said
     assert token not in said
     assert penstock("token", "create", "--scope", "read", "--name", "me", "--dir", str(tmp_path))[0] == 1
-    assert "did you mean «read»" in penstock("token", "create", "--scope", "raed", "--dir", str(tmp_path))[1]
+    assert "did you mean 'read'" in penstock("token", "create", "--scope", "raed", "--dir", str(tmp_path))[1]
     assert penstock("token", "remove", "me", "--dir", str(tmp_path))[0] == 0
     assert penstock("token", "remove", "me", "--dir", str(tmp_path))[0] == 1

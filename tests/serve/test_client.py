@@ -102,7 +102,7 @@ def test_panes_are_iterated_async(shop: Client, filled):
 
 
 def test_errors_say_what_to_do(shop: Client, serving: Callable[..., Server]):
-    with pytest.raises(ServerError, match="did you mean «trending»") as caught:
+    with pytest.raises(ServerError, match="did you mean 'trending'") as caught:
         shop.view("trendin").get()
     assert caught.value.status == 404
     with pytest.raises(ServerError, match="cannot be reached"):

@@ -94,7 +94,7 @@ def test_a_view_without_windows_has_one_row(client: httpx.Client):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"key.tga": "x"}, "did you mean «tag»"),
+        ({"key.tga": "x"}, "did you mean 'tag'"),
         ({"kye.tag": "x"}, "unknown parameter"),
         ({"limit": "0"}, "limit"),
         ({"from": "yesterday"}, "from is no timestamp"),
@@ -113,7 +113,7 @@ def test_what_is_not_understood_is_refused_with_a_hint(client: httpx.Client, ask
 def test_a_view_that_is_not_there_names_the_near_miss(client: httpx.Client):
     answer = client.get("/api/v1/views/trendig")
     assert answer.status_code == 404
-    assert answer.json()["hint"] == "did you mean «trending»?"
+    assert answer.json()["hint"] == "did you mean 'trending'?"
 
 
 def test_an_accept_header_that_no_form_fits_is_told(client: httpx.Client):

@@ -51,7 +51,7 @@ def test_models_and_their_versions_are_told(client: httpx.Client, learned: Learn
     assert (told["name"], told["version"], told["parts"]) == ("taste", 5, ["item", "user"])
     assert [(one["number"], one["rows"]) for one in told["versions"]] == [(3, 6), (4, 8), (5, 10)]
     assert client.get("/api/v1/models/taste").json() == told
-    assert client.get("/api/v1/models/tast").json()["hint"] == "did you mean «taste»?"
+    assert client.get("/api/v1/models/tast").json()["hint"] == "did you mean 'taste'?"
 
 
 def test_keys_are_looked_up_in_the_newest_version_or_in_one_that_is_kept(client: httpx.Client, learned: Learned):

@@ -2,7 +2,7 @@
 
     python tests/sinks/kill_postgres.py DIRECTORY ADDRESS [STEP PASSES]
 
-With a step it ends itself there, at that pass. It says «done» when every sink has everything.
+With a step it ends itself there, at that pass. It says 'done' when every sink has everything.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_a_sink_prints_as_its_constructor_and_compares_by_value(sink):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: to_console(mode="apend"), "did you mean «append»"),
+        (lambda: to_console(mode="apend"), "did you mean 'append'"),
         (lambda: to_console(limit=0), "limit of a console must be a whole number above zero"),
         (lambda: to_jsonl("x", rows_per_file=True), "rows_per_file must be"),
         (lambda: to_jsonl("s3://bucket/x"), "not a directory of this machine"),
@@ -71,7 +71,7 @@ SIGNED_COUNTS = SIGNED.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.cou
         ("update", SIGNED_COUNTS.retracting(), "that is a retraction only"),
         ("panes", COUNTS.trigger(ps.never()), "would never get a row: the view fires no panes"),
         ("complete", COUNTS.trigger(ps.never()), "would never get a row"),
-        ("panes", STREAM.group_by("k").agg(Index=ps.count()), "a column «Index», and so has every pane"),
+        ("panes", STREAM.group_by("k").agg(Index=ps.count()), "a column 'Index', and so has every pane"),
     ],
 )
 def test_a_mode_that_would_lose_or_garble_windows_is_refused(mode, view, says):

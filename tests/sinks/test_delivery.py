@@ -246,7 +246,7 @@ def test_sinks_come_and_go(feed):
     assert delivery.deliver() == len(fed.ids())
     assert first.ids == known
     assert second.ids == fed.ids(), "a new sink gets what the outbox still holds"
-    with pytest.raises(DefinitionError, match="unknown sink «first»"):
+    with pytest.raises(DefinitionError, match="unknown sink 'first'"):
         delivery.drop("first")
     delivery.close()
 

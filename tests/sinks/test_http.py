@@ -237,7 +237,7 @@ def test_a_refused_pane_stops_the_sink_and_what_came_before_it_is_there(feed, re
     receiver.refuses = lambda row: row["pane"] == bad
     told = delivered(fed, to_http(receiver.url), tries=2)
     assert len(told) == 2
-    assert f"refuses the pane {bad} of «v» with 422" in str(told[-1])
+    assert f"refuses the pane {bad} of 'v' with 422" in str(told[-1])
     assert "no such thing" in str(told[-1])
     assert [row["pane"] for row in receiver.rows] == [row["pane"] for row in panes if row["pane"] < bad]
     receiver.refuses = lambda row: False
@@ -364,7 +364,7 @@ def test_a_sink_prints_as_its_constructor():
         ("{'headers': {'webhook-id': 'x'}}", "ours to set"), ("{'headers': {'a b': 'x'}}", "not a header"),
         ("{'headers': {'a': 'x\\r\\ny: z'}}", "line break"), ("{'on_refusal': 'ignore'}", "unknown way"),
         ("{'on_refusal': 'set aside'}", "must be named"), ("{'refused': 'd'}", "must be named"),
-        ("{'mode': 'complete'}", "unknown mode of a sink «complete»"),
+        ("{'mode': 'complete'}", "unknown mode of a sink 'complete'"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(wrong, told):

@@ -146,7 +146,7 @@ def test_values_of_every_type_arrive(feed, place):
         .agg(xs=ps.collect_list("e"))
     )
     at = datetime(2024, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)
-    values = ("it's «x» ⚙", -128, -(2**63), 1.5, -0.25, True, b"\x00\xff", date(2024, 5, 1), at, Decimal("-1.500000"))
+    values = ("it's 'x' ⚙", -128, -(2**63), 1.5, -0.25, True, b"\x00\xff", date(2024, 5, 1), at, Decimal("-1.500000"))
     row = dict(zip("abefghijlm", values, strict=True)) | {
         "window_start": None, "window_end": None, "xs": [1, None], "kind": "insert", "timing": "early", "index": 0,
         "final": True, "pane": 1, "commit": 1,
@@ -198,7 +198,7 @@ def test_tables_that_do_not_fit_and_other_stores_are_refused(feed, place):
     with pytest.raises(SinkError, match="has brought its panes"):
         fed.delivery(t=place.sink("u"))
     narrow = STREAM.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.count(), most=ps.max("v"))
-    with pytest.raises(SinkError, match="lacks «most»"):
+    with pytest.raises(SinkError, match="lacks 'most'"):
         place.sink().open(Target("x", "v", narrow, fed.store))
 
 

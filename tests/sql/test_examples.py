@@ -72,7 +72,7 @@ def test_the_command_line_shows_where_a_file_is_wrong(tmp_path: Path) -> None:
     path.write_text("CREATE STREAM s (k STRING) FROM FILES 'x';\nCREATE CONTINUOUS VIEW v AS SELECT count(*) FROM s;\n")
     result = CliRunner().invoke(cli, ["explain", str(path)])
     assert result.exit_code == 1
-    assert "shop.sql:2:36: «count(*)» needs a name" in result.output
+    assert "shop.sql:2:36: 'count(*)' needs a name" in result.output
 
 
 def test_an_app_in_sql_is_explained(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ ASSERT prices (place, price) EQUALS ('kitchen', 9)
 
 def test_a_join_that_is_not_declared_goes_with_what_reads_it():
     app = app_with(BUYS + CHAIN)
-    with pytest.raises(SqlError, match="«buys» is read by"):
+    with pytest.raises(SqlError, match="'buys' is read by"):
         define(app, parse_one("DROP STREAM buys"))
     for statement in parse("DROP VIEW spent; DROP STREAM bought; DROP VIEW places"):
         define(app, statement)
@@ -230,7 +230,7 @@ def test_what_is_shown_of_a_join_makes_it_again():
 
 def test_a_stream_that_is_joined_is_not_dropped():
     app = app_with(f"CREATE STREAM matched AS SELECT * FROM clicks c JOIN shown s ON c.ad = s.ad AND {HOUR}")
-    with pytest.raises(SqlError, match="«clicks» is read by matched"):
+    with pytest.raises(SqlError, match="'clicks' is read by matched"):
         define(app, parse_one("DROP STREAM clicks"))
     define(app, parse_one("DROP STREAM matched"))
     define(app, parse_one("DROP STREAM clicks"))
@@ -241,9 +241,9 @@ WRONG = {
     "clicks c JOIN shown s ON c.ad = s.ad AND s.seen >= c.at": "how far apart the times",
     f"clicks c JOIN shown s ON {HOUR}": "says what is equal",
     f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} AND c.user = 'x'": "says neither what of both is equal",
-    f"clicks c JOIN shown s ON ad = s.ad AND {HOUR}": "both streams have a column «ad»",
+    f"clicks c JOIN shown s ON ad = s.ad AND {HOUR}": "both streams have a column 'ad'",
     f"clicks c JOIN shown s ON c.add = s.ad AND {HOUR}": "unknown column",
-    f"clicks c JOIN shown s ON c.user = s.ad AND {HOUR}": "«user» is string, and «ad» is bigint",
+    f"clicks c JOIN shown s ON c.user = s.ad AND {HOUR}": "'user' is string, and 'ad' is bigint",
     f"clicks c CROSS JOIN shown s ON c.ad = s.ad AND {HOUR}": "not joined by CROSS JOIN",
     f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} WHERE add > 1": "unknown column",
     f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} JOIN clicks d ON c.ad = d.ad": "how far apart the times",

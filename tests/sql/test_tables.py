@@ -68,7 +68,7 @@ def test_what_is_shown_of_a_table_makes_it_again():
 
 def test_a_table_that_is_read_is_not_dropped():
     app = played("kernel").app
-    with pytest.raises(SqlError, match="«users» is read by rich, by_tier, pages"):
+    with pytest.raises(SqlError, match="'users' is read by rich, by_tier, pages"):
         define(app, parse_one("DROP TABLE users"))
     for name in ("VIEW pages", "VIEW by_tier", "STREAM rich", "TABLE users"):
         define(app, parse_one(f"DROP {name}"))

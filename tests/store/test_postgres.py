@@ -183,7 +183,7 @@ def test_the_password_is_not_written_down(opened, home: Home):
 
 def test_another_directory_cannot_write_to_the_same_schema(opened, home: Home, tmp_path: Path):
     opened(v=VIEW)
-    with pytest.raises(Busy, match="is in use by «penstock"):
+    with pytest.raises(Busy, match="is in use by 'penstock"):
         PostgresStore.open(tmp_path / "other", home.url).lock()
 
 

@@ -68,7 +68,7 @@ def test_commits_that_joined_without_the_table_do_not_have_its_version(
     commit(store, 0, users=1)
     commit(store, 1)
     commit(store, 2, users=1)
-    with pytest.raises(Untold, match="nothing says which version of «users» commit 2 had"):
+    with pytest.raises(Untold, match="nothing says which version of 'users' commit 2 had"):
         stretches(store, monkeypatch)
 
 

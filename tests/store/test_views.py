@@ -81,7 +81,7 @@ def test_an_index_by_what_people_read_is_used(opened):
     store.index("v", "window_end", "k")
     plan = contents(store, "EXPLAIN QUERY PLAN SELECT * FROM v WHERE window_end = '2024-05-01 12:00:10'")
     assert "USING INDEX __by_v_window_end_k" in str(plan)
-    with pytest.raises(DefinitionError, match="unknown column of «v» «nn»"):
+    with pytest.raises(DefinitionError, match="unknown column of 'v' 'nn'"):
         store.index("v", "nn")
     commit(store, ("a", 1, 1))
     store.prepare({"v": Plan(VIEW.retracting())})
@@ -117,7 +117,7 @@ def test_another_definition_is_refused_with_both_and_the_way_out(opened):
     other = STREAM.group_by("k").window(ps.fixed("20 seconds")).agg(n=ps.count(), total=ps.sum("v"))
     with pytest.raises(StoreError) as error:
         opened(v=other)
-    for text in ("«v» has another definition", repr(VIEW), repr(other), "store.drop('v')"):
+    for text in ("'v' has another definition", repr(VIEW), repr(other), "store.drop('v')"):
         assert text in str(error.value)
 
 
@@ -128,7 +128,7 @@ def test_a_dropped_view_leaves_nothing_and_can_come_again(opened):
     store.drop("v")
     assert store.views() == {"w": repr(VIEW)}
     assert [table for table in store._writer.tables() if table.endswith("_v")] == []
-    with pytest.raises(StoreError, match=r"has no view «v»\n  detail: there are: w"):
+    with pytest.raises(StoreError, match=r"has no view 'v'\n  detail: there are: w"):
         store.drop("v")
     store.prepare({"v": Plan(VIEW)})
     assert contents(store) == []

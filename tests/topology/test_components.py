@@ -306,7 +306,7 @@ def test_a_row_of_the_wrong_type_fails_its_tuple():
     builder = ps.TopologyBuilder().spout("sentences", STREAM)
     builder.bolt("wrong", Wrong, 1).shuffle("sentences")
     found = run_topology(builder, TestStream(STREAM).add(("a",)), tries=1)
-    assert "the field «n» of the output: 'a' is no bigint" in found.dead[0]["reason"]
+    assert "the field 'n' of the output: 'a' is no bigint" in found.dead[0]["reason"]
 
 
 def test_metrics_tell_what_components_did_and_who_is_slow():
@@ -344,7 +344,7 @@ def broken(declare, said: str, **options) -> None:
 
 def test_what_cannot_be_a_topology_is_refused():
     broken(lambda b: b.bolt("split", Split), "takes no tuples")
-    broken(lambda b: b.bolt("split", Split).shuffle("sentence"), "did you mean «sentences»")
+    broken(lambda b: b.bolt("split", Split).shuffle("sentence"), "did you mean 'sentences'")
     broken(lambda b: b.bolt("split", Split).shuffle("sentences", "errors"), "unknown output stream")
     broken(lambda b: b.bolt("split", Split).fields("sentences", "word"), "unknown field")
     broken(lambda b: b.bolt("split", Split).fields("sentences"), "grouped by no field")

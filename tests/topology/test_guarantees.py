@@ -77,7 +77,7 @@ def test_what_fails_too_often_is_a_dead_letter_with_the_reason():
     for guarantee in ("at_least_once", "exactly_once"):
         found = run_topology(words(STREAM, FailsTwice), script(), guarantee=guarantee, tries=2)
         assert sorted(json.loads(one["row"])["sentence"] for one in found.dead) == sorted(SENTENCES)
-        assert {one["reason"] for one in found.dead} == {"the bolt «first» failed a tuple: not yet"}
+        assert {one["reason"] for one in found.dead} == {"the bolt 'first' failed a tuple: not yet"}
         assert found.pending == 0
         if guarantee == "exactly_once":
             assert found.rows["count"] == []
@@ -90,7 +90,7 @@ def test_poison_is_left_out_and_the_rest_is_exact():
     assert 0 < len(gone) < len(sentences)
     assert counted(found.rows["count"]) == truth([one for one in sentences if one not in gone])
     assert {one["reason"] for one in found.dead} == {
-        f"the bolt «first» failed a tuple: ValueError: no {x}" for x in gone
+        f"the bolt 'first' failed a tuple: ValueError: no {x}" for x in gone
     }
 
 

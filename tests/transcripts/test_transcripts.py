@@ -88,17 +88,17 @@ transcripts:
 @pytest.mark.parametrize(
     ("wrong", "right", "message"),
     [
-        ("  script", "  skript", "unknown entry of a transcript «skript»"),
-        ("- add", "- ad", "unknown step «ad»"),
-        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        pane: [x]", "unknown entry of a step «add» «pane»"),
+        ("  script", "  skript", "unknown entry of a transcript 'skript'"),
+        ("- add", "- ad", "unknown step 'ad'"),
+        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        pane: [x]", "unknown entry of a step 'add' 'pane'"),
         ("a 12:00:10", "a 12:00:10 7", "3 words for 2 columns"),
         ("12:00:10", "noon", "not an instant"),
-        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "«add» stands twice"),
+        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "'add' stands twice"),
         (".agg(n=ps.count())", "", "the view is a Grouped"),
-        ("ps.count()", "ps.sum('x')", "unknown column «x»"),
-        ("ps.count()", "ps.counts()", "line 6: unknown name of Penstock's «counts»"),
-        ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step «restart» «panes»"),
-        ("name: good", "name: good\n    fails: never", "«good» holds, and should fail with «never»"),
+        ("ps.count()", "ps.sum('x')", "unknown column 'x'"),
+        ("ps.count()", "ps.counts()", "line 6: unknown name of Penstock's 'counts'"),
+        ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step 'restart' 'panes'"),
+        ("name: good", "name: good\n    fails: never", "'good' holds, and should fail with 'never'"),
     ],
 )
 def test_a_wrong_transcript_says_what_is_wrong(wrong: str, right: str, message: str) -> None:
@@ -127,7 +127,7 @@ def test_a_wrong_transcript_says_what_is_wrong(wrong: str, right: str, message: 
         ("[k for k in (1, 2)]", "is not allowed"),
         ("{**{}}", "is not allowed"),
         ("(lambda: 1)()", "is not allowed"),
-        ("s.pipe(print)", "unknown name «print»"),
+        ("s.pipe(print)", "unknown name 'print'"),
         ("s.pipe(lambda t: t)", "is not allowed"),
         ("s.name.upper()", "is not allowed"),
         ("'a' * 10 ** 9", "is not allowed"),
@@ -156,5 +156,5 @@ def test_functions_of_definitions_come_from_the_caller() -> None:
     text = GOOD.replace('ps.fixed("1 minute")', "ps.custom(whole_minute)")
     [transcript] = parse(text, FUNCTIONS)
     transcript.run("reference")
-    with pytest.raises(DefinitionError, match="unknown name «whole_minute»"):
+    with pytest.raises(DefinitionError, match="unknown name 'whole_minute'"):
         parse(text)

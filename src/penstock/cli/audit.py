@@ -32,7 +32,7 @@ def part(text: str | float) -> float:
     except ValueError:
         found = -1.0
     if not 0 < found <= 1:
-        raise typer.BadParameter(f"«{text}» is no part: write for example 1% or 0.25")
+        raise typer.BadParameter(f"'{text}' is no part: write for example 1% or 0.25")
     return found
 
 
@@ -60,7 +60,7 @@ def audit(
                 reply = client.watch("audit", {"views": views or [], "as_of": as_of, "sample": sample}, hear)
             client.close()
         elif file is None:
-            raise PenstockError(f"no app runs in «{directory}»", hint="start it, or say what it is: --file app.py")
+            raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say what it is: --file app.py")
         else:
             with stopped(load_app(file), directory, console, master, debug) as run, Bar(console) as hear:
                 reply = as_reply(made(run, views or [], as_of=as_of, sample=sample, told=hear))

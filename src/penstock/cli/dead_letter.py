@@ -83,11 +83,11 @@ def retry(
             ((rows, dead),) = client.do("retry", stream=stream, where=where).rows
             client.close()
         elif app is None:
-            raise PenstockError(f"no app runs in «{directory}»", hint="start it, or say which app it is: --app app.py")
+            raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say which app it is: --app app.py")
         else:
             rows, dead = _retried(app, directory, stream, where, master, debug)
         passed = int(str(rows)) - int(str(dead))
-        said = f"{fig.number(int(str(rows)))} dead letters of «{stream}» fed in again: {fig.number(passed)} count now"
+        said = f"{fig.number(int(str(rows)))} dead letters of '{stream}' fed in again: {fig.number(passed)} count now"
         output().print(f"{said}, {fig.number(int(str(dead)))} failed again", markup=False)
 
 

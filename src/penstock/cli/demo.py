@@ -110,10 +110,10 @@ def demo(
 ) -> None:
     """Watch views change: made-up posts with their trending tags, or a year of departures from New York.
 
-    «repair» deploys a view that counts wrong, replaces it while events flow, and proves that every number is right.
+    'repair' deploys a view that counts wrong, replaces it while events flow, and proves that every number is right.
     """
     if name not in DEMOS:
-        raise typer.BadParameter(f"there is no demo «{name}»; there are: {', '.join(DEMOS)}", param_hint="NAME")
+        raise typer.BadParameter(f"there is no demo '{name}'; there are: {', '.join(DEMOS)}", param_hint="NAME")
     console = output()
     with errors_shown(debug):
         _empty(directory, name, resume)
@@ -145,11 +145,11 @@ def _empty(directory: Path, name: str, resume: bool) -> None:
     mark = directory / MARK
     if resume:
         if not mark.is_file() or mark.read_text() != name:
-            raise PenstockError(f"there is no demo «{name}» in «{directory}» to go on with", hint="leave out --resume")
+            raise PenstockError(f"there is no demo '{name}' in '{directory}' to go on with", hint="leave out --resume")
         return
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         if not mark.is_file():
-            raise PenstockError(f"«{directory}» is in use, and not by a demo", hint="choose another one: --dir")
+            raise PenstockError(f"'{directory}' is in use, and not by a demo", hint="choose another one: --dir")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
     mark.write_text(name)

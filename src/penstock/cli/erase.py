@@ -36,7 +36,7 @@ def erase(
             finally:
                 store.close()
             id, commit = made.id, made.commit
-        said = f"tombstone {id}: events of «{stream}» up to commit {fig.number(int(str(commit)))} with {where}"
+        said = f"tombstone {id}: events of '{stream}' up to commit {fig.number(int(str(commit)))} with {where}"
         output().print(said, markup=False)
         output().print(
             "views have them until they are computed again; penstock master compact drops them", markup=False

@@ -80,7 +80,7 @@ def done(
         client.close()
         return
     if file is None:
-        raise PenstockError(f"no app runs in «{directory}»", hint="start it, or say what it is: --file app.py")
+        raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say what it is: --file app.py")
     with stopped(load_app(file), directory, console, master, debug) as run, Bar(console) as hear:
         show(told_of(list(work(run, hear))))
 

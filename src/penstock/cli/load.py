@@ -29,9 +29,9 @@ def load_app(path: Path, name: str | None = None) -> App:
     found = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     apps = {app.name: app for app in found.values()}
     if not apps:
-        raise LoadError(f"«{path}» makes no app", hint='make one at the top of the file: app = ps.App("shop")')
+        raise LoadError(f"'{path}' makes no app", hint='make one at the top of the file: app = ps.App("shop")')
     if len(apps) < len(found):
-        raise LoadError(f"«{path}» makes two apps of one name", detail=f"there are: {', '.join(sorted(apps))}")
+        raise LoadError(f"'{path}' makes two apps of one name", detail=f"there are: {', '.join(sorted(apps))}")
     if name is not None:
         if name not in apps:
             raise unknown("app", name, apps)
@@ -39,7 +39,7 @@ def load_app(path: Path, name: str | None = None) -> App:
     if len(apps) > 1:
         names = sorted(apps)
         raise LoadError(
-            f"«{path}» makes several apps", detail=f"there are: {', '.join(names)}", hint=f"say which: --app {names[0]}"
+            f"'{path}' makes several apps", detail=f"there are: {', '.join(names)}", hint=f"say which: --app {names[0]}"
         )
     return next(iter(apps.values()))
 
@@ -48,13 +48,13 @@ def load_module(path: Path) -> ModuleType:
     """Runs a file as a module. What lies beside it can be imported, in Spark's tasks too."""
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
-        raise typer.BadParameter(f"«{path}» {what}; give the Python file that makes the app", param_hint="APP.py")
+        raise typer.BadParameter(f"'{path}' {what}; give the Python file that makes the app", param_hint="APP.py")
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     spec = importlib.util.spec_from_file_location(f"__penstock_app_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise LoadError(f"«{path}» is not a Python file", hint="its name must end in .py")
+        raise LoadError(f"'{path}' is not a Python file", hint="its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

@@ -26,7 +26,7 @@ def seconds(text: str) -> float:
     """
     found = not_negative(text)
     if found <= 0:
-        raise typer.BadParameter(f"a duration above zero is needed, not «{text}»")
+        raise typer.BadParameter(f"a duration above zero is needed, not '{text}'")
     return found
 
 

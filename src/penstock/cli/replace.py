@@ -78,7 +78,7 @@ def _by_the_app(client: Client, name: str, view: View, dry_run: bool) -> None:
         text = as_sql(view, name).replace("CREATE ", "CREATE OR REPLACE ", 1)
     except PenstockError as error:
         raise PenstockError(
-            f"the view «{name}» cannot be said in SQL, and an app that runs takes nothing else",
+            f"the view '{name}' cannot be said in SQL, and an app that runs takes nothing else",
             detail=error.message,
             hint="stop the app, replace the view, and start it with the new file",
         ) from error
@@ -96,7 +96,7 @@ def _stored(store: SqlStore, view: str) -> View:
         if made.definition == known[view] and made.pickled is not None:
             return loaded_definition(store.directory, made)
     raise PenstockError(
-        f"the store does not hold the definition of «{view}» in a form that can be run",
+        f"the store does not hold the definition of '{view}' in a form that can be run",
         hint="start the app once with the old file and this version of Penstock; or drop the view",
     )
 

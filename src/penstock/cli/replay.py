@@ -18,7 +18,7 @@ def replay(
         str,
         typer.Option(
             "--from",
-            help="Where to begin: «beginning», a time, or an offset (of a directory, an epoch).",
+            help="Where to begin: 'beginning', a time, or an offset (of a directory, an epoch).",
             metavar="OFFSET|TIME",
         ),
     ] = BEGINNING,

@@ -168,7 +168,7 @@ def run(
     with errors_shown(debug):
         loaded = App(app_name(directory)) if file is None else load_app(file, app)
         if file is not None and not loaded.views and not loaded.sinks:
-            raise PenstockError(f"the app «{loaded.name}» has no views", hint='add one: app.view("by_item", …)')
+            raise PenstockError(f"the app '{loaded.name}' has no views", hint='add one: app.view("by_item", …)')
         running = start(
             loaded, directory, console, master=master, debug=debug, kafka=kafka,
             conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
@@ -180,7 +180,7 @@ def run(
         for warning in running.warnings:
             console.print(f"note: {warning}", markup=False)
         what = ", ".join(loaded.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
-        console.print(f"running «{loaded.name}» in {directory}: {what}. Ctrl-C stops it", markup=False)
+        console.print(f"running '{loaded.name}' in {directory}: {what}. Ctrl-C stops it", markup=False)
         picture = Totals(loaded.name)
         with served(running, Serve(port, no_serve, no_tokens), console):
             last = watch(
@@ -207,7 +207,7 @@ def settings(given: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in given]
     for (name, sign, _), text in zip(pairs, given, strict=True):
         if not sign or not name.startswith("spark."):
-            raise typer.BadParameter(f"not a setting of Spark's: «{text}»; write spark.executor.memory=2g")
+            raise typer.BadParameter(f"not a setting of Spark's: '{text}'; write spark.executor.memory=2g")
     return {name: value for name, _, value in pairs}
 
 

@@ -41,7 +41,7 @@ def create(
     with errors_shown(debug):
         running = address.read(directory)
         made = savepoints.create(directory, name, to=to, app=None if running is None else running.app)
-        where = f"savepoint «{name}» of commit {fig.number(made.commit)}: {fig.show_bytes(made.size)} in {made.path}"
+        where = f"savepoint '{name}' of commit {fig.number(made.commit)}: {fig.show_bytes(made.size)} in {made.path}"
         output().print(where, markup=False)
 
 
@@ -67,7 +67,7 @@ def drop(name: Name, directory: Directory = DIRECTORY, debug: Debug = False) -> 
     """Remove a savepoint."""
     with errors_shown(debug):
         savepoints.drop(name, directory)
-        output().print(f"dropped the savepoint «{name}»", markup=False)
+        output().print(f"dropped the savepoint '{name}'", markup=False)
 
 
 @savepoint.command()
@@ -110,9 +110,9 @@ def restore(
             output().print(f"the state that was there lies in {aside}", markup=False)
         if loaded is not None and rewind:
             for sink, count in savepoints.rewind(found, loaded.sinks).items():
-                output().print(f"the sink «{sink}»: {fig.number(count)} files moved away", markup=False)
+                output().print(f"the sink '{sink}': {fig.number(count)} files moved away", markup=False)
         at = f"commit {fig.number(found.commit)}, taken {fig.show_mark(found.made)}"
-        output().print(f"restored «{name}» into {directory}: {at}", markup=False)
+        output().print(f"restored '{name}' into {directory}: {at}", markup=False)
 
 
 def _compare(found: Savepoint, app: App, dropped: list[str]) -> None:
@@ -123,7 +123,7 @@ def _compare(found: Savepoint, app: App, dropped: list[str]) -> None:
         table.add_row(verdict.view, "fits" if verdict.goes_on else "does not fit", Text(verdict.said))
     output().print(table)
     for stream in sorted(app.streams.keys() - found.streams.keys()):
-        output().print(f"the stream «{stream}» is new: it is read from where its log begins", markup=False)
+        output().print(f"the stream '{stream}' is new: it is read from where its log begins", markup=False)
     savepoints.refuse_changed(found, verdicts)
 
 

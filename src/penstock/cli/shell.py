@@ -81,7 +81,7 @@ class Shell:
             if text.startswith("\\"):
                 word, _, rest = text.partition(" ")
                 if word not in self._commands:
-                    raise PenstockError(f"unknown command «{word}»", hint="\\? lists them")
+                    raise PenstockError(f"unknown command '{word}'", hint="\\? lists them")
                 self._commands[word](rest.strip().rstrip(";").strip())
             elif text:
                 self._session.text(text)
@@ -120,7 +120,7 @@ class Shell:
         try:
             seconds = float(rest or 2)
         except ValueError:
-            raise PenstockError(f"«{rest}» is no number of seconds", hint="\\watch 2") from None
+            raise PenstockError(f"'{rest}' is no number of seconds", hint="\\watch 2") from None
         try:
             while True:
                 console.print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}", style="dim")

@@ -48,7 +48,7 @@ def _contents(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"«{file}» cannot be read: {error}", param_hint="--file") from None
+        raise typer.BadParameter(f"'{file}' cannot be read: {error}", param_hint="--file") from None
 
 
 def _piped(session: Session) -> None:

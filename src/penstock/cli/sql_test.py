@@ -43,7 +43,7 @@ def _scripts(files: list[Path]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise typer.BadParameter(f"«{path}» does not exist", param_hint="FILES")
+            raise typer.BadParameter(f"'{path}' does not exist", param_hint="FILES")
     if not found:
         raise PenstockError("there are no scripts", hint="their names end in _test.sql")
     return found

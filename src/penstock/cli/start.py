@@ -88,7 +88,7 @@ def _errors_into(path: Path) -> Iterator[None]:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     except OSError as error:
         raise PenstockError(
-            f"cannot write into the directory «{path.parent}»: {error.strerror}", hint="choose another one: --dir"
+            f"cannot write into the directory '{path.parent}': {error.strerror}", hint="choose another one: --dir"
         ) from error
     sys.stderr.flush()
     own = os.dup(2)

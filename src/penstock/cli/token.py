@@ -47,4 +47,4 @@ def remove(
     """Remove a token: it is worth nothing from now on."""
     with errors_shown(debug):
         Tokens(directory).remove(name)
-        typer.echo(f"token «{name}» removed")
+        typer.echo(f"token '{name}' removed")

@@ -43,7 +43,7 @@ def audit(
         found.append(one)
         run.store.note_audit(_record(run, one))
         if not one.is_right:
-            _log.error("the audit of «%s» as of commit %s found %s", name, one.commit, found_in_words(one))
+            _log.error("the audit of '%s' as of commit %s found %s", name, one.commit, found_in_words(one))
     return found
 
 

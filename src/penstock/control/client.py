@@ -68,15 +68,15 @@ class Client:
         found = address.read(self.directory)
         start = f"start it: penstock run app.sql --dir {self.directory}; without a file it begins empty"
         if found is None:
-            raise NoApp(f"no app runs in «{self.directory}»", hint=start)
+            raise NoApp(f"no app runs in '{self.directory}'", hint=start)
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(found.socket)
         except OSError:
             connection.close()
             raise NoApp(
-                f"no app runs in «{self.directory}»",
-                detail=f"the last one, «{found.app}» in process {found.pid}, has ended without cleaning up", hint=start,
+                f"no app runs in '{self.directory}'",
+                detail=f"the last one, '{found.app}' in process {found.pid}, has ended without cleaning up", hint=start,
             ) from None  # fmt: skip
         self._socket = connection
         return connection

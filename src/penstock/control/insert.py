@@ -25,7 +25,7 @@ def insert(stream: Stream, statement: Insert, directory: Path) -> int:
     log = stream.log
     if not isinstance(log, Http) and (not isinstance(log, Files) or "://" in log.path):
         raise statement.source.error(
-            f"events of «{stream.name}» come from {log!r}, which INSERT cannot write", statement.stream,
+            f"events of '{stream.name}' come from {log!r}, which INSERT cannot write", statement.stream,
             hint="INSERT writes to streams FROM HTTP, and FROM FILES in a directory of this machine",
         )  # fmt: skip
     events = [Event(stream.name, row, partition, n) for n, (partition, row) in enumerate(inserted(stream, statement))]
@@ -46,7 +46,7 @@ def _check_texts(rows: pl.DataFrame) -> None:
             for text in rows[name].drop_nulls():
                 if any(sign in text for sign in '"\\\r\n'):
                     raise DefinitionError(
-                        f"«{text}» cannot be written to a file of CSV",
+                        f"'{text}' cannot be written to a file of CSV",
                         hint="leave out quotes, backslashes and line breaks, or use format = 'json'",
                     )
 

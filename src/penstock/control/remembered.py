@@ -26,13 +26,13 @@ class Remembered:
     @property
     def warnings(self) -> list[str]:
         """What to tell the one who starts the app."""
-        told = [f"the {kind} «{name}» of a shell is the app's own from now on" for kind, name in self.taken]
+        told = [f"the {kind} '{name}' of a shell is the app's own from now on" for kind, name in self.taken]
         for (kind, name), error in self.lost.items():
             told.append(
-                f"the {kind} «{name}» of a shell is not there: {error.message.splitlines()[0]}; "
+                f"the {kind} '{name}' of a shell is not there: {error.message.splitlines()[0]}; "
                 f"DROP {kind.upper()} {name} forgets it"
             )
-        return told + [f"the view «{name}» rests: ACTIVATE VIEW {name}" for name in sorted(self.resting)]
+        return told + [f"the view '{name}' rests: ACTIVATE VIEW {name}" for name in sorted(self.resting)]
 
 
 def named(app: App) -> set[Named]:

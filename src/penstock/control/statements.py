@@ -12,7 +12,7 @@ from penstock.control.insert import insert
 from penstock.control.protocol import Reply
 from penstock.control.remembered import Named, Remembered, named
 from penstock.control.works import Works
-from penstock.errors import PenstockError, unknown
+from penstock.errors import PenstockError, in_quotes, unknown
 from penstock.history.batch.questions import Historian
 from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.runs import SHOWN, back_fill, has_history, replace
@@ -125,14 +125,12 @@ class Statements:
             carry_out(self.run, self.app, trial, statement.text)
         take(self.app, trial)
         if isinstance(statement, sql.CreateView) and (views := below(trial.views[name].input)):
-            return Reply(
-                message=f"view «{name}» begins with what {' and '.join(f'«{one}»' for one in views)} show so far"
-            )
+            return Reply(message=f"view '{name}' begins with what {in_quotes(views, ' and ')} show so far")
         if isinstance(statement, sql.CreateView):
-            return Reply(message=f"view «{name}» takes events from the next epoch on; earlier ones are not in it")
+            return Reply(message=f"view '{name}' takes events from the next epoch on; earlier ones are not in it")
         kinds = {sql.CreateSink: "sink", sql.CreateTable: "table"}
         what = kinds.get(type(statement), "stream")
-        return Reply(message=f"{what} «{name}» created")
+        return Reply(message=f"{what} '{name}' created")
 
     # generations
 
@@ -157,7 +155,7 @@ class Statements:
                         self._note_graph()
                 raise
             events = f"{outcome.rows} event{'' if outcome.rows == 1 else 's'}"
-            return Reply(message=f"view «{name}» begins with all of history: {events}, up to commit {outcome.point}")
+            return Reply(message=f"view '{name}' begins with all of history: {events}, up to commit {outcome.point}")
 
         return fill
 
@@ -170,7 +168,7 @@ class Statements:
             with self.works.one() as hear, statement.source.at(statement.name):
                 outcome = replace(self.run, name, view, statement=None if own else statement.text, told=hear)
             self.define(name, view)
-            said = f"view «{name}» has another definition from commit {outcome.commit} on, computed from all of history"
+            said = f"view '{name}' has another definition from commit {outcome.commit} on, computed from all of history"
             return Reply(message=f"{said}{self._warning('view', name)}")
 
         return compute
@@ -209,9 +207,9 @@ class Statements:
         with statement.source.at(statement.name):
             self.works.check_free(name)
             if not found:
-                return Reply(message=f"view «{name}» is defined so already")
+                return Reply(message=f"view '{name}' is defined so already")
             if name in self._resting:
-                raise statement.source.error(f"the view «{name}» rests", statement.name, hint=f"ACTIVATE VIEW {name}")
+                raise statement.source.error(f"the view '{name}' rests", statement.name, hint=f"ACTIVATE VIEW {name}")
             if not goes_on(old, trial.views[name]):
                 return self._compute(statement, trial)
             carry_out(self.run, self.app, trial, statement.text)
@@ -219,14 +217,14 @@ class Statements:
         if ("view", name) in self._remembered.own:
             self.run.store.note("view", name, None)
         told = "; ".join(f"{change.what}: {change.why}" for change in found)
-        return Reply(message=f"view «{name}» goes on with its state. {told}{self._warning('view', name)}")
+        return Reply(message=f"view '{name}' goes on with its state. {told}{self._warning('view', name)}")
 
     def _drop(self, statement: sql.Drop) -> Reply:
         trial = copied(self.app)
         define(trial, statement)
         kind, name = _part(statement), statement.name.text
         if (kind, name) not in named(self.app):
-            return Reply(message=f"there is no {kind} «{name}»")
+            return Reply(message=f"there is no {kind} '{name}'")
         if kind == "view":
             self.works.check_free(name)
         along = sorted(self.app.sinks.keys() - trial.sinks.keys() - {name})
@@ -235,7 +233,7 @@ class Statements:
         take(self.app, trial)
         self._resting.discard(name)
         sinks = f", and with it its sinks {', '.join(along)}" if along else ""
-        return Reply(message=f"{kind} «{name}» dropped{sinks}{self._warning(kind, name)}")
+        return Reply(message=f"{kind} '{name}' dropped{sinks}{self._warning(kind, name)}")
 
     def _warning(self, kind: Part, name: str) -> str:
         return f". Note: {_AGAIN}" if (kind, name) in self._remembered.own else ""
@@ -245,13 +243,13 @@ class Statements:
         if name not in self.app.views:
             raise statement.source.placed(unknown("view", name, self.app.views), statement.name, {})
         if statement.active == (name not in self._resting):
-            return Reply(message=f"view «{name}» {'takes events' if statement.active else 'rests'} already")
+            return Reply(message=f"view '{name}' {'takes events' if statement.active else 'rests'} already")
         with statement.source.at(statement.name):
             self.works.check_free(name)
             if not statement.active:
                 self.run.rest_view(name)
                 self._resting.add(name)
-                return Reply(message=f"view «{name}» rests: its table stays, and it misses what comes from now on")
+                return Reply(message=f"view '{name}' rests: its table stays, and it misses what comes from now on")
             before = next(
                 entry.rested for entry in self.run.store.catalog() if (entry.kind, entry.name) == ("view", name)
             )
@@ -259,14 +257,14 @@ class Statements:
         self._resting.discard(name)
         last = self.run.store.last()
         missed = f"; it has missed commits {(before or 0) + 1} to {last.number}" if last else ""
-        return Reply(message=f"view «{name}» takes events from the next epoch on{missed}")
+        return Reply(message=f"view '{name}' takes events from the next epoch on{missed}")
 
     def _insert(self, statement: sql.Insert) -> Reply:
         name = statement.stream.text
         if name not in self.app.streams:
             raise statement.source.placed(unknown("stream", name, self.app.streams), statement.stream, {})
         count = insert(self.app.streams[name], statement, self.run.directory)
-        return Reply(message=f"{count} event{'' if count == 1 else 's'} written to the log of «{name}»")
+        return Reply(message=f"{count} event{'' if count == 1 else 's'} written to the log of '{name}'")
 
     # what could not be defined again
 
@@ -283,7 +281,7 @@ class Statements:
         else:
             self.run.store.forget_sink(name)
         del self._remembered.lost[key]
-        return Reply(message=f"{kind} «{name}» forgotten")
+        return Reply(message=f"{kind} '{name}' forgotten")
 
 
 def _part(statement: sql.Drop) -> Part:

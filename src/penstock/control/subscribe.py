@@ -51,7 +51,7 @@ class Panes:
         self._schema: Schema = with_pane(self._entry.columns)
         if asked.where is not None and asked.where.outside is not None and statement.where is not None:
             raise statement.source.error(
-                f"«{statement.where.text}» cannot be told of a pane: {asked.where.outside}", statement.where,
+                f"'{statement.where.text}' cannot be told of a pane: {asked.where.outside}", statement.where,
                 hint="leave it out, and choose among the rows",
             )  # fmt: skip
         self._progress = asked.progress
@@ -95,13 +95,13 @@ class Panes:
         if not ask("SELECT 1 FROM __catalog WHERE id = ?1", [self._entry.id]).height:
             if ask("SELECT 1 FROM __generations WHERE view = ?1 AND kind IN ('replace', 'rollback')", [name]).height:
                 raise SubscriptionError(
-                    f"the view «{name}» was replaced by one with other columns", hint="subscribe again WITH (SNAPSHOT)"
+                    f"the view '{name}' was replaced by one with other columns", hint="subscribe again WITH (SNAPSHOT)"
                 )
-            raise SubscriptionError(f"the view «{name}» was dropped", hint="SHOW VIEWS tells what there is")
+            raise SubscriptionError(f"the view '{name}' was dropped", hint="SHOW VIEWS tells what there is")
         for (trimmed,) in ask("SELECT value FROM __meta WHERE name = 'trimmed'", []).iter_rows():
             if trimmed > self._position:
                 raise SubscriptionError(
-                    f"the subscription to «{name}» has fallen behind: the panes {self._position + 1} to {trimmed} of "
+                    f"the subscription to '{name}' has fallen behind: the panes {self._position + 1} to {trimmed} of "
                     "all views are gone from the outbox",
                     hint="subscribe again WITH (SNAPSHOT)",
                 )
@@ -153,7 +153,7 @@ class Panes:
         try:
             return evaluate(self._where, {name: _of_model(value) for name, value in values.items()}) is True
         except RowError:
-            return False  # no answer is no «yes», as with null
+            return False  # no answer is no 'yes', as with null
 
     def _told(self, ask: Ask, commit: int) -> Row:
         """How far commits and time are, where nothing fired."""

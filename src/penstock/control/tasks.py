@@ -19,7 +19,7 @@ def do(run: Run, name: str, given: Mapping[str, Any]) -> Reply:
     except TypeError as error:
         if "argument" not in str(error):
             raise
-        raise PenstockError(f"the task «{name}» is not given what it needs", detail=str(error)) from error
+        raise PenstockError(f"the task '{name}' is not given what it needs", detail=str(error)) from error
 
 
 def _erase(run: Run, stream: str, where: str, reason: str | None = None) -> Reply:

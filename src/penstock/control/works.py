@@ -87,7 +87,7 @@ class Works:
         busy = self.progress.get(view)
         if busy is not None:
             raise PenstockError(
-                f"a generation of the view «{view}» is in the making: {busy.phase}, {busy.share:.0%}",
+                f"a generation of the view '{view}' is in the making: {busy.phase}, {busy.share:.0%}",
                 hint="wait until it is done",
             )
 

@@ -96,7 +96,7 @@ class Learning:
         for name, _ in columns:
             if sum(name == other for other, _ in columns) > 1:
                 raise DefinitionError(
-                    f"{self.who} would give two columns «{name}»", hint="leave it out of give, or name the output anew"
+                    f"{self.who} would give two columns '{name}'", hint="leave it out of give, or name the output anew"
                 )
         return Schema(tuple(columns))
 
@@ -110,7 +110,7 @@ class Learning:
         for name, array in found.items():
             if name in self.keyed or array.dtype.kind not in "fiub":
                 raise DefinitionError(
-                    f"{self.who}: initial() gives «{name}», which is a keyed part or no array of numbers",
+                    f"{self.who}: initial() gives '{name}', which is a keyed part or no array of numbers",
                     hint="initial() gives NumPy arrays of numbers; what keyed parts begin with is said by fresh()",
                 )
         return found
@@ -149,11 +149,11 @@ def _check_keyed(learning: Learning) -> None:
         kind = learning.event.type_of(column)
         if kind != "string" and kind not in INTEGERS:
             raise DefinitionError(
-                f"{learning.who}: the column «{column}» of the keyed part «{part}» is a {kind}",
+                f"{learning.who}: the column '{column}' of the keyed part '{part}' is a {kind}",
                 hint="keys are texts or whole numbers: cast it in a select",
             )
         if not valid_name(part):
-            raise DefinitionError(f"«{part}» cannot be a keyed part's name", hint="use letters, digits and underscores")
+            raise DefinitionError(f"'{part}' cannot be a keyed part's name", hint="use letters, digits and underscores")
 
 
 def _check_flow(flow: Flow) -> None:
@@ -163,7 +163,7 @@ def _check_flow(flow: Flow) -> None:
     for source in flow.sources:
         if source.sign is not None:
             raise DefinitionError(
-                f"a model takes no rows back, and the stream «{source.name}» has a sign",
+                f"a model takes no rows back, and the stream '{source.name}' has a sign",
                 hint="leave out sign=…; the column then comes to the model",
             )
     check_by_kernel(
@@ -184,5 +184,5 @@ def _check_learns(text: str, event: Schema) -> None:
 
 def _text_refused(text: str) -> DefinitionError:
     return DefinitionError(
-        f"«{text}» stands before a model, and only Spark can compute it", hint="compute it in the model"
+        f"'{text}' stands before a model, and only Spark can compute it", hint="compute it in the model"
     )

@@ -45,7 +45,7 @@ class Model:
 
     def fresh(self, part: str, keys: pl.Series) -> Array:
         """The rows of a keyed part for keys that are new: the same for a key whenever it comes (`spread`)."""
-        raise NotImplementedError(f"{type(self).__name__} has a keyed part «{part}» and no fresh(self, part, keys)")
+        raise NotImplementedError(f"{type(self).__name__} has a keyed part '{part}' and no fresh(self, part, keys)")
 
     def predict(self, model: Weights, rows: pl.DataFrame) -> Mapping[str, Any] | pl.DataFrame:
         """The columns of the output for these rows, by the version before the epoch."""

@@ -29,9 +29,9 @@ def merged(learning: Learning, model: Weights, updates: Sequence[Update]) -> Wei
         for name, array in given.items():
             found[name] = np.asarray(array).astype(model[name].dtype)
             if found[name].shape != model[name].shape:
-                raise LearningError(f"«{name}» becomes {found[name].shape} and was {model[name].shape}")
+                raise LearningError(f"'{name}' becomes {found[name].shape} and was {model[name].shape}")
             if found[name].dtype.kind == "f" and not np.isfinite(found[name]).all():
-                raise LearningError(f"«{name}» becomes infinite or no number", hint="learn in smaller steps")
+                raise LearningError(f"'{name}' becomes infinite or no number", hint="learn in smaller steps")
     except LearningError as error:
         raise LearningError(f"{learning.who} fails in merge: {error.message}", hint=error.hint) from error
     except Exception as error:

@@ -90,7 +90,7 @@ def predicted(learning: Learning, weights: Weights, rows: pl.DataFrame) -> pl.Da
     frame = found if isinstance(found, pl.DataFrame) else pl.DataFrame(dict(found))
     for name in learning.output.names:
         if name not in frame.columns:
-            raise Misfit(f"{learning.who} predicts no column «{name}»", detail=f"it gave: {', '.join(frame.columns)}")
+            raise Misfit(f"{learning.who} predicts no column '{name}'", detail=f"it gave: {', '.join(frame.columns)}")
     if frame.height != rows.height:
         raise Misfit(f"{learning.who} predicts {frame.height} rows where {rows.height} came")
     return frame.select(pl.col(name).cast(dtype(kind)) for name, kind in learning.output)
@@ -109,7 +109,7 @@ def _learned(learning: Learning, weights: Weights, rows: pl.DataFrame) -> tuple[
         for name, array in found.items():
             values = np.asarray(array)
             if values.dtype.kind == "f" and not (np.abs(values) <= LARGEST).all():
-                raise LearningError(f"it makes «{name}» larger than {LARGEST:g}, or no number")
+                raise LearningError(f"it makes '{name}' larger than {LARGEST:g}, or no number")
         return found
 
     rows, found, dead = _without_culprits(learning, "learn", learn, rows)
@@ -125,7 +125,7 @@ def _learned(learning: Learning, weights: Weights, rows: pl.DataFrame) -> tuple[
 def _lacking(learning: Learning, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows without a key of a keyed part."""
     reasons = [
-        pl.when(pl.col(column).is_null()).then(pl.lit(f"«{column}», the key of the part «{part}», is null"))
+        pl.when(pl.col(column).is_null()).then(pl.lit(f"'{column}', the key of the part '{part}', is null"))
         for part, column in learning.keyed.items()
     ]
     reason = pl.coalesce(*reasons) if reasons else pl.lit(None, pl.String)

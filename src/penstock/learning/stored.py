@@ -2,7 +2,7 @@
 
 >>> load("nowhere", "taste")
 Traceback (most recent call last):
-penstock.store.base.StoreError: there is no store in «nowhere»
+penstock.store.base.StoreError: there is no store in 'nowhere'
   hint: run the app first, or check the path
 """
 
@@ -141,7 +141,7 @@ class Stored:
         learning = self._learning
         if learning is None:
             raise PenstockError(
-                f"how the model «{self.name}» predicts is in its app",
+                f"how the model '{self.name}' predicts is in its app",
                 hint="ask run.model(…) of the app that runs, or load(…, learning=stream.log.learning)",
             )
         lacking = [pl.lit(None).alias(name) for name in learning.event.names if name not in rows.columns]
@@ -149,7 +149,7 @@ class Stored:
         events = rows.with_columns(lacking).select(pl.col(name).cast(kind) for name, kind in types.items())
         for part, column in learning.keyed.items():
             if events[column].null_count():
-                raise PenstockError(f"a row to predict has no «{column}», the key of the part «{part}»")
+                raise PenstockError(f"a row to predict has no '{column}', the key of the part '{part}'")
         with self._moment() as memory:
             model = in_force(learning, memory, keys_in(learning, events), self._number(head(memory)))
         return pl.concat([rows, predicted(learning, model, events)], how="horizontal")

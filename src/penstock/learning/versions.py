@@ -23,7 +23,7 @@ from penstock.learning.errors import LearningError, told
 from penstock.learning.weights import Array, Weights
 from penstock.model.time import Instant, to_datetime
 
-#: The parts of what is remembered; those of keyed parts begin with «key ».
+#: The parts of what is remembered; those of keyed parts begin with 'key '.
 HEAD, VERSION, WAS, KEY = "head", "version", "was", "key "
 
 
@@ -146,7 +146,7 @@ def _keyed_rows(learning: Learning, memory: Recall, last: Head, number: int, par
         kind, shape = new.dtype.str, new.shape[1:]
     if part in last.keyed and (kind, shape) != last.keyed[part]:
         raise LearningError(
-            f"{learning.who}: fresh() gives rows of the part «{part}» that are other than those in the store",
+            f"{learning.who}: fresh() gives rows of the part '{part}' that are other than those in the store",
             detail=f"{shape} of {kind}, and {last.keyed[part][1]} of {last.keyed[part][0]}",
             hint="a model of another form is another stream: give it another name",
         )
@@ -163,10 +163,10 @@ def _fresh(learning: Learning, part: str, keys: pl.Series) -> Array:
     try:
         found = np.asarray(learning.model.fresh(part, keys))
     except Exception as error:
-        raise LearningError(f"{learning.who} fails in fresh for the part «{part}»: {told(error)}") from error
+        raise LearningError(f"{learning.who} fails in fresh for the part '{part}': {told(error)}") from error
     if found.ndim < 1 or len(found) != len(keys) or found.dtype.kind not in "fiub":
         raise LearningError(
-            f"{learning.who}: fresh() gives an array of shape {found.shape} for {len(keys)} keys of «{part}»",
+            f"{learning.who}: fresh() gives an array of shape {found.shape} for {len(keys)} keys of '{part}'",
             hint="one row a key, of numbers",
         )
     return found

@@ -47,7 +47,7 @@ class Weights(Mapping[str, Array]):
         found = asked.join(known, on="key", how="left", maintain_order="left")["place"]
         if found.null_count():
             lacking = values.filter(found.is_null())[0]
-            raise KeyError(f"the part «{part}» has no {lacking!r} at hand: ask for keys of the rows that were given")
+            raise KeyError(f"the part '{part}' has no {lacking!r} at hand: ask for keys of the rows that were given")
         return found.to_numpy()
 
     def only(self, keys: Mapping[str, pl.Series]) -> Weights:

@@ -23,7 +23,7 @@ def check_alone(view: View) -> None:
         for text, schema in _expressions(branch, view):
             outside = bind(text, schema).outside
             if outside:
-                raise DefinitionError(f"«{text}» needs Spark: {outside}", hint=_HINT)
+                raise DefinitionError(f"'{text}' needs Spark: {outside}", hint=_HINT)
 
 
 def _expressions(branch: Branch, view: View) -> Iterator[tuple[str, Schema]]:

@@ -49,7 +49,7 @@ def changes(view: View, name: str | None = None) -> Changes:
     chosen = name or view.name
     if chosen is None or not valid_name(chosen):
         raise DefinitionError(
-            "the changes of a view go by the view's name" if chosen is None else f"«{chosen}» cannot be a view's name",
+            "the changes of a view go by the view's name" if chosen is None else f"'{chosen}' cannot be a view's name",
             hint="take what app.view('name', …) returns, or say .changes('name')",
         )
     _check_shows(chosen, view)
@@ -75,11 +75,11 @@ def _has_watermark(view: View) -> bool:
 def _check_shows(name: str, view: View) -> None:
     """Refuses changes that would count a window twice, or never."""
     if view.firing == Never():
-        raise DefinitionError(f"the view «{name}» fires no panes, so it has no changes", hint="give it another trigger")
+        raise DefinitionError(f"the view '{name}' fires no panes, so it has no changes", hint="give it another trigger")
     once = isinstance(view.firing, OnClose) or view.firing == OnTime(late=Never())
     if view.accumulation == "accumulating" and not once:
         raise DefinitionError(
-            f"the view «{name}» shows a window again without taking back what it showed: it would count twice",
+            f"the view '{name}' shows a window again without taking back what it showed: it would count twice",
             hint="say .retracting(), or fire once: .trigger(ps.on_close())",
         )
 
@@ -88,7 +88,7 @@ def _schema(name: str, view: View) -> Schema:
     for text in view.expressions:
         if view.input.schema is None or view.bound(text).type is None:
             raise DefinitionError(
-                f"only Spark knows the type of «{text}», and the changes of «{name}» must have types",
+                f"only Spark knows the type of '{text}', and the changes of '{name}' must have types",
                 hint="say which it has before the view: .transform(…, schema='name type, …')",
             )
     found = [(key, view.bound(text).type or "string") for key, text in view.keys]
@@ -172,8 +172,8 @@ def check_below(views: Mapping[str, View], known: Mapping[str, View]) -> None:
     for name, view in views.items():
         for other, meant in below(view.input).items():
             there = views.get(other) or known.get(other)
-            reads = f"the view «{name}» reads the view «{other}»"
+            reads = f"the view '{name}' reads the view '{other}'"
             if there is None:
-                raise DefinitionError(f"{reads}, which is not there", hint=f"create «{other}» first")
+                raise DefinitionError(f"{reads}, which is not there", hint=f"create '{other}' first")
             if there != meant:
-                raise DefinitionError(f"{reads}, which is another one", hint=f"write it over «{other}» as it is now")
+                raise DefinitionError(f"{reads}, which is another one", hint=f"write it over '{other}' as it is now")

@@ -83,7 +83,7 @@ class Explode(Step):
 
 
 def explode(flow: Flow, text: str, outer: bool, position: str | None) -> Explode:
-    """The step that `Flow.explode` makes: «expression AS name», or «expression AS key, value» of a map."""
+    """The step that `Flow.explode` makes: 'expression AS name', or 'expression AS key, value' of a map."""
     named = _NAMED.fullmatch(text)
     if named is None:
         raise DefinitionError(f"explode: '{text}' needs a name", hint=f"write explode({f'{text} AS name'!r})")

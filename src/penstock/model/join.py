@@ -226,7 +226,7 @@ def _key_type(text: str, schema: Schema) -> str:
 def _check_keys(pair: tuple[str, str], left: str, right: str) -> None:
     if left != right and not (is_integer(left) and is_integer(right)):
         raise DefinitionError(
-            f"«{pair[0]}» is {left}, and «{pair[1]}» is {right}",
+            f"'{pair[0]}' is {left}, and '{pair[1]}' is {right}",
             hint=f"cast one of them: CAST({pair[1]} AS {left.upper()})",
         )
 

@@ -131,7 +131,7 @@ def all_of(left: Flow, right: Flow, on: Sequence[tuple[str, str]], prefix: str) 
         chosen = f"{prefix}{name}" if name.lower() in names else name
         if chosen.lower() in names:
             raise DefinitionError(
-                f"both streams have a column «{name}»", hint="say prefix='right_', or select other names before"
+                f"both streams have a column '{name}'", hint="say prefix='right_', or select other names before"
             )
         found.append((chosen, 1, name))
     return tuple(found)
@@ -160,7 +160,7 @@ def _pairs(tree: exp.Expr, left: Flow, right: Flow) -> Iterator[tuple[str, str]]
         yield canonical(tree), canonical(tree)
     else:
         raise DefinitionError(
-            f"«{canonical(tree)}» does not say what of the two streams is equal", hint="write on='ad = ad_id'"
+            f"'{canonical(tree)}' does not say what of the two streams is equal", hint="write on='ad = ad_id'"
         )
 
 

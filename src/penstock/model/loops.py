@@ -159,7 +159,7 @@ class Iteration:
     def schema(self) -> Schema:
         """The columns of the stream that the loop gives."""
         if SIGN in (name.lower() for name in self.shown.names):
-            raise DefinitionError(f"the loop {self.name} shows a column «{SIGN}», which its stream has anyway")
+            raise DefinitionError(f"the loop {self.name} shows a column '{SIGN}', which its stream has anyway")
         return Schema((*self.shown, (SIGN, "int")))
 
     @property
@@ -201,7 +201,7 @@ def _check_flow(flow: Flow) -> None:
     for source in flow.sources:
         if source.sign is not None:
             raise DefinitionError(
-                f"a loop takes no rows back, and the stream «{source.name}» has a sign",
+                f"a loop takes no rows back, and the stream '{source.name}' has a sign",
                 detail="what an event has set off in other keys cannot be told from what others have",
                 hint="leave out sign=…; the column then comes to the loop, and its code decides",
             )
@@ -212,7 +212,7 @@ def _check_flow(flow: Flow) -> None:
             hint="do it in the body of the loop, or with select and where",
         ),
         lambda text: DefinitionError(
-            f"«{text}» stands before a loop, and only Spark can compute it", hint="compute it in the body of the loop"
+            f"'{text}' stands before a loop, and only Spark can compute it", hint="compute it in the body of the loop"
         ),
         DefinitionError("the columns that come to the loop are not known", hint="select them with casts"),
     )

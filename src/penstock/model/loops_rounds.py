@@ -137,6 +137,6 @@ class _Shown:
 
 def did_not_end(iteration: Iteration, name: str) -> LoopError:
     return LoopError(
-        f"the loop «{name}» ({iteration.name}) did not end within {iteration.max_rounds} rounds",
+        f"the loop '{name}' ({iteration.name}) did not end within {iteration.max_rounds} rounds",
         hint="see whether its messages can go in circles; say max_rounds=… if it needs more",
     )

@@ -114,7 +114,7 @@ class Pattern:
         if len(words) == 2 and words[0] in ("first", "last") and words[1] in self.names:
             return replace(self, skipping=Skip(words[0], words[1]))  # type: ignore[arg-type]
         raise DefinitionError(
-            f"skip({to!r}) is not known", hint="«nothing», «next», «past last», «first NAME» or «last NAME» of a step"
+            f"skip({to!r}) is not known", hint="'nothing', 'next', 'past last', 'first NAME' or 'last NAME' of a step"
         )
 
     def _with(self, name: str, condition: Condition, times: Times, how: How, greedy: bool) -> Pattern:
@@ -133,12 +133,12 @@ class Pattern:
             raise DefinitionError("a pattern begins with an event", hint="begin with pattern(name, condition)")
         if self.steps[-1].negated and self.span is None:
             raise DefinitionError(
-                f"that «{self.steps[-1].name}» does not come is known only when its time is over",
+                f"that '{self.steps[-1].name}' does not come is known only when its time is over",
                 hint="say within='…'",
             )
         if self.steps[-1].greedy:
             raise DefinitionError(
-                f"«{self.steps[-1].name}» stands last: each event that it takes is a match", hint="leave out greedy"
+                f"'{self.steps[-1].name}' stands last: each event that it takes is a match", hint="leave out greedy"
             )
         return self
 
@@ -171,19 +171,19 @@ def _step(
     greedy: bool = False,
 ) -> Step:
     if not re.fullmatch(r"[A-Za-z]\w*", name) or any(step.name == name for step in before):
-        raise DefinitionError(f"a pattern cannot have a step «{name}» here", hint="use letters, each name once")
+        raise DefinitionError(f"a pattern cannot have a step '{name}' here", hint="use letters, each name once")
     if not callable(condition):
-        raise DefinitionError(f"the condition of «{name}» is no function", hint="lambda e: e.price > 100")
+        raise DefinitionError(f"the condition of '{name}' is no function", hint="lambda e: e.price > 100")
     least, most = _bounds(times)
     if least < 0 or (most is not None and most < max(least, 1)):
-        raise DefinitionError(f"«{name}» cannot stand {times!r} times", hint="a number, «?», «+», «*» or (2, 5)")
+        raise DefinitionError(f"'{name}' cannot stand {times!r} times", hint="a number, '?', '+', '*' or (2, 5)")
     if before and before[-1].negated and negated:
         raise DefinitionError(
-            f"«{before[-1].name}» and «{name}» forbid events at the same place", hint="join them: lambda e: … or …"
+            f"'{before[-1].name}' and '{name}' forbid events at the same place", hint="join them: lambda e: … or …"
         )
     takes = sum(one.default is one.empty for one in inspect.signature(condition).parameters.values())
     if takes not in (1, 2):
-        raise DefinitionError(f"the condition of «{name}» takes {takes} values", hint="lambda e: … or lambda e, m: …")
+        raise DefinitionError(f"the condition of '{name}' takes {takes} values", hint="lambda e: … or lambda e, m: …")
     return Step(name, condition, least, most, how, negated, greedy, takes == 2)
 
 
@@ -193,7 +193,7 @@ def _bounds(times: Times) -> tuple[int, int | None]:
     if isinstance(times, tuple):
         return times
     if times not in _TIMES:
-        raise DefinitionError(f"times={times!r} is not known", hint="a number, «?», «+», «*» or (2, 5)")
+        raise DefinitionError(f"times={times!r} is not known", hint="a number, '?', '+', '*' or (2, 5)")
     return _TIMES[times]
 
 
@@ -244,7 +244,7 @@ class Match:
         for number, step in enumerate(self.pattern.steps):
             if step.name == name:
                 return number
-        raise DefinitionError(f"the pattern has no step «{name}»", hint=f"there are {', '.join(self.pattern.names)}")
+        raise DefinitionError(f"the pattern has no step '{name}'", hint=f"there are {', '.join(self.pattern.names)}")
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:

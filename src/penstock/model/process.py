@@ -145,7 +145,7 @@ def process_of(
     tables: Sequence[Table] = (),
     initial: Rows | None = None,
 ) -> Process:
-    """A processor over a flow; `by` are column names or «expression AS name».
+    """A processor over a flow; `by` are column names or 'expression AS name'.
 
     `initial` is a table with the same key, or rows with the keys and states as columns.
     """

@@ -40,7 +40,7 @@ class Outputs:
         self.schemas: dict[str | None, Schema] = {None: Schema.parse(processor.output)}
         for side, schema in processor.sides.items():
             if not valid_name(side):
-                raise DefinitionError(f"«{side}» cannot be the name of a side output of {name}")
+                raise DefinitionError(f"'{side}' cannot be the name of a side output of {name}")
             self.schemas[side] = Schema.parse(schema)
         self._rows = {output: OutputRows(columns) for output, columns in self.schemas.items()}
 
@@ -110,7 +110,7 @@ class OutputRows:
         try:
             return kind.take(value)
         except RowError as error:
-            raise RowError(f"the column «{column}» of the output: {error.message}") from None
+            raise RowError(f"the column '{column}' of the output: {error.message}") from None
 
 
 class Shape:

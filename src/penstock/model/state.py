@@ -66,7 +66,7 @@ class State(Generic[T]):
     def _cell(self, instance: Any) -> Cell:
         cell: Cell | None = instance._cell
         if cell is None:
-            raise DefinitionError(f"the state «{self.name}» belongs to a key", hint="use it in on_event and on_timer")
+            raise DefinitionError(f"the state '{self.name}' belongs to a key", hint="use it in on_event and on_timer")
         return cell
 
     def _said(self) -> str:

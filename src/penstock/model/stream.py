@@ -67,7 +67,7 @@ class Flow(ABC):
         return Where(self, condition)
 
     def select(self, *columns: str, **named: str) -> Flow:
-        """Other columns: names or «expression AS name», and `name="expression"`. Event time and position come along."""
+        """Other columns: names or 'expression AS name', and `name="expression"`. Event time and position come along."""
         return Select(self, named_expressions(columns, named, "select"))
 
     def with_time(self, expression: str) -> Flow:
@@ -98,7 +98,7 @@ class Flow(ABC):
     ) -> Flow:
         """Each event with the row that it finds in a table: `join(users, on="user = id", how="left")`.
 
-        The other's columns come along; names that the events have too begin with `prefix`. How «left», events that
+        The other's columns come along; names that the events have too begin with `prefix`. How 'left', events that
         find none stay.
 
         Or with the events of another stream: `join(shown, on="ad = ad_id", within=("-1 hour", "0 seconds"))`. `within`
@@ -156,7 +156,7 @@ class Flow(ABC):
         return MapBatches(self, function, schema=Schema.parse(schema), of=of)
 
     def explode(self, expression: str, *, outer: bool = False, position: str | None = None) -> Flow:
-        """A row for each element of an array: `explode("split(line, ' ') AS word")`; of a map, «… AS key, value».
+        """A row for each element of an array: `explode("split(line, ' ') AS word")`; of a map, '… AS key, value'.
 
         Events without elements are left out, unless `outer`. `position` names a column with the element's number.
         """
@@ -179,7 +179,7 @@ class Flow(ABC):
         return Piped(self, result, function_name(function), arguments)
 
     def group_by(self, *keys: str, **named: str) -> Grouped:
-        """What a view is kept for: column names or «expression AS name», and `name="expression"`."""
+        """What a view is kept for: column names or 'expression AS name', and `name="expression"`."""
         from penstock.model.view import Grouped
 
         return Grouped(self, named_expressions(keys, named, "group_by"))
@@ -208,13 +208,13 @@ class Stream(Flow):
     def __post_init__(self) -> None:
         if not valid_name(self.name):
             raise DefinitionError(
-                f"«{self.name}» cannot be a stream's name", hint="use letters, digits and underscores"
+                f"'{self.name}' cannot be a stream's name", hint="use letters, digits and underscores"
             )
         if self.event_time is not None:
             _expect(bind(self.event_time, self.schema), "timestamp", "event_time")
         if self.watermark is not None and self.event_time is None:
             raise DefinitionError(
-                f"the stream «{self.name}» has a watermark and no event time",
+                f"the stream '{self.name}' has a watermark and no event time",
                 hint="say event_time='a timestamp'",
             )
         if isinstance(self.watermark, Punctuated):
@@ -231,7 +231,7 @@ class Stream(Flow):
             self.epoch.check(self.schema)
         if self.keep not in (None, "none") and not is_keepable(self.schema):
             raise DefinitionError(
-                f"the master cannot keep the stream «{self.name}»: it has columns of structs or maps",
+                f"the master cannot keep the stream '{self.name}': it has columns of structs or maps",
                 detail=self.schema.ddl(),
                 hint="say keep='none', or declare such columns as string: they come as JSON",
             )
@@ -287,7 +287,7 @@ def stream(
     columns = Schema.parse(schema)
     for column in columns.names:
         if column.startswith("__"):
-            raise DefinitionError(f"«{column}»: names that start with two underscores are Penstock's own")
+            raise DefinitionError(f"'{column}': names that start with two underscores are Penstock's own")
     return Stream(
         name,
         columns,
@@ -316,7 +316,7 @@ def _keep(keep: str | timedelta | None, event_time: str | None) -> str | None:
         span = positive(keep, "keep")
     except DefinitionError as error:
         raise DefinitionError(
-            f"keep={keep!r} is neither «all» nor «none» nor a span of time", detail=error.message, hint="keep='30 days'"
+            f"keep={keep!r} is neither 'all' nor 'none' nor a span of time", detail=error.message, hint="keep='30 days'"
         ) from None
     if event_time is None:
         raise DefinitionError(f"keep={keep!r} is by event time, and the stream has none", hint="say event_time='…'")
@@ -449,7 +449,7 @@ class Union(Flow):
             if first is not None and other.schema is not None and dict(first) != dict(other.schema):
                 raise DefinitionError(
                     "the streams of a union must have the same columns and types",
-                    detail=f"«{first.ddl()}» and «{other.schema.ddl()}»",
+                    detail=f"'{first.ddl()}' and '{other.schema.ddl()}'",
                     hint="select the common columns first, with casts where types differ",
                 )
 
@@ -486,23 +486,23 @@ def branches(flow: Flow) -> tuple[Branch, ...]:
 
 
 def named_expressions(columns: tuple[str, ...], named: dict[str, str], where: str) -> Named:
-    """Column names, «expression AS name» and `name="expression"` as pairs of name and expression."""
+    """Column names, 'expression AS name' and `name="expression"` as pairs of name and expression."""
     pairs: list[tuple[str, str]] = []
     for text in columns:
         alias = re.fullmatch(r"(?is)(.+?)\s+AS\s+`?(\w+)`?\s*", text)
         name, expression = (alias[2], alias[1]) if alias else (text.strip().strip("`"), text)
         if not alias and not name.isidentifier():
             raise DefinitionError(
-                f"{where}: «{text}» needs a name", hint=f"write {where}(name={text!r}) or «{text} AS name»"
+                f"{where}: '{text}' needs a name", hint=f"write {where}(name={text!r}) or '{text} AS name'"
             )
         pairs.append((name, expression.strip()))
     pairs += named.items()
     seen: set[str] = set()
     for name, _ in pairs:
         if not valid_name(name):
-            raise DefinitionError(f"{where}: «{name}» cannot be a column's name")
+            raise DefinitionError(f"{where}: '{name}' cannot be a column's name")
         if name.lower() in seen:
-            raise DefinitionError(f"{where}: the name «{name}» stands twice")
+            raise DefinitionError(f"{where}: the name '{name}' stands twice")
         seen.add(name.lower())
     return tuple(pairs)
 
@@ -523,6 +523,6 @@ def _schema_of(columns: Named, given: Schema | None) -> Schema | None:
 def _expect(bound: Any, kind: str, where: str) -> None:
     if bound.type is not None and bound.type != kind:
         raise DefinitionError(
-            f"{where}: «{bound.text}» is {bound.type}, and must be {kind}",
+            f"{where}: '{bound.text}' is {bound.type}, and must be {kind}",
             hint=f"cast it: CAST({bound.text} AS {kind})" if kind == "timestamp" else None,
         )

@@ -61,21 +61,21 @@ class Table:
 
     def __post_init__(self) -> None:
         if not valid_name(self.name):
-            raise DefinitionError(f"«{self.name}» cannot be a table's name", hint="use letters, digits and underscores")
+            raise DefinitionError(f"'{self.name}' cannot be a table's name", hint="use letters, digits and underscores")
         for name, kind in self.schema:
             if name.startswith("__"):
-                raise DefinitionError(f"«{name}»: names that start with two underscores are Penstock's own")
+                raise DefinitionError(f"'{name}': names that start with two underscores are Penstock's own")
             if kind.startswith(("struct<", "map<")):
                 raise DefinitionError(
-                    f"the column «{name}» of the table «{self.name}» is {kind}, which a table cannot have",
+                    f"the column '{name}' of the table '{self.name}' is {kind}, which a table cannot have",
                     hint="declare it as string: it comes as JSON",
                 )
         if not self.key:
-            raise DefinitionError(f"the table «{self.name}» has no key", hint="say key='a column'")
+            raise DefinitionError(f"the table '{self.name}' has no key", hint="say key='a column'")
         for name in self.key:
             kind = self.schema.type_of(name)
             if is_float(kind) or kind.startswith(_UNKEYED):
-                raise DefinitionError(f"the column «{name}» is {kind}, and so cannot be a key of a table")
+                raise DefinitionError(f"the column '{name}' is {kind}, and so cannot be a key of a table")
         for said, column in (("valid_from", self.valid_from), ("valid_to", self.valid_to)):
             if column is not None and self.schema.type_of(column) != "timestamp":
                 raise DefinitionError(f"{said}={column!r} is {self.schema.type_of(column)}, and must be timestamp")
@@ -123,7 +123,7 @@ def table(
             again = positive(reload.removeprefix("every "), "reload")
         except DefinitionError as error:
             raise DefinitionError(
-                f"reload={reload!r} is neither «at start» nor «on change» nor a span of time",
+                f"reload={reload!r} is neither 'at start' nor 'on change' nor a span of time",
                 detail=error.message,
                 hint="reload='10 minutes'",
             ) from None
@@ -152,25 +152,25 @@ class TableJoin(Step):
             raise unknown("way to join a table", str(self.how), ["inner", "left"])
         if self.input.schema is None:
             raise DefinitionError(
-                f"the columns are not known that would be joined with the table «{self.table.name}»",
+                f"the columns are not known that would be joined with the table '{self.table.name}'",
                 hint="say schema=… in the transform before, or select columns with casts",
             )
         for text, name in zip(self.on, self.table.key, strict=True):
             kind, mine = bind(text, self.input.schema).type, self.table.schema.type_of(name)
             if kind is not None and kind != mine and not (is_integer(kind) and is_integer(mine)):
                 raise DefinitionError(
-                    f"«{text}» is {kind}, and «{name}» of the table «{self.table.name}» is {mine}",
+                    f"'{text}' is {kind}, and '{name}' of the table '{self.table.name}' is {mine}",
                     hint=f"cast it: CAST({text} AS {mine.upper()})",
                 )
         if self.table.valid_from is not None and not self.input.has_event_time:
             raise DefinitionError(
-                f"the table «{self.table.name}» is as of the event's time, and the stream has none",
+                f"the table '{self.table.name}' is as of the event's time, and the stream has none",
                 hint="say event_time=… where the stream is made, or .with_time(…)",
             )
         for name, _ in self.joined:
             if name in self.input.schema:
                 raise DefinitionError(
-                    f"the stream and the table «{self.table.name}» both have a column «{name}»",
+                    f"the stream and the table '{self.table.name}' both have a column '{name}'",
                     hint=f"say prefix='{self.table.name}_', or select other names before",
                 )
 
@@ -227,7 +227,7 @@ def tables(flow: Flow) -> dict[str, Table]:
     for part in flow.inputs:
         for name, other in tables(part).items():
             if found.setdefault(name, other) != other:
-                raise DefinitionError(f"there are two tables «{name}»", hint="give one of them another name")
+                raise DefinitionError(f"there are two tables '{name}'", hint="give one of them another name")
     return found
 
 

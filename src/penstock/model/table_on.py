@@ -1,4 +1,4 @@
-"""What a join with a table says after «on»: for each key of the table, the expression that it equals."""
+"""What a join with a table says after 'on': for each key of the table, the expression that it equals."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from penstock.model.table import Table, TableJoin
 
 
 def joined(flow: Flow, table: Table, on: str | Sequence[str] | None, how: str, prefix: str) -> TableJoin:
-    """A flow joined with a table; `on` is «expression = key», several with AND, or names that both have."""
+    """A flow joined with a table; `on` is 'expression = key', several with AND, or names that both have."""
     texts = (on,) if isinstance(on, str) else tuple(on or table.key)
     found: dict[str, str] = {}
     for text in texts:
         for part in _parts(parse(text).tree):
             name, said = _pair(part, table)
             if name in found:
-                raise DefinitionError(f"the key «{name}» of the table «{table.name}» is said twice")
+                raise DefinitionError(f"the key '{name}' of the table '{table.name}' is said twice")
             found[name] = said
     for name in table.key:
         if name not in found:
             raise DefinitionError(
-                f"on={on!r} does not say what the key «{name}» of the table «{table.name}» is",
+                f"on={on!r} does not say what the key '{name}' of the table '{table.name}' is",
                 hint=f"write on='… = {name}'" + (" AND …" if len(table.key) > 1 else ""),
             )
     return TableJoin(flow, table, tuple(found[name] for name in table.key), how, prefix)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def _pair(part: exp.Expr, table: Table) -> tuple[str, str]:
             if isinstance(mine, exp.Column) and _named(mine, table) in table.key:
                 return str(_named(mine, table)), canonical(other)
     raise DefinitionError(
-        f"«{canonical(part)}» does not say what a key of the table «{table.name}» equals",
+        f"'{canonical(part)}' does not say what a key of the table '{table.name}' equals",
         detail=f"its key is {', '.join(table.key)}",
         hint=f"write on='column = {table.key[0]}'",
     )

@@ -69,6 +69,6 @@ def twice(table: Table, key: Sequence[object]) -> DefinitionError:
     """Two rows of a table where only one can be."""
     said = ", ".join(f"{name} = {value!r}" for name, value in zip((*table.key, table.valid_from), key, strict=False))
     return DefinitionError(
-        f"the table «{table.name}» has two rows with {said}",
+        f"the table '{table.name}' has two rows with {said}",
         hint="its key must name one row; where rows follow each other in time, say valid_from='a timestamp'",
     )

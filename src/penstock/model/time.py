@@ -38,14 +38,14 @@ _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
 def duration(value: str | int | timedelta) -> Duration:
-    """A duration from text («10 seconds», «1h 30m»), a timedelta, or microseconds."""
+    """A duration from text ('10 seconds', '1h 30m'), a timedelta, or microseconds."""
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
         raise DefinitionError(
-            f"not a duration: {value!r}", hint="write for example «10 seconds» or timedelta(seconds=10)"
+            f"not a duration: {value!r}", hint="write for example '10 seconds' or timedelta(seconds=10)"
         )
     text, at, total = value.strip().lower(), 0, 0
     while at < len(text) or not text:
@@ -53,7 +53,7 @@ def duration(value: str | int | timedelta) -> Duration:
         unit = None if part is None else _UNITS.get(part[2]) or _UNITS.get(part[2].removesuffix("s"))
         if part is None or unit is None:
             raise DefinitionError(
-                f"not a duration: «{value}»",
+                f"not a duration: '{value}'",
                 hint="write a number and a unit: microseconds, milliseconds, seconds, minutes, hours, days or weeks"
                 + ("; months and years are windows of ps.calendar" if re.search("month|year", text) else ""),
             )
@@ -92,7 +92,7 @@ def show_duration(micros: Duration) -> str:
 
 
 def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
-    """An instant from ISO text, a datetime (naive means UTC), a date, or microseconds; «12:00:05» is on `day`."""
+    """An instant from ISO text, a datetime (naive means UTC), a date, or microseconds; '12:00:05' is on `day`."""
     if type(value) is datetime and value.tzinfo is not None:
         return _since_epoch(value)
     if isinstance(value, bool):
@@ -109,7 +109,7 @@ def instant(value: str | int | datetime | date, *, day: Instant = 0) -> Instant:
             value = datetime.fromisoformat(text)
         except ValueError:
             raise DefinitionError(
-                f"not an instant: «{text}»", hint="write for example «2024-05-01T12:00:00Z»"
+                f"not an instant: '{text}'", hint="write for example '2024-05-01T12:00:00Z'"
             ) from None
     if not isinstance(value, datetime):
         if not isinstance(value, date):

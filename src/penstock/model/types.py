@@ -40,13 +40,13 @@ def type_name(text: str) -> str:
     name = _ALIASES.get(name, name)
     match = _DECIMAL.fullmatch(name)
     if match and not 0 < int(match[1]) <= 38:
-        raise DefinitionError(f"«{text}»: a decimal has 1 to 38 digits")
+        raise DefinitionError(f"'{text}': a decimal has 1 to 38 digits")
     if name.startswith(("struct<", "map<")):
         return _nested_name(name.partition("<")[0], whole)
     if name in SCALARS or match:
         return name
     raise DefinitionError(
-        f"unknown type «{text}»",
+        f"unknown type '{text}'",
         detail=f"there are: {', '.join(SCALARS)}, decimal(p,s), array<…>, struct<…>, map<…>",
     )
 
@@ -87,7 +87,7 @@ def decimal_of(name: str) -> tuple[int, int]:
     """Precision and scale of a decimal type."""
     match = _DECIMAL.fullmatch(name)
     if match is None:
-        raise DefinitionError(f"«{name}» is not a decimal")
+        raise DefinitionError(f"'{name}' is not a decimal")
     return int(match[1]), int(match[2])
 
 
@@ -114,12 +114,12 @@ class Schema:
         seen: set[str] = set()
         for name, _ in self.columns:
             if name.lower() in seen:
-                raise DefinitionError(f"the column «{name}» is declared twice")
+                raise DefinitionError(f"the column '{name}' is declared twice")
             seen.add(name.lower())
 
     @classmethod
     def parse(cls, text: str | Schema) -> Schema:
-        """A schema from Spark's DDL: «name type, name type»."""
+        """A schema from Spark's DDL: 'name type, name type'."""
         if isinstance(text, Schema):
             return text
         columns = []
@@ -127,7 +127,7 @@ class Schema:
             plain = re.sub(r"(?i)\s+not\s+null\s*$", "", part.strip())
             words = re.sub(r"^(`[^`]+`|\w+)\s*:", r"\1 ", plain).split(None, 1)
             if len(words) != 2:
-                raise DefinitionError(f"not a column: «{part.strip()}»", hint="write «name type, name type, …»")
+                raise DefinitionError(f"not a column: '{part.strip()}'", hint="write 'name type, name type, …'")
             columns.append((words[0].strip("`"), type_name(words[1])))
         return cls(tuple(columns))
 

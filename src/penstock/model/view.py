@@ -281,11 +281,11 @@ def _check_apart(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if not valid_name(name):
-            raise DefinitionError(f"«{name}» cannot be a column of a view", hint="use letters, digits and underscores")
+            raise DefinitionError(f"'{name}' cannot be a column of a view", hint="use letters, digits and underscores")
         if name.lower() in RESERVED:
-            raise DefinitionError(f"«{name}» is a column that every view has", hint="choose another name")
+            raise DefinitionError(f"'{name}' is a column that every view has", hint="choose another name")
         if name.lower() in seen:
-            raise DefinitionError(f"the name «{name}» stands twice", hint="name keys and aggregates apart")
+            raise DefinitionError(f"the name '{name}' stands twice", hint="name keys and aggregates apart")
         seen.add(name.lower())
 
 
@@ -293,14 +293,14 @@ def _check_time(view: View) -> None:
     if view.windows.needs_event_time and not view.input.has_event_time:
         names = ", ".join(s.name for s in view.input.sources if s.event_time is None)
         raise DefinitionError(
-            f"{view.windows!r} needs an event time, and «{names}» has none",
+            f"{view.windows!r} needs an event time, and '{names}' has none",
             hint="say event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
         )
     if view.windows.ends_in_event_time:
         for source in view.input.sources:
             if source.watermark is None:
                 raise DefinitionError(
-                    f"{view.windows!r} needs a watermark, and the stream «{source.name}» has none",
+                    f"{view.windows!r} needs a watermark, and the stream '{source.name}' has none",
                     hint="say how late its events may be: watermark=ps.bounded('10 seconds')",
                 )
     elif view.lateness:
@@ -373,7 +373,7 @@ def _check_shown(view: View) -> None:
         outside = bind(text, view.result_schema).outside
         if outside is not None:
             raise DefinitionError(
-                f"«{text}» cannot be computed from a view's answers: {outside}",
+                f"'{text}' cannot be computed from a view's answers: {outside}",
                 hint="compute it from the events, before the aggregates, or when you query the view",
             )
     if view.condition is not None and (kind := bind(view.condition, view.result_schema).type) != "boolean":

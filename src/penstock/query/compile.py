@@ -82,4 +82,4 @@ def _placed(source: Source, start: int, error: Exception, shown: PenstockError) 
 
 
 def _in_words(reason: str) -> str:
-    return reason.replace("is outside the kernel", "is not answered here").replace("«", "'").replace("»", "'")
+    return reason.replace("is outside the kernel", "is not answered here").replace("'", "'").replace("'", "'")

@@ -53,12 +53,12 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
     stream = engine.registry.streams[name]
     if engine.registry.master is None or stream.kept == "none":
         raise RunError(
-            f"the dead letters of «{name}» are not kept: the stream says keep = none",
+            f"the dead letters of '{name}' are not kept: the stream says keep = none",
             hint="those in the store's table __refused can be inserted again by hand",
         )
     if derived(stream) is not None:
         raise RunError(
-            f"the dead letters of «{name}» are what its processor failed on, and no rows of it",
+            f"the dead letters of '{name}' are what its processor failed on, and no rows of it",
             hint="correct the processor, and put the events into the streams that it reads",
         )
     letters = dead_letters(engine.registry.master, name, where)

@@ -19,7 +19,7 @@ from penstock.sinks import Sink, check_rows
 def check_name(name: str, what: str) -> None:
     """Refuses a name that SQL would not take."""
     if not valid_name(name):
-        raise DefinitionError(f"«{name}» cannot be {what}", hint="use letters, digits and underscores")
+        raise DefinitionError(f"'{name}' cannot be {what}", hint="use letters, digits and underscores")
 
 
 def check_stream(stream: Stream, streams: Mapping[str, Stream]) -> None:
@@ -32,7 +32,7 @@ def check_view(name: str, view: View, streams: Mapping[str, Stream], views: Mapp
     if any(isinstance(source, Changes) for source in view.input.sources):
         check_below({name: view}, views)
     own = [source for source in view.input.sources if not isinstance(source, Changes)]
-    _check_own(f"the view «{name}»", own, streams)
+    _check_own(f"the view '{name}'", own, streams)
 
 
 def check_row_sink(flow: Flow, sink: Sink, streams: Mapping[str, Stream]) -> None:
@@ -51,5 +51,5 @@ def _check_own(reader: str, sources: Iterable[Stream], streams: Mapping[str, Str
     for source in sources:
         if streams.get(source.name) != source:
             raise DefinitionError(
-                f"{reader} reads the stream «{source.name}», which is not this app's", hint="make it with app.stream(…)"
+                f"{reader} reads the stream '{source.name}', which is not this app's", hint="make it with app.stream(…)"
             )

@@ -20,16 +20,16 @@ def failed(stream: str, error: BaseException) -> BaseException:
         return error
     ours = re.search(r"penstock\.[\w.]*Error: ([^\n]*)(?:\n\s+detail: ([^\n]*))?(?:\n\s+hint: ([^\n]*))?", str(error))
     if ours is not None:
-        return RunError(f"the stream «{stream}» has failed: {ours[1]}", detail=ours[2], hint=ours[3])
+        return RunError(f"the stream '{stream}' has failed: {ours[1]}", detail=ours[2], hint=ours[3])
     lacking = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
     if lacking is not None:
         return RunError(
-            f"the stream «{stream}» has failed: the Python of Spark's tasks has no module «{lacking[1]}»",
+            f"the stream '{stream}' has failed: the Python of Spark's tasks has no module '{lacking[1]}'",
             detail=essence(error),
             hint="install it there (what Penstock itself needs: pip install penstock), or name another Python: "
             "--executor-python",
         )
-    return RunError(f"the stream «{stream}» has failed: {essence(error)}", detail=str(error)[:2000])
+    return RunError(f"the stream '{stream}' has failed: {essence(error)}", detail=str(error)[:2000])
 
 
 def essence(error: BaseException) -> str:

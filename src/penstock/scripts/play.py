@@ -121,7 +121,7 @@ class Play:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError):
-            raise statement.source.error(f"there is no file «{statement.path.text}»", statement.path) from None
+            raise statement.source.error(f"there is no file '{statement.path.text}'", statement.path) from None
         for other in parse(text, path.name):
             define(self.app, other, without_log=True)
 

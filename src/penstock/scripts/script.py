@@ -74,7 +74,7 @@ def _split(statements: Sequence[sql.Statement]) -> tuple[list[sql.Statement], li
     for statement in statements:
         if isinstance(statement, sql.Test):
             if statement.name.text in (name for name, _ in tests):
-                raise statement.source.error(f"there are two tests «{statement.name.text}»", statement.name)
+                raise statement.source.error(f"there are two tests '{statement.name.text}'", statement.name)
             tests.append((statement.name.text, []))
         elif tests:
             tests[-1][1].append(statement)

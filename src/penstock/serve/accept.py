@@ -126,7 +126,7 @@ def _field(data: bytes, table: int, number: int) -> int | None:
 def _column(table: pa.Table, name: str, kind: str) -> pl.Series:
     target = dtype(kind)
     if table.schema.names.count(name) > 1:
-        raise Answered(422, f"there are several columns «{name}»")
+        raise Answered(422, f"there are several columns '{name}'")
     if name not in table.schema.names:
         return pl.Series(name, [None], dtype=target).new_from_index(0, table.num_rows)
     try:
@@ -136,11 +136,11 @@ def _column(table: pa.Table, name: str, kind: str) -> pl.Series:
             zone = found.dtype.time_zone if isinstance(found.dtype, pl.Datetime) else None
             return found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
         if not _fits(found.dtype, target):
-            raise Answered(422, f"the column «{name}» is {found.dtype}, and the stream has {kind}")
+            raise Answered(422, f"the column '{name}' is {found.dtype}, and the stream has {kind}")
         return found.cast(target)
     except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
         said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, f"the column «{name}» does not fit {kind}", detail=said) from None
+        raise Answered(422, f"the column '{name}' does not fit {kind}", detail=said) from None
 
 
 def _fits(found: pl.DataType, target: pl.DataType) -> bool:

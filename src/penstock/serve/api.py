@@ -106,4 +106,4 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])[:100]
-    return JSONResponse({"error": f"«{where}»: {first['msg']}"}, 422)
+    return JSONResponse({"error": f"'{where}': {first['msg']}"}, 422)

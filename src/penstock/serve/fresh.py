@@ -35,7 +35,7 @@ class Fresh:
             if left <= 0:
                 raise Answered(
                     504, f"the events of the token are not committed after {seconds:g} s",
-                    detail=f"the stream «{token.stream}» is at {max(0, self._reached.get(token.stream, 0))} of "
+                    detail=f"the stream '{token.stream}' is at {max(0, self._reached.get(token.stream, 0))} of "
                     f"{token.number}",
                     hint="ask again with the same token; is the app running?", retry=1,
                 )  # fmt: skip

@@ -38,7 +38,7 @@ class Token:
     def read(cls, text: str) -> Token:
         stream, _, number = text.rpartition(":")
         if not stream or not (number.isascii() and number.isdigit()) or len(number) > 15:
-            raise Answered(422, f"«{text[:60]}» is no token", hint="send back the token of POST /streams/{name}")
+            raise Answered(422, f"'{text[:60]}' is no token", hint="send back the token of POST /streams/{name}")
         return cls(stream, int(number))
 
 

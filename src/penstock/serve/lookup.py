@@ -71,7 +71,7 @@ class Lookup:
         for name, texts in self.keys.items():
             kind = _kind(view, name)
             if len(texts) > _VALUES:
-                raise Answered(422, f"more than {_VALUES} values for the key «{name}»")
+                raise Answered(422, f"more than {_VALUES} values for the key '{name}'")
             rules.append(f"{quoted(name)} IN ({', '.join(mark(value(text, kind, name)) for text in texts)})")
         for name in self.null:
             _kind(view, name)
@@ -96,7 +96,7 @@ class Lookup:
         for name, texts in self.keys.items():
             kind = _kind(view, name)
             if len(texts) > _VALUES:
-                raise Answered(422, f"more than {_VALUES} values for the key «{name}»")
+                raise Answered(422, f"more than {_VALUES} values for the key '{name}'")
             keys[name] = [_physical(value(text, kind, name), kind, name) for text in texts]
         for name in self.null:
             _kind(view, name)
@@ -125,7 +125,7 @@ class Lookup:
 
 def _kind(view: Described, name: str) -> str:
     if name not in view.keys:
-        error = not_there(f"key of «{view.name}»", name, view.keys)
+        error = not_there(f"key of '{view.name}'", name, view.keys)
         raise Answered(422, error.message, detail=error.detail, hint=error.hint)
     return view.keys[name]
 
@@ -142,7 +142,7 @@ def value(text: str, kind: str, name: str) -> object:
         text.encode()
         return _parsed(text, kind)
     except (ValueError, ArithmeticError, InvalidOperation, PenstockError):
-        raise Answered(422, f"«{text[:60]}» is no {kind}, which «{name}» is") from None
+        raise Answered(422, f"'{text[:60]}' is no {kind}, which '{name}' is") from None
 
 
 def _parsed(text: str, kind: str) -> object:
@@ -175,7 +175,7 @@ def _physical(shown: object, kind: str, name: str) -> object:
     if kind == "date":
         return micros_of(str(shown)) // _DAY
     if kind.startswith(("array<", "struct<", "map<")):
-        raise Answered(422, f"rows of this view cannot be looked up by «{name}»", hint="ask in SQL: POST /api/v1/query")
+        raise Answered(422, f"rows of this view cannot be looked up by '{name}'", hint="ask in SQL: POST /api/v1/query")
     return str(shown) if kind.startswith("decimal(") else shown
 
 
@@ -189,7 +189,7 @@ def _refuse() -> object:
 def _bound(view: Described, text: str, what: str) -> Instant:
     """A window's start: an instant, or an element's number in windows that count."""
     if not view.has_windows:
-        raise Answered(422, f"the view «{view.name}» has no windows", hint=f"leave out {what}")
+        raise Answered(422, f"the view '{view.name}' has no windows", hint=f"leave out {what}")
     kind = view.columns["window_start"]
     try:
         found = int(text[:30]) if kind != "timestamp" else instant(text)
@@ -197,7 +197,7 @@ def _bound(view: Described, text: str, what: str) -> Instant:
             raise ValueError
         return found
     except (ValueError, ArithmeticError, PenstockError):
-        raise Answered(422, f"{what} is no {kind}: «{text[:60]}»", hint="write 2024-05-01T12:00:00Z") from None
+        raise Answered(422, f"{what} is no {kind}: '{text[:60]}'", hint="write 2024-05-01T12:00:00Z") from None
 
 
 def _cursor(place: Sequence[Any], order: Order) -> str:
@@ -214,4 +214,4 @@ def _place(cursor: str, order: Order) -> tuple[int, int, bytes]:
             raise ValueError
         return end, start, bytes.fromhex(key)
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise Answered(422, "this is no cursor of such a question", hint="take «next» of the page before") from None
+        raise Answered(422, "this is no cursor of such a question", hint="take 'next' of the page before") from None

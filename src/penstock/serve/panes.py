@@ -82,7 +82,7 @@ class Hub:
         if not trimmed <= position <= newest:
             raise gone(view.name, position, trimmed, newest)
         if table and table[0].more:
-            raise Answered(413, f"the view «{view.name}» has more than {snapshot} rows", hint="read it in pages first")
+            raise Answered(413, f"the view '{view.name}' has more than {snapshot} rows", hint="read it in pages first")
         return self._stream(view, position, newest, commit, table)
 
     async def _stream(
@@ -168,7 +168,7 @@ class Hub:
         for tail, panes, state in zip(tails, found, found[len(tails) :], strict=False):
             newest, trimmed, _, id = state.rows[0]
             if id != tail.view.id:
-                tail.ended = {"error": f"the view «{tail.view.name}» was dropped"}
+                tail.ended = {"error": f"the view '{tail.view.name}' was dropped"}
                 tail.wake()
                 continue
             if newest < tail.end:
@@ -250,7 +250,7 @@ def _all_rows(view: Described, most: int) -> Question | SegmentQuestion:
 def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:
     """Panes that a client has not seen are not there any more."""
     return Answered(
-        410, f"the panes of «{view}» after {position} cannot be had",
+        410, f"the panes of '{view}' after {position} cannot be had",
         detail=f"the outbox holds those from {trimmed + 1} to {newest}",
         hint="subscribe again with ?snapshot=true, without Last-Event-ID",
     )  # fmt: skip

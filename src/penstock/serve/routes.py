@@ -50,7 +50,7 @@ def seconds_of(service: Service, text: str) -> float:
     except PenstockError as error:
         raise Answered(422, f"timeout: {error.message}", hint="write 500ms, 2s or 1m") from None
     if not 0 <= found <= service.settings.limits.wait_seconds:
-        raise Answered(422, f"timeout is not between 0 and {service.settings.limits.wait_seconds:g} s: «{text}»")
+        raise Answered(422, f"timeout is not between 0 and {service.settings.limits.wait_seconds:g} s: '{text}'")
     return found
 
 
@@ -58,7 +58,7 @@ def only(request: Request, *known: str) -> None:
     """Refuses what nobody understands: a typo must not give another answer."""
     for name in request.query_params:
         if name not in known:
-            raise Answered(422, f"unknown parameter «{name[:60]}»", detail=f"there are: {', '.join(known)}")
+            raise Answered(422, f"unknown parameter '{name[:60]}'", detail=f"there are: {', '.join(known)}")
 
 
 # what there is
@@ -142,7 +142,7 @@ async def look_up(
     final: Annotated[bool | None, Query(description="Only windows that are final, or that are not.")] = None,
     order: Order = "newest",
     limit: Annotated[int, Query(ge=1, le=1_000_000)] = 100,
-    cursor: Annotated[str | None, Query(max_length=4000, description="«next» of the page before.")] = None,
+    cursor: Annotated[str | None, Query(max_length=4000, description="'next' of the page before.")] = None,
     after: After = None,
     timeout: Timeout = "2s",
     form: Form = None,

@@ -52,7 +52,7 @@ async def ingest(
     if name not in takes:
         known = await service.catalog.known()
         if name in known.streams:
-            raise Answered(409, f"the stream «{name}» takes no events over HTTP", hint="define it FROM HTTP")
+            raise Answered(409, f"the stream '{name}' takes no events over HTTP", hint="define it FROM HTTP")
         raise not_there("stream", name, takes)
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise Answered(422, "an idempotency key has 1 to 200 visible characters")
@@ -60,7 +60,7 @@ async def ingest(
         raise Answered(415, "compressed bodies are not taken", hint="send it as it is")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*_LINES, ARROW):
-        raise Answered(415, f"no such media type: «{kind[:60]}»", detail=f"there are: {', '.join((*_LINES, ARROW))}")
+        raise Answered(415, f"no such media type: '{kind[:60]}'", detail=f"there are: {', '.join((*_LINES, ARROW))}")
     body, schema, most = await request.body(), takes[name].schema, service.settings.limits.events
     if kind == ARROW:
         accepted = await asyncio.to_thread(accept.from_arrow, body, schema, most)

@@ -206,7 +206,7 @@ def _check_names(sink: Sink, view: View) -> None:
     for name in (*(key for key, _ in view.keys), *view.values):
         if name.lower() in PANE_COLUMNS:
             raise DefinitionError(
-                f"the view has a column «{name}», and so has every pane",
+                f"the view has a column '{name}', and so has every pane",
                 detail=f"panes have the columns {', '.join(PANE_COLUMNS)}",
                 hint="rename the view's column, or use mode='complete'",
             )

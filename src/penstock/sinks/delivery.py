@@ -245,7 +245,7 @@ class Delivery:
             if not way.closing.is_set():
                 self._failures[name] = Failure(error, count)
             _log.warning(
-                "the sink «%s» failed (%d in a row), next try in %g s: %s: %s",
+                "the sink '%s' failed (%d in a row), next try in %g s: %s: %s",
                 name, count, pause, type(error).__name__, error,
             )  # fmt: skip
             return False

@@ -54,7 +54,7 @@ class Directory:
             self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise SinkError(
-                f"cannot use the directory «{path}»: {error.strerror}", hint="choose one that can be written"
+                f"cannot use the directory '{path}': {error.strerror}", hint="choose one that can be written"
             ) from error
         try:
             self._lock(takes_over)
@@ -74,7 +74,7 @@ class Directory:
         """Adds a file with these panes; when this returns it is there, and stays there."""
         if first <= self.position:
             raise SinkError(
-                f"«{self.path}» has the panes up to {self.position} already, and was to take {first} to {last}"
+                f"'{self.path}' has the panes up to {self.position} already, and was to take {first} to {last}"
             )
         if not self._begun:
             self._begin()
@@ -105,7 +105,7 @@ class Directory:
             if takes_over and self._is_of_this_store():
                 return  # it hangs, or is about to find out
             raise SinkError(
-                f"another sink or process writes into «{self.path}»", hint="give each sink a directory of its own"
+                f"another sink or process writes into '{self.path}'", hint="give each sink a directory of its own"
             ) from None
 
     def _manifest(self) -> dict[str, object] | None:
@@ -114,19 +114,19 @@ class Directory:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise SinkError(f"«{self.path / MANIFEST}» is damaged", detail=str(error), hint=_ELSEWHERE) from error
+            raise SinkError(f"'{self.path / MANIFEST}' is damaged", detail=str(error), hint=_ELSEWHERE) from error
         return found
 
     def _check_owner(self) -> None:
         found = self._manifest()
         if found is None:
             if files_of(self.path):
-                raise SinkError(f"«{self.path}» holds files, and none that says whose they are", hint=_ELSEWHERE)
+                raise SinkError(f"'{self.path}' holds files, and none that says whose they are", hint=_ELSEWHERE)
             return
         for what, mine in self._owner.items():
             if found.get(what) != mine:
                 raise SinkError(
-                    f"«{self.path}» holds the files of another sink",
+                    f"'{self.path}' holds the files of another sink",
                     detail=f"its {what} is {_short(found.get(what))}, and ours {_short(mine)}",
                     hint=_ELSEWHERE,
                 )
@@ -143,7 +143,7 @@ class Directory:
             self._place(MANIFEST, lambda file: _write_text(file, text))
         elif None not in (birth, found.get("store")) and found["store"] != birth:
             raise SinkError(
-                f"«{self.path}» holds panes of another store, whose ids mean something else", hint=_ELSEWHERE
+                f"'{self.path}' holds panes of another store, whose ids mean something else", hint=_ELSEWHERE
             )
 
     def _last(self) -> int:
@@ -151,12 +151,12 @@ class Directory:
         files, last = files_of(self.path), 0
         for first, end, path in files:
             if first <= last or end < first:
-                raise SinkError(f"«{path}» overlaps with the file before it", hint=_ELSEWHERE)
+                raise SinkError(f"'{path}' overlaps with the file before it", hint=_ELSEWHERE)
             last = end
         newest = newest_pane(self._outbox)
         if last > newest:
             raise SinkError(
-                f"«{self.path}» holds panes up to {last}, and the store has fired {newest} only",
+                f"'{self.path}' holds panes up to {last}, and the store has fired {newest} only",
                 detail="the store was reset, or restored from an older copy",
                 hint=_ELSEWHERE,
             )

@@ -89,7 +89,7 @@ class _Writing(OpenSink):
 
 @dataclass(frozen=True, repr=False)
 class Jsonl(Files):
-    """One JSON object a line. Timestamps and dates are ISO text, decimals text, binary base64, NaN the text «NaN»."""
+    """One JSON object a line. Timestamps and dates are ISO text, decimals text, binary base64, NaN the text 'NaN'."""
 
     format: ClassVar[str] = "jsonl"
 
@@ -171,6 +171,6 @@ def to_parquet(directory: str | Path, *, rows_per_file: int = _ROWS, mode: Mode 
 
 def _given(directory: str | Path, rows_per_file: int) -> tuple[str, int]:
     if not isinstance(directory, (str, Path)) or not str(directory) or "://" in str(directory):
-        raise DefinitionError(f"not a directory of this machine: {directory!r}", hint="give a path, «out/trending»")
+        raise DefinitionError(f"not a directory of this machine: {directory!r}", hint="give a path, 'out/trending'")
     above_zero(rows_per_file, "rows_per_file")
     return str(directory), rows_per_file

@@ -126,13 +126,13 @@ class _Posting(OpenSink):
     def _refuse(self, row: Row, answer: Answer) -> None:
         if self._refused is None:
             raise SinkError(
-                f"{shown(self._sink.url)} refuses the pane {row['pane']} of «{self._target.view}» with {answer.status}",
+                f"{shown(self._sink.url)} refuses the pane {row['pane']} of '{self._target.view}' with {answer.status}",
                 detail=said(answer),
                 hint="the sink stays there until it is taken; on_refusal='set aside' goes on without it",
             )
         self._refused.add(row, answer.status, said(answer))
         _log.warning(
-            "the sink «%s» has set aside the pane %d, refused with %d: %s",
+            "the sink '%s' has set aside the pane %d, refused with %d: %s",
             self._target.sink, row["pane"], answer.status, said(answer),
         )  # fmt: skip
 

@@ -114,7 +114,7 @@ class Sender:
 
 
 def signature(secret: str, key: str, now: int, body: bytes) -> str:
-    """What proves to the receiver that a body is ours, as «Standard Webhooks» has it."""
+    """What proves to the receiver that a body is ours, as 'Standard Webhooks' has it."""
     raw = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
     signed = hmac.new(raw, f"{key}.{now}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{b64encode(signed).decode()}"

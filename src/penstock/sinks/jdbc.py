@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, in_quotes
 from penstock.model.rows import Rows
 from penstock.model.view import WINDOW_COLUMNS
 from penstock.redaction import redact_url
@@ -140,7 +140,7 @@ class _Writing(OpenSink):
         held = f"UPDATE {self._positions} SET token = ? WHERE {same} AND token = ?"
         if database.run(held, [self._token, *self._mine, self._token]) != 1:
             raise SinkError(
-                f"another process writes to the table {self._sink.table} as the sink «{self._target.sink}»",
+                f"another process writes to the table {self._sink.table} as the sink '{self._target.sink}'",
                 hint="stop one of the two, or give one of the apps another name",
             )
         return int(database.rows(f"SELECT pane FROM {self._positions} WHERE {same}", self._mine)[0][0])
@@ -163,7 +163,7 @@ class _Writing(OpenSink):
         newest = newest_pane(self._target.outbox)
         if place != self._sink.table:
             raise SinkError(
-                f"the sink «{self._target.sink}» has brought its panes up to {pane} into {place}",
+                f"the sink '{self._target.sink}' has brought its panes up to {pane} into {place}",
                 hint="give the sink another name, or remove its row from " + self._positions,
             )
         if pane > newest or (None not in (birth, store) and birth != store):
@@ -208,8 +208,8 @@ class _Writing(OpenSink):
         missing = [name for name in self._columns if name not in found]
         if missing:
             raise SinkError(
-                f"the table {self._sink.table} lacks {', '.join(f'«{name}»' for name in missing)}",
-                detail=f"it has {', '.join(f'«{name}»' for name in found)}",
+                f"the table {self._sink.table} lacks {in_quotes(missing)}",
+                detail=f"it has {in_quotes(found)}",
                 hint=f"a table that fits:\n{create};" if create else "add what is missing",
             )
 
@@ -253,9 +253,9 @@ def to_jdbc(
     `secret` names the variable of the environment with the password. For PostgreSQL, `to_postgres` is faster.
     """
     if not isinstance(table, str) or not _NAME.fullmatch(table):
-        raise DefinitionError(f"not the name of a table: {table!r}", hint="for example «sales»")
+        raise DefinitionError(f"not the name of a table: {table!r}", hint="for example 'sales'")
     if not isinstance(url, str) or not re.match(r"jdbc:\w+:", url):
-        raise DefinitionError("not an address for JDBC", hint="for example «jdbc:h2:./shop»")
+        raise DefinitionError("not an address for JDBC", hint="for example 'jdbc:h2:./shop'")
     if secret is not None and not re.fullmatch(r"\w+", secret):
         raise DefinitionError(
             "secret names a variable of the environment, and is not the password itself", hint="secret='DB_PASSWORD'"

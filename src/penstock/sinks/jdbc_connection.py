@@ -181,7 +181,7 @@ def _loaded(driver: tuple[str, str | None]) -> Any:
     gateway = _gateway()
     jvm = gateway.jvm
     if jar is not None and not Path(jar).is_file():
-        raise SinkError(f"there is no jar «{jar}»", hint="give the path of the driver's jar")
+        raise SinkError(f"there is no jar '{jar}'", hint="give the path of the driver's jar")
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if jar is not None:
         urls = gateway.new_array(jvm.java.net.URL, 1)

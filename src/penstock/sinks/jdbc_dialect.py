@@ -67,5 +67,5 @@ DIALECTS: Final = {
 
 
 def dialect_of(url: str) -> Dialect:
-    """The dialect of an address «jdbc:NAME:…»."""
+    """The dialect of an address 'jdbc:NAME:…'."""
     return DIALECTS.get(url.split(":")[1], Dialect())

@@ -147,7 +147,7 @@ class _Writing(OpenSink):
             if isinstance(error, PenstockError):
                 raise
             raise SinkError(
-                f"cannot write to the topic «{self._sink.topic}» at {servers_of(self._sink.servers)}",
+                f"cannot write to the topic '{self._sink.topic}' at {servers_of(self._sink.servers)}",
                 detail=str(error),
                 hint="see that Kafka runs there, and that we may write in transactions",
             ) from error
@@ -159,7 +159,7 @@ class _Writing(OpenSink):
         birth, newest = birth_of(self._target.outbox), newest_pane(self._target.outbox)
         if found.pane > newest or (None not in (birth, found.store) and birth != found.store):
             raise SinkError(
-                f"the topic «{self._sink.topic}» has panes of another store up to {found.pane}, whose ids mean "
+                f"the topic '{self._sink.topic}' has panes of another store up to {found.pane}, whose ids mean "
                 "something else",
                 detail=f"the transactional id is {self._id}, and our store has fired {newest} panes",
                 hint="give the sink another name or another transactional_id, and readers another topic",
@@ -182,7 +182,7 @@ class _Writing(OpenSink):
 
     def _fenced(self) -> SinkError:
         return SinkError(
-            f"another process writes to the topic «{self._sink.topic}» as {self._id}",
+            f"another process writes to the topic '{self._sink.topic}' as {self._id}",
             hint="stop one of the two, or give one of the sinks another transactional_id",
         )
 

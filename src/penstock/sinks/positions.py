@@ -74,7 +74,7 @@ class Positions:
             if reached >= end:
                 return found
         raise SinkError(
-            f"the topic «{TOPIC}» could not be read to its end within {seconds:g} s",
+            f"the topic '{TOPIC}' could not be read to its end within {seconds:g} s",
             detail=f"it was read to {reached}, and ends at {end}",
             hint="see whether a transaction of another producer stands open: kafka-transactions.sh find-hanging",
         )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from penstock.errors import DefinitionError, unknown
+from penstock.errors import DefinitionError, in_quotes, unknown
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Calendar, Counted, Fixed, Sliding
 from penstock.postgres import EXAMPLE, check
@@ -170,14 +170,14 @@ class _Writing(OpenSink):
         missing = [name for name in wanted.columns if name not in found]
         if missing:
             raise SinkError(
-                f"the table {wanted.shown} lacks {', '.join(f'«{name}»' for name in missing)}",
-                detail=f"it has {', '.join(f'«{name}»' for name in found)}",
+                f"the table {wanted.shown} lacks {in_quotes(missing)}",
+                detail=f"it has {in_quotes(found)}",
                 hint=f"add what is missing; a table that fits:\n{wanted.create};",
             )
         known = {**wanted.columns, **wanted.extra}
         if demanded := [name for name, must in found.items() if must and name not in known]:
             raise SinkError(
-                f"the table {wanted.shown} demands {', '.join(f'«{name}»' for name in demanded)}, which the view lacks",
+                f"the table {wanted.shown} demands {in_quotes(demanded)}, which the view lacks",
                 hint="give these columns a default, or let them be null",
             )
 
@@ -188,7 +188,7 @@ class _Writing(OpenSink):
             session.run(f"EXPLAIN {made.insert}")
         except Refused as error:
             raise SinkError(
-                f"the table {wanted.shown} cannot take the rows of «{self._target.view}»",
+                f"the table {wanted.shown} cannot take the rows of '{self._target.view}'",
                 detail=error.message,
                 hint=f"a table that fits:\n{wanted.create};",
             ) from None

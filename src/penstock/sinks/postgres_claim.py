@@ -129,7 +129,7 @@ class Claim:
         outbox, table = self._target.outbox, self._layout.shown
         if found.table != table:
             raise SinkError(
-                f"the sink «{self._target.sink}» has brought its panes up to {found.position} into {found.table}",
+                f"the sink '{self._target.sink}' has brought its panes up to {found.position} into {found.table}",
                 detail=f"{table} would get only what comes after them",
                 hint=f"give the sink another name, or forget the old table: {self._forget()}",
             )
@@ -137,7 +137,7 @@ class Claim:
         if found.position > newest or (None not in (birth, found.store) and birth != found.store):
             raise SinkError(
                 f"the table {table} has panes of another store up to {found.position}, whose ids mean something else",
-                detail=f"the sink is «{self._target.sink}», and our store has fired {newest} panes",
+                detail=f"the sink is '{self._target.sink}', and our store has fired {newest} panes",
                 hint=f"choose another table and another name for the sink, or empty this one and {self._forget()}",
             )
 
@@ -149,7 +149,7 @@ class Claim:
         )
         for app, sink in others:
             raise SinkError(
-                f"the table {self._layout.shown} is filled by another sink: «{sink}» of the app «{app}»",
+                f"the table {self._layout.shown} is filled by another sink: '{sink}' of the app '{app}'",
                 hint="give each sink a table of its own; if that sink is gone: "
                 f"DELETE FROM {self._table} WHERE app = {literal(app)} AND sink = {literal(sink)}",
             )
@@ -159,7 +159,7 @@ class Claim:
 
     def _fenced(self) -> Fenced:
         return Fenced(
-            f"another process writes to the table {self._layout.shown} as the sink «{self._target.sink}»",
+            f"another process writes to the table {self._layout.shown} as the sink '{self._target.sink}'",
             hint="stop one of the two, or give one of the apps another name",
         )
 

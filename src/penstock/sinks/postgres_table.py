@@ -40,7 +40,7 @@ def names_of(table: str) -> tuple[str | None, str]:
     """
     found = _NAME.fullmatch(table) if isinstance(table, str) else None
     if found is None:
-        raise DefinitionError(f"not the name of a table: {table!r}", hint="for example «public.trending»")
+        raise DefinitionError(f"not the name of a table: {table!r}", hint="for example 'public.trending'")
     first, second = found.groups()
     return (None, _meant(first)) if second is None else (_meant(first), _meant(second))
 
@@ -174,7 +174,7 @@ def _series(name: str, kind: pl.DataType, rows: Sequence[Row]) -> pl.Series:
 
 
 def _without_zeros(value: Any) -> Any:
-    """PostgreSQL has no text with the sign of code zero: it is shown as «␀»."""
+    """PostgreSQL has no text with the sign of code zero: it is shown as '␀'."""
     if isinstance(value, str):
         return value.replace("\0", "␀") if "\0" in value else value
     if isinstance(value, list):

@@ -28,7 +28,7 @@ class RefusedPanes:
             self._path.touch()
         except OSError as error:
             raise SinkError(
-                f"cannot use the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
+                f"cannot use the directory '{directory}': {error.strerror}", hint="choose one that can be written"
             ) from error
         self._known = {_name(line) for line in _lines(self._path)}
 

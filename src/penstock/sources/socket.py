@@ -44,7 +44,7 @@ class Socket(Source):
         kinds = sorted(kind for _, kind in schema)
         if self.format == "text" and kinds not in (["string"], ["string", "timestamp"]):
             raise DefinitionError(
-                f"lines of text do not fit the schema «{schema.ddl()}»",
+                f"lines of text do not fit the schema '{schema.ddl()}'",
                 hint="a string for the line, and perhaps a timestamp for when it came: line string, at timestamp",
             )
 

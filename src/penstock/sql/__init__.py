@@ -9,11 +9,11 @@
 >>> define(app, parse_one("CREATE STREAM orders (item STRING, price INT) FROM FILES 'orders'"))
 >>> define(app, parse_one("CREATE CONTINUOUS VIEW totals AS SELECT item, sum(prise) AS n FROM orders GROUP BY item"))
 Traceback (most recent call last):
-penstock.sql.errors.SqlError: sql:1:51: unknown column «prise»
+penstock.sql.errors.SqlError: sql:1:51: unknown column 'prise'
     CREATE CONTINUOUS VIEW totals AS SELECT item, sum(prise) AS n FROM orders GROUP BY item
                                                       ^
   detail: there are: item, price
-  hint: did you mean «price»?
+  hint: did you mean 'price'?
 """
 
 from __future__ import annotations

@@ -113,15 +113,15 @@ def _arguments(source: Source, call: Call, name: str, signature: Signature) -> d
     names = signature.names()
     if len(call.arguments) > len(names):
         extra = call.arguments[len(names)]
-        raise source.error(f"{name} takes no «{extra.text}»", extra, detail=f"it is {signature.usage(name)}")
+        raise source.error(f"{name} takes no '{extra.text}'", extra, detail=f"it is {signature.usage(name)}")
     said = dict(zip(names, call.arguments, strict=False))
     known = (*names, *signature.options)
     for option, piece in call.named:
         if option.text.lower() not in known or option.text.lower() in said:
             near = difflib.get_close_matches(option.text.lower(), known, n=1)
             raise source.error(
-                f"{name} has no option «{option.text}»" if option.text.lower() not in known
-                else f"{name}: «{option.text}» stands twice",
+                f"{name} has no option '{option.text}'" if option.text.lower() not in known
+                else f"{name}: '{option.text}' stands twice",
                 option, detail=f"it is {signature.usage(name)}", hint=f"did you mean {near[0]}?" if near else None,
             )  # fmt: skip
         said[option.text.lower()] = piece
@@ -151,11 +151,11 @@ def no_aggregate(source: Source, name: Piece) -> SqlError | None:
     """The error for a call that looks like an aggregate and is none of Penstock's; None if it does not look so."""
     text = name.text.lower()
     if text in _INSTEAD:
-        return source.error(f"there is no aggregate «{text}»", name, hint=f"write {_INSTEAD[text]}")
+        return source.error(f"there is no aggregate '{text}'", name, hint=f"write {_INSTEAD[text]}")
     near = difflib.get_close_matches(text, list(AGGREGATES), n=1, cutoff=0.7)
     if not near:
         return None
     return source.error(
-        f"unknown aggregate «{text}»", name, detail=f"there are: {', '.join(sorted(AGGREGATES))}",
+        f"unknown aggregate '{text}'", name, detail=f"there are: {', '.join(sorted(AGGREGATES))}",
         hint=f"did you mean {near[0]}?",
     )  # fmt: skip

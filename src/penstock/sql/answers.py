@@ -78,7 +78,7 @@ def subscribed(views: Collection[str], statement: sql.Subscribe, schema_of: Call
         with source.at(statement.where):
             where = bind(statement.where.text, schema_of(name.text))
         if where.type not in (None, "boolean"):
-            raise source.error(f"«{where.text}» is {where.type}, and must be boolean", statement.where)
+            raise source.error(f"'{where.text}' is {where.type}, and must be boolean", statement.where)
     return Subscription(name.text, where, statement.snapshot, statement.progress)
 
 
@@ -187,7 +187,7 @@ def _explained(app: App, statement: sql.Explain) -> str:
     if statement.name is not None:
         found = _find(app, statement, statement.name)
         if not isinstance(found, View):
-            raise statement.source.error(f"«{statement.name.text}» is no view", statement.name, hint="use DESCRIBE")
+            raise statement.source.error(f"'{statement.name.text}' is no view", statement.name, hint="use DESCRIBE")
         others = {name: view for name, view in app.views.items() if name != statement.name.text}
         return found.explain(others)
     inner = statement.statement

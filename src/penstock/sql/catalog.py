@@ -111,7 +111,7 @@ class _Finder:
                 return app.views[name].changes(name)
         if name in app.tables:
             hint = f"join a stream with it: FROM stream JOIN {name} ON …"
-            raise self.source.error(f"«{name}» is a table, and no stream", named.name, hint=hint)
+            raise self.source.error(f"'{name}' is a table, and no stream", named.name, hint=hint)
         raise self.source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
 
@@ -143,7 +143,7 @@ def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
     made = stream_of(statement)
     if made.log is None and not without_log:
         hint = "say where it comes from: FROM FILES 'directory'"
-        raise statement.source.error(f"the stream «{made.name}» has no log", statement.name, hint=hint)
+        raise statement.source.error(f"the stream '{made.name}' has no log", statement.name, hint=hint)
     app.streams[made.name] = made
 
 
@@ -166,7 +166,7 @@ def _table(app: App, statement: sql.CreateTable, without_source: bool) -> None:
     made = table_of(statement)
     if made.source is None and not without_source:
         hint = "say where it comes from: FROM FILES 'directory'"
-        raise statement.source.error(f"the table «{made.name}» is read from nowhere", statement.name, hint=hint)
+        raise statement.source.error(f"the table '{made.name}' is read from nowhere", statement.name, hint=hint)
     if made.source is None:
         app.tables[made.name] = made
         return
@@ -210,7 +210,7 @@ def _sink(app: App, statement: sql.CreateSink) -> None:
     if of.text not in app.views and of.text not in known:
         raise source.placed(unknown("view or stream", of.text, [*app.views, *known]), of, {})
     if statement.name.text in app.sinks:
-        raise source.error(f"the app has a sink «{statement.name.text}» already", statement.name)
+        raise source.error(f"the app has a sink '{statement.name.text}' already", statement.name)
     made = sink_of(statement)
     with source.at(statement.target.kind):
         app.sink(of.text if of.text in app.views else known[of.text], made, name=statement.name.text)
@@ -222,7 +222,7 @@ def _refuse_taken(app: App, statement: sql.Statement, name: Piece) -> None:
         if name.text in known:
             replace = kind == "view" and isinstance(statement, sql.CreateView)
             raise statement.source.error(
-                f"the app has a {kind} «{name.text}» already", name,
+                f"the app has a {kind} '{name.text}' already", name,
                 hint="write CREATE OR REPLACE, or choose another name" if replace else "choose another name",
             )  # fmt: skip
 
@@ -247,19 +247,19 @@ def _drop(app: App, statement: sql.Drop) -> None:
         users = _joined_with(app, name)
         if users:
             raise source.error(
-                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+                f"'{name}' is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
             )
     if statement.kind == "STREAM":
         users = _readers(app, found[0][name])
         if users:
             raise source.error(
-                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+                f"'{name}' is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
             )
     if statement.kind == "VIEW":
         users = above(name, app.views)
         if users:
             raise source.error(
-                f"«{name}» is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
+                f"'{name}' is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
             )
         for sink, _ in _sinks_of(app, name):
             del app.sinks[sink]

@@ -120,7 +120,7 @@ def _input_columns(flow: Flow) -> set[str]:
 def _named(source: Source, item: sql.Item) -> tuple[Piece, str]:
     if item.alias is None:
         text = item.expression.text
-        raise source.error(f"«{text}» needs a name", item.expression, hint=f"write {text} AS name")
+        raise source.error(f"'{text}' needs a name", item.expression, hint=f"write {text} AS name")
     return item.alias, item.alias.text
 
 
@@ -128,9 +128,9 @@ def _check_names(source: Source, names: list[tuple[Piece, str]]) -> None:
     seen: set[str] = set()
     for place, name in names:
         if name.lower() in RESERVED:
-            raise source.error(f"«{name}» is a column that every view has", place, hint="choose another name")
+            raise source.error(f"'{name}' is a column that every view has", place, hint="choose another name")
         if name.lower() in seen:
-            raise source.error(f"the name «{name}» stands twice", place, hint="name keys and aggregates apart")
+            raise source.error(f"the name '{name}' stands twice", place, hint="name keys and aggregates apart")
         seen.add(name.lower())
 
 
@@ -146,7 +146,7 @@ def _check_bounds(source: Source, query: sql.Select, bounds: list[sql.Item], win
     if windowed is None:
         for piece in mentioned:
             raise source.error(
-                f"«{piece.text}» is there only with a window", piece, hint="write FROM TUMBLE(stream, time, size)"
+                f"'{piece.text}' is there only with a window", piece, hint="write FROM TUMBLE(stream, time, size)"
             )
         return
     if query.group is None:
@@ -192,11 +192,11 @@ def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item], flow:
         if found is None:
             shown = group.text if group.text.isidentifier() else f"{group.text} AS name"
             raise source.error(
-                f"«{group.text}» is grouped by and not selected", group,
+                f"'{group.text}' is grouped by and not selected", group,
                 detail="a view's keys are columns of its table", hint=f"write SELECT {shown}, …",
             )  # fmt: skip
         if found.call is not None:
-            raise source.error(f"GROUP BY cannot take an aggregate: «{found.expression.text}»", group)
+            raise source.error(f"GROUP BY cannot take an aggregate: '{found.expression.text}'", group)
         left = [item for item in left if item is not found]
     for item in left:
         raise _neither(source, item)
@@ -206,7 +206,7 @@ def _neither(source: Source, item: sql.Item) -> SqlError:
     """The error for an entry of the select list that is neither grouped by nor an aggregate."""
     text = item.expression.text
     if text.lower() == "final":
-        return source.error("every view has the column «final» by itself", item.expression, hint="leave it out")
+        return source.error("every view has the column 'final' by itself", item.expression, hint="leave it out")
     word = text.split("(")[0].strip()
     if "(" in text and word.isidentifier():
         wrong = no_aggregate(source, Piece(word, item.expression.start, item.expression.start + len(word)))
@@ -217,9 +217,9 @@ def _neither(source: Source, item: sql.Item) -> SqlError:
     near = unknown("column", text, WINDOW_COLUMNS)
     if near.hint and text.isidentifier():
         return source.placed(
-            DefinitionError(f"«{text}» is neither grouped by nor an aggregate", hint=near.hint), item.expression, {}
+            DefinitionError(f"'{text}' is neither grouped by nor an aggregate", hint=near.hint), item.expression, {}
         )
     return source.error(
-        f"«{text}» is neither grouped by nor an aggregate", item.expression,
+        f"'{text}' is neither grouped by nor an aggregate", item.expression,
         hint=f"add it to GROUP BY, or aggregate it: max({text}) AS …",
     )  # fmt: skip

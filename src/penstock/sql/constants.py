@@ -34,17 +34,17 @@ def _value(text: str) -> object:
     if isinstance(parsed.tree, exp.Anonymous) and parsed.tree.name.lower() in ("map", "named_struct"):
         parts = [_value(part.sql("spark")) for part in parsed.tree.expressions]
         if len(parts) % 2 or any(isinstance(key, (list, dict)) for key in parts[::2]):
-            raise DefinitionError(f"«{text}» needs a key and a value in turn", hint="write map('a', 1, 'b', 2)")
+            raise DefinitionError(f"'{text}' needs a key and a value in turn", hint="write map('a', 1, 'b', 2)")
         return dict(zip(parts[::2], parts[1::2], strict=True))
     if isinstance(parsed.tree, exp.Null):
         return None
     if parsed.columns:
         raise DefinitionError(
-            f"«{text}» is no constant: it has the column «{min(parsed.columns)}»", hint="write text in single quotes"
+            f"'{text}' is no constant: it has the column '{min(parsed.columns)}'", hint="write text in single quotes"
         )
     bound = bind(text, _NO_COLUMNS)
     if bound.outside is not None:
-        raise DefinitionError(f"«{text}» is no constant that can be read without Spark: {bound.outside}")
+        raise DefinitionError(f"'{text}' is no constant that can be read without Spark: {bound.outside}")
     found = evaluate(bound, {})
     if found is None:
         return None

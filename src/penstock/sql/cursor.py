@@ -74,14 +74,14 @@ class Cursor:
             raise self.unexpected()
 
     def one_of(self, *words: str) -> str:
-        """Takes one of several words, which may be several words each («ON TIME»)."""
+        """Takes one of several words, which may be several words each ('ON TIME')."""
         for word in words:
             if self.word(*word.split()):
                 return word
         raise self.unexpected()
 
     def sign(self, sign: str) -> bool:
-        self.note(f"«{sign}»")
+        self.note(f"'{sign}'")
         found = self.token is not None and self.token.token_type is _SIGNS[sign]
         self.index += found
         return found
@@ -183,11 +183,11 @@ class Cursor:
             if error.at == start:
                 raise self.unexpected() from None
             whole = self.piece(start, max(start + 1, min(error.at, len(self.tokens))))
-            found = "" if error.at >= len(self.tokens) else f" at «{self.tokens[error.at].text}»"
+            found = "" if error.at >= len(self.tokens) else f" at '{self.tokens[error.at].text}'"
             hint = (
                 "the text ends too early, or an operand is missing" if not found else "write an expression of Spark SQL"
             )
-            raise self.source.error(f"cannot read the expression «{whole.text}»{found}", at, hint=hint) from None
+            raise self.source.error(f"cannot read the expression '{whole.text}'{found}", at, hint=hint) from None
         return self.piece(start)
 
     def several(self, read: Callable[[], T]) -> tuple[T, ...]:
@@ -208,7 +208,7 @@ class Cursor:
     def unexpected(self) -> SqlError:
         """The error for what comes next: what was found, what is allowed here, and the near miss."""
         allowed = list(dict.fromkeys(self._tried.get(self.index, [])))
-        found = "the statement ends" if self.token is None else f"found «{self._found()}»"
+        found = "the statement ends" if self.token is None else f"found '{self._found()}'"
         near = None
         if self.token is not None:
             starts = {word: word for word in allowed if word.isupper()} | {

@@ -1,10 +1,10 @@
 """Where something stands in a text of SQL, and the error that shows the place.
 
->>> print(Source("SELECT tga FROM tags", "app.sql").error("unknown column «tga»", 7, hint="did you mean «tag»?"))
-app.sql:1:8: unknown column «tga»
+>>> print(Source("SELECT tga FROM tags", "app.sql").error("unknown column 'tga'", 7, hint="did you mean 'tag'?"))
+app.sql:1:8: unknown column 'tga'
     SELECT tga FROM tags
            ^
-  hint: did you mean «tag»?
+  hint: did you mean 'tag'?
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Source:
             raise self.placed(error, piece, words or {}) from error
         except (ArithmeticError, RecursionError, ValueError) as error:
             # Texts that are no SQL at all: a number such as 1e99.5, or a thousand brackets.
-            raise self.error(f"cannot understand «{piece.text[:60]}»", piece) from error
+            raise self.error(f"cannot understand '{piece.text[:60]}'", piece) from error
 
     def placed(self, error: PenstockError, piece: Piece, words: dict[str, str]) -> SqlError:
         """An error of the model in SQL's words, at its place within a piece."""
@@ -102,7 +102,7 @@ class Source:
 
     def _within(self, error: PenstockError, piece: Piece) -> int:
         named = re.match(
-            r"(?:unknown (?:column|function)|the (?:aggregate|window function|generator)) «?(\w+)»?", error.message
+            r"(?:unknown (?:column|function)|the (?:aggregate|window function|generator)) '?(\w+)'?", error.message
         )
         if named:
             found = re.compile(rf"\b{re.escape(named[1])}\b", re.IGNORECASE).search(self.text, piece.start, piece.end)
@@ -129,7 +129,7 @@ _WORDS = (
     ("leave out retain,", "leave out retention,"), ("end it with .or_finally(…)", "end it with OR FINALLY …"),
     ("use a window in event time, or ps.global_window()", "use a window in event time, or none"),
     ("use count_distinct", "use count(DISTINCT …)"), ("approx_distinct cannot", "approx_count_distinct cannot"),
-    ("where: «", "WHERE: «"),
+    ("where: '", "WHERE: '"),
     ("aggregates go into .agg(…)", "aggregates stand on their own in the select list: sum(price) AS total"),
     ("use stream.explode(…)", "write FROM stream LATERAL VIEW explode(…) AS name"),
     ("use stream.transform(…)", "transform the stream in Python"),

@@ -43,7 +43,7 @@ def _once(source: Source, items: tuple[sql.Item, ...], columns: list[tuple[str, 
     seen: set[str] = set()
     for item, (name, _) in zip(items, columns, strict=True):
         if name.lower() in seen:
-            raise source.error(f"the name «{name}» stands twice", item.alias or item.expression)
+            raise source.error(f"the name '{name}' stands twice", item.alias or item.expression)
         seen.add(name.lower())
     return columns
 
@@ -126,7 +126,7 @@ def _refuse_aggregation(source: Source, query: sql.Select, windowed: sql.Windowe
     for item in query.items or ():
         if item.call is not None or item.inner:
             raise source.error(
-                f"a stream has no aggregates: «{item.expression.text}»", item.expression,
+                f"a stream has no aggregates: '{item.expression.text}'", item.expression,
                 hint="a view has: CREATE CONTINUOUS VIEW …",
             )  # fmt: skip
 
@@ -135,7 +135,7 @@ def plain_name(source: Source, item: sql.Item) -> str:
     """The name of an item without AS: that of its column."""
     name = item.expression.text.strip("`")
     if not name.isidentifier():
-        raise source.error(f"«{item.expression.text}» needs a name", item.expression, hint="write … AS name")
+        raise source.error(f"'{item.expression.text}' needs a name", item.expression, hint="write … AS name")
     return name
 
 

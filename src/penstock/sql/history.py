@@ -29,12 +29,12 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
             raise source.placed(unknown("stream or view", asked.name.text, [*streams, *views]), asked.name, {})
         if asked.by == "STATE" and asked.name.text in views:
             raise source.error(
-                f"«{asked.name.text}» is a view, and not what a processor gives", asked.name,
+                f"'{asked.name.text}' is a view, and not what a processor gives", asked.name,
                 hint=f"SELECT … FROM {asked.name.text}",
             )  # fmt: skip
         if asked.by == "EPOCH" and asked.name.text in views:
             raise source.error(
-                f"the view «{asked.name.text}» has commits, and only streams have epochs", asked.name,
+                f"the view '{asked.name.text}' has commits, and only streams have epochs", asked.name,
                 hint=f"HISTORY({asked.name.text}) AS OF COMMIT n",
             )  # fmt: skip
     own = {asked.table for asked in statement.asked}
@@ -43,7 +43,7 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
     for table in statement.tree.find_all(exp.Table):
         at = place(table, statement.whole)
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
-            raise source.error(f"«{table.sql('spark')}» is neither a view nor a history", at)
+            raise source.error(f"'{table.sql('spark')}' is neither a view nor a history", at)
         if table.name in own or table.name.lower() in made:
             continue
         if table.name not in views:

@@ -55,7 +55,7 @@ class Sides:
             return having[0]
         if having:
             names = " or ".join(f"{mine[0]}.{first}" for mine in self.qualifiers if mine)
-            raise self.source.error(f"both streams have a column «{first}»", place, hint=f"say which: {names}")
+            raise self.source.error(f"both streams have a column '{first}'", place, hint=f"say which: {names}")
         known = [*self.names(0).values(), *self.names(1).values()]
         raise self.source.placed(unknown("column", first, known), place, {})
 
@@ -99,7 +99,7 @@ class Conditions:
         for part in _parts(tree):
             if not (self._same_window(part) or self._bound(part) or self._equal(part)):
                 raise self.sides.source.error(
-                    f"«{canonical(part)}» says neither what of both is equal nor how far apart their event times are",
+                    f"'{canonical(part)}' says neither what of both is equal nor how far apart their event times are",
                     self.place,
                     hint="what concerns one stream goes before the join: FROM (SELECT * FROM a WHERE …) AS a JOIN …",
                 )

@@ -122,13 +122,13 @@ def _table(source: Source, part: sql.JoinPart, find: Find) -> Table:
 def _check_as_of(source: Source, table: Table, time: Piece, flow: Flow, find: Find) -> None:
     if table.valid_from is None:
         raise source.error(
-            f"the table «{table.name}» has no versions",
+            f"the table '{table.name}' has no versions",
             time,
             hint="say WITH (valid_from = 'a timestamp') where it is made",
         )
     if not find.is_event_time(flow, time.text):
         raise source.error(
-            f"«{time.text}» is not the event time", time, hint=f"give the stream that time: RETIME(stream, {time.text})"
+            f"'{time.text}' is not the event time", time, hint=f"give the stream that time: RETIME(stream, {time.text})"
         )
 
 

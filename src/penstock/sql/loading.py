@@ -23,7 +23,7 @@ def load(path: str | Path) -> App:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"«{path}» cannot be read: {error}") from None
+        raise DefinitionError(f"'{path}' cannot be read: {error}") from None
     app = App(_name(path.resolve().parent.name if path.stem == "app" else path.stem))
     for statement in parse(text, str(path)):
         if not isinstance(statement, _DEFINITIONS):

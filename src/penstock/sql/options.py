@@ -54,7 +54,7 @@ class Options:
         except SqlError:
             raise
         except PenstockError as error:
-            about = [option for option in self._given if f"«{option.value}»" in error.message]
+            about = [option for option in self._given if f"'{option.value}'" in error.message]
             about += [option for option in self._given if error.message.startswith(option.name.text)]
             raise self.source.placed(error, about[0].place if about else otherwise, {}) from error
 
@@ -63,7 +63,7 @@ class Options:
         for name, option in self._left.items():
             near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.6)
             raise self.source.error(
-                f"{what} has no option «{option.name.text}»", option.name,
+                f"{what} has no option '{option.name.text}'", option.name,
                 detail=f"there are: {', '.join(sorted(self._known))}" if self._known else "there are none",
                 hint=f"did you mean {near[0]}?" if near else None,
             )  # fmt: skip

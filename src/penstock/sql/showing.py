@@ -193,7 +193,7 @@ def _written(view: View) -> list[tuple[str, str]]:
             continue
         if pairs.keys() & ({text} if text in own or text in pairs else set(parse(text).columns)):
             raise DefinitionError(
-                f"SQL cannot say «{text}»: a column that says what is exact stands right after its own",
+                f"SQL cannot say '{text}': a column that says what is exact stands right after its own",
                 hint="select it there, or define the view in Python",
             )
         found.append((name, text))
@@ -201,7 +201,7 @@ def _written(view: View) -> list[tuple[str, str]]:
     for column in pairs.keys() & set(parse(view.condition or "true").columns):
         if pairs[column] not in left:
             raise DefinitionError(
-                f"SQL cannot say «{view.condition}»: «{pairs[column]}» is not shown", hint="define the view in Python"
+                f"SQL cannot say '{view.condition}': '{pairs[column]}' is not shown", hint="define the view in Python"
             )
     return found
 

@@ -65,7 +65,7 @@ def _check_secrets(statement: CreateSink, sink: Sink) -> None:
     secret = isinstance(sink, Postgres) and sink.url is not None and bool(secrets_of(sink.url))
     if secret or (isinstance(sink, Jdbc) and redact_url(sink.url) != sink.url):
         raise DefinitionError(  # without its place: that would show the line
-            f"the statement of the sink «{statement.name.text}» has a password in it, and would be kept",
+            f"the statement of the sink '{statement.name.text}' has a password in it, and would be kept",
             hint="leave it out of the address: POSTGRES takes it from PGPASSWORD or ~/.pgpass where the app runs, "
             "JDBC from the variable that secret names",
         )

@@ -180,7 +180,7 @@ def _gives(query: sql.Select, found: Meeting) -> tuple[tuple[str, int, str], ...
     for item in query.items:
         name, side, own = _given(item, sides, found.conditions)
         if name.lower() in columns:
-            raise sides.source.error(f"the name «{name}» stands twice", item.alias or item.expression)
+            raise sides.source.error(f"the name '{name}' stands twice", item.alias or item.expression)
         columns[name.lower()] = name, side, own
     return tuple(columns.values())
 

@@ -21,7 +21,7 @@ def table_of(statement: CreateTable) -> Table:
     source = statement.source
     if not statement.columns:
         raise source.error(
-            f"the table «{statement.name.text}» has no columns", statement.name,
+            f"the table '{statement.name.text}' has no columns", statement.name,
             hint=f"write CREATE TABLE {statement.name.text} (id BIGINT, …) FROM …",
         )  # fmt: skip
     options = Options(source, statement.options)
@@ -29,7 +29,7 @@ def table_of(statement: CreateTable) -> Table:
     key = options.take("key").get("key")
     if key is None:
         raise source.error(
-            f"the table «{statement.name.text}» has no key", statement.name, hint="write WITH (key = 'a column')"
+            f"the table '{statement.name.text}' has no key", statement.name, hint="write WITH (key = 'a column')"
         )
     origin = None if statement.origin is None else _origin(source, statement.origin, options)
     options.nothing_left("a table")

@@ -81,7 +81,7 @@ class Place:
             found: tuple[Any, str] = url_to_fs(self.at)
         except (ImportError, ValueError) as error:
             raise StoreError(
-                f"«{self.at}» is on a file system that this Python cannot read",
+                f"'{self.at}' is on a file system that this Python cannot read",
                 detail=str(error),
                 hint="the driver reads checkpoints too: install fsspec's part for it (s3fs, gcsfs, adlfs …)",
             ) from error

@@ -48,7 +48,7 @@ class SqliteFile(Database):
 
     def connect(self) -> Connection:
         if not self.path.exists():
-            raise StoreError(f"there is no store in «{self.directory}»", hint="run the app first, or check the path")
+            raise StoreError(f"there is no store in '{self.directory}'", hint="run the app first, or check the path")
         try:
             return checked(SqliteConnection(self.path))
         except StoreError:
@@ -96,12 +96,12 @@ def check_remembered(directory: Path, address: Address) -> None:
     """Refuses another store than the one that the directory has."""
     if (directory / FILE).exists():
         raise StoreError(
-            f"«{directory}» has a store of its own, in SQLite", hint="choose another directory, or leave out the URL"
+            f"'{directory}' has a store of its own, in SQLite", hint="choose another directory, or leave out the URL"
         )
     note = directory / NOTE
     if note.exists() and Address.read(note.read_text().strip()).shown != address.shown:
         raise StoreError(
-            f"the store of «{directory}» is elsewhere: {note.read_text().strip()}",
+            f"the store of '{directory}' is elsewhere: {note.read_text().strip()}",
             detail=f"now it was to be {address.shown}",
             hint=f"choose another directory; to move a store, move its schema and then change {note}",
         )
@@ -120,6 +120,6 @@ def made(directory: Path | str) -> Path:
         Path(directory).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
+            f"cannot make the directory '{directory}': {error.strerror}", hint="choose one that can be written"
         ) from error
     return Path(directory)

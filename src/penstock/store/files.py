@@ -179,7 +179,7 @@ def write_tombstone(connection: Connection, stream: str, condition: str, reason:
 def _check_listed(connection: Connection, paths: Collection[str]) -> None:
     for path in paths:
         if not connection.rows("SELECT 1 FROM __files WHERE path = ?1 AND removed IS NULL", [path]).height:
-            raise StoreError(f"the file «{path}» is no longer part of the master", hint="read the list again")
+            raise StoreError(f"the file '{path}' is no longer part of the master", hint="read the list again")
 
 
 def _remove(connection: Connection, paths: Collection[str], now: Instant) -> None:

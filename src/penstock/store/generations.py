@@ -2,7 +2,7 @@
 
 A generation of the same definition is swapped in by its differences: most rows are the same, stay where they are and
 keep their firing state. One of another definition takes the place of the old tables. Hidden tables have a name that no
-view can have, «trending~2»; those that a killed process has left are removed when the store is locked again.
+view can have, 'trending~2'; those that a killed process has left are removed when the store is locked again.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Difference:
         """The numbers in words."""
         counts = f"{self.change} change, {self.appear} appear, {self.vanish} vanish"
         rest = self.total - self.rows.height
-        return f"«{view}» would differ in {self.total} rows: {counts}" + (f"; {rest} are not shown" if rest else "")
+        return f"'{view}' would differ in {self.total} rows: {counts}" + (f"; {rest} are not shown" if rest else "")
 
 
 def hidden_name(view: str, number: int) -> str:

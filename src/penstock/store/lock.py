@@ -95,7 +95,7 @@ class FileLock:
                 if held.holder != told:
                     told = held.holder
                     standby.tell(
-                        f"standby: process {told} writes to «{self.path.parent}»; waiting until it ends, "
+                        f"standby: process {told} writes to '{self.path.parent}'; waiting until it ends, "
                         f"or is silent for {standby.takeover_after:g} s"
                     )
                 now = time.monotonic()
@@ -146,7 +146,7 @@ class FileLock:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise StoreError(
-                f"cannot open the lock «{path}»: {error.strerror}",
+                f"cannot open the lock '{path}': {error.strerror}",
                 hint="give the process write access to the directory, or only read with penstock.store.Reader",
             ) from error
 
@@ -154,7 +154,7 @@ class FileLock:
         holder = (text.split() or ["unknown"])[0]  # locks of earlier versions have a second line
         who = "this process" if holder == str(os.getpid()) else f"process {holder}"
         error = InUse(
-            f"the store in «{self.path.parent}» is in use by {who}",
+            f"the store in '{self.path.parent}' is in use by {who}",
             hint=f"stop it first (kill {holder}), wait for it with --standby, or only read with penstock.store.Reader",
         )
         error.seen, error.holder = seen, holder

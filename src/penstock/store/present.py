@@ -1,6 +1,6 @@
 """Values as people read them in SQL and in panes.
 
-Timestamps are text in UTC, «2024-05-01 12:00:00» with six decimals where they are not zero; dates are text; booleans 0
+Timestamps are text in UTC, '2024-05-01 12:00:00' with six decimals where they are not zero; dates are text; booleans 0
 and 1; decimals of up to 15 digits numbers, of more digits text; lists JSON. NaN is the text 'NaN': it is not null,
 and SQLite sorts text above all numbers, as Spark and PostgreSQL sort NaN.
 
@@ -78,7 +78,7 @@ def json_of(frame: pl.DataFrame) -> pl.Series:
 
 
 def _token(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """A value as JSON text; null as «null»."""
+    """A value as JSON text; null as 'null'."""
     if isinstance(kind, pl.List):
         inner = value.list.eval(_token(pl.element(), kind.inner))  # type: ignore[arg-type]
         text = pl.concat_str(pl.lit("["), inner.list.join(","), pl.lit("]"))

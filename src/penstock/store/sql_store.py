@@ -154,7 +154,7 @@ class SqlStore(Reader, Store):
 
     def _writing(self) -> Connection:
         if self._writer is None:
-            raise StoreError(f"the store in «{self.directory}» is not locked", hint="call lock() before writing")
+            raise StoreError(f"the store in '{self.directory}' is not locked", hint="call lock() before writing")
         return self._writer
 
     def check_place(self) -> None:
@@ -165,7 +165,7 @@ class SqlStore(Reader, Store):
     def _check_token(self, current: int) -> None:
         if current != self.token or self._lock.is_lost:
             raise TakenOver(
-                f"another process has taken over the store in «{self.directory}»",
+                f"another process has taken over the store in '{self.directory}'",
                 detail=f"its token is {current}, ours {self.token}",
                 hint="stop this process: the other one goes on from the last commit",
             )

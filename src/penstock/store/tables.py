@@ -28,7 +28,7 @@ from penstock.store.present import shown_as_stored, shown_type
 FORMAT: Final = 7
 #: The column with the newest event time of a key's elements.
 TOUCHED: Final = ":__touched"
-APPLICATION: Final = 0x50454E53  # «PENS»
+APPLICATION: Final = 0x50454E53  # 'PENS'
 
 #: Whoever reads a view whose rows are in segments with SQL of the database finds no table of this name.
 IN_SEGMENTS: Final = "__kept in segments, read it with: penstock query"
@@ -174,7 +174,7 @@ class Layout:
         """An index by columns that people read; it is there once, however often it is asked for."""
         for name in columns:
             if name not in self.public:
-                raise unknown(f"column of «{self.name}»", name, self.public)
+                raise unknown(f"column of '{self.name}'", name, self.public)
         by = [self.public[name] for name in columns]
         return self.dialect.index(f"__by_{self.name}_{'_'.join(columns)}", self.table, by, columns)
 
@@ -193,7 +193,7 @@ class Layout:
             return
         for name in (f"__ghost_key_{self.name}~9999", *self.columns, *self.stored_ghosts.values()):
             if len(name.encode()) > LONGEST:
-                what = f"the column «{name}»" if name in self.columns else f"the name «{self.name}»"
+                what = f"the column '{name}'" if name in self.columns else f"the name '{self.name}'"
                 raise StoreError(
                     f"{what} is too long for PostgreSQL",
                     detail=f"what the store makes of it has {len(name.encode())} bytes, and {LONGEST} fit",

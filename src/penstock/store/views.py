@@ -73,7 +73,7 @@ def drop(connection: Connection, name: str) -> None:
     """Removes a view with its state."""
     if not connection.rows("SELECT 1 FROM __views WHERE name = ?1", [name]).height:
         names = ", ".join(connection.rows("SELECT name FROM __views ORDER BY name")["name"].to_list())
-        raise StoreError(f"the store has no view «{name}»", detail=f"there are: {names}" if names else "there are none")
+        raise StoreError(f"the store has no view '{name}'", detail=f"there are: {names}" if names else "there are none")
     connection.script(drop_view(name, connection.dialect))
     (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
     remove_sharding(connection, name, now)
@@ -89,8 +89,8 @@ def _create(connection: Connection, layout: Layout) -> None:
     name, view = layout.name, layout.plan.written
     if not valid_name(name) or name.lower().startswith("sqlite_"):
         raise StoreError(
-            f"«{name}» cannot be the name of a view",
-            hint="use letters, digits and underscores, and neither «__» nor «sqlite_» in front",
+            f"'{name}' cannot be the name of a view",
+            hint="use letters, digits and underscores, and neither '__' nor 'sqlite_' in front",
         )
     connection.script(layout.create())
     put(connection, layout, one_row(layout.plan), final=False)
@@ -124,18 +124,18 @@ def _check_definition(layout: Layout, row: tuple[str, str, str, str, str]) -> bo
     view = layout.plan.written
     if name != layout.name:
         raise StoreError(
-            f"the views «{name}» and «{layout.name}» differ in case only", hint="SQL has one of them: rename"
+            f"the views '{name}' and '{layout.name}' differ in case only", hint="SQL has one of them: rename"
         )
     if fingerprint != view.fingerprint():
         raise StoreError(
-            f"the view «{name}» has another definition than its state in the store",
+            f"the view '{name}' has another definition than its state in the store",
             detail=f"stored: {definition}\n  now:    {view!r}",
             hint=f"compute it by the new definition: penstock replace APP {name}; give it another name; or drop the "
             f"old one: store.drop({name!r})",
         )
     if columns != layout.signature:
         raise StoreError(
-            f"the state of «{name}» was written by another version of Penstock",
+            f"the state of '{name}' was written by another version of Penstock",
             detail=f"stored: {columns}\n  now:    {layout.signature}",
             hint=f"compute the view again: store.drop({name!r})",
         )

@@ -129,7 +129,7 @@ def _expire(connection: Connection, state: ViewState, before: Instant, now: Inst
         return
     if not state.plan.view.windows.ends_in_event_time:
         raise StoreError(
-            f"the windows of «{state.layout.name}» do not end in event time", hint="leave out its retention"
+            f"the windows of '{state.layout.name}' do not end in event time", hint="leave out its retention"
         )
     connection.run(f"DELETE FROM {state.layout.table} WHERE final = 1 AND __end < ?1", [before])
 
@@ -158,7 +158,7 @@ def _deliver(connection: Connection, record: Commit, states: Mapping[str, ViewSt
 def _refuse(connection: Connection, record: Commit, number: int) -> None:
     for kind, frame in record.refused.items():
         if kind not in REFUSALS:
-            raise StoreError(f"unknown kind of refused rows «{kind}»", detail=f"there are: {', '.join(REFUSALS)}")
+            raise StoreError(f"unknown kind of refused rows '{kind}'", detail=f"there are: {', '.join(REFUSALS)}")
         missing = [pl.lit(None, of).alias(name) for name, of in REFUSED.items() if name not in frame.columns]
         rows = frame.with_columns(missing).select(
             pl.lit(number, pl.Int64).alias("commit"),
@@ -209,7 +209,7 @@ def _progress(connection: Connection, record: Commit, number: int) -> None:
     done = connection.rows("SELECT epoch FROM __progress WHERE query = ?1", [record.query])
     if done.height and done.item() >= record.epoch:
         raise StoreError(
-            f"epoch {record.epoch} of query «{record.query}» comes after epoch {done.item()}, which is committed",
+            f"epoch {record.epoch} of query '{record.query}' comes after epoch {done.item()}, which is committed",
             hint="skip epochs that progress() says are committed",
         )
     connection.run(

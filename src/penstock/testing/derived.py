@@ -60,7 +60,7 @@ def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
 
     found = getattr(learned.log, "learning", None)
     if found is None:
-        raise DefinitionError(f"«{learned.name}» is no model's stream", hint="give what app.learn(…) returned")
+        raise DefinitionError(f"'{learned.name}' is no model's stream", hint="give what app.learn(…) returned")
     if isinstance(script, TestStream):
         return learned_of(found, script.commits())
     from penstock.runtime.derived.learning.again import learned_again
@@ -86,7 +86,7 @@ def join(joined: Stream, script: TestStream) -> JoinPlayed:
     """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
     found = join_behind(joined)
     if found is None:
-        raise DefinitionError(f"«{joined.name}» is no join of streams", hint="give what app.join(…) returned")
+        raise DefinitionError(f"'{joined.name}' is no join of streams", hint="give what app.join(…) returned")
     return join_played(found, script.commits())
 
 
@@ -96,5 +96,5 @@ def iterate(loop: Stream, script: TestStream) -> LoopPlayed:
 
     found = getattr(loop.log, "iteration", None)
     if not isinstance(found, Iteration):
-        raise DefinitionError(f"«{loop.name}» is no loop", hint="give what app.iterate(…) returned")
+        raise DefinitionError(f"'{loop.name}' is no loop", hint="give what app.iterate(…) returned")
     return loop_played(found, script.commits())

@@ -72,7 +72,7 @@ class TestStream:
         return self._then(Step("watermark", stream, to=END))
 
     def clock(self, to: str | datetime | timedelta) -> TestStream:
-        """Time passes without events: to an instant, or by a duration («+10 seconds»)."""
+        """Time passes without events: to an instant, or by a duration ('+10 seconds')."""
         if isinstance(to, timedelta) or (isinstance(to, str) and to.lstrip().startswith("+")):
             return self._then(
                 Step("clock", to=self.now + duration(to.strip().lstrip("+") if isinstance(to, str) else to))
@@ -165,7 +165,7 @@ def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Map
     else:
         if isinstance(given, str) or len(given) > len(names):
             raise DefinitionError(
-                f"not a row of «{stream.name}»: {given!r}", detail=f"its columns are {', '.join(names)}"
+                f"not a row of '{stream.name}': {given!r}", detail=f"its columns are {', '.join(names)}"
             )
         row = dict(zip(names, given, strict=False))
     values = {stream.schema.find(name): value for name, value in row.items()}

@@ -22,6 +22,6 @@ def run(view: View, script: TestStream, engine: Literal["reference", "kernel", "
     missing = far_sources((view.input,), fed).keys() - {stream.name for stream in script.streams}
     if missing:
         raise DefinitionError(
-            f"the script lacks the stream «{min(missing)}»", hint="name it: TestStream(first, second)"
+            f"the script lacks the stream '{min(missing)}'", hint="name it: TestStream(first, second)"
         )
     return replay(view, script, start(view, engine, fed))

@@ -49,7 +49,7 @@ class Declared:
     def fields(self, source: str, *fields: str, stream: str = DEFAULT) -> Declared:
         """Tuples with the same values of these fields come to the same task, always."""
         if not fields:
-            raise DefinitionError(f"«{self.name}» is grouped by no field of «{source}»", hint='.fields("x", "word")')
+            raise DefinitionError(f"'{self.name}' is grouped by no field of '{source}'", hint='.fields("x", "word")')
         return self._takes("fields", source, stream, fields)
 
     def all(self, source: str, stream: str = DEFAULT) -> Declared:
@@ -82,7 +82,7 @@ class TopologyBuilder:
         if isinstance(source, Flow):
             if tasks is not None:
                 raise DefinitionError(
-                    f"the spout «{name}» reads a stream in as many tasks as it has files", hint="leave out the number"
+                    f"the spout '{name}' reads a stream in as many tasks as it has files", hint="leave out the number"
                 )
             _check_flow(name, source)
             self._spouts[name] = SpoutOf(name, source, 0)
@@ -99,8 +99,8 @@ class TopologyBuilder:
         made = _made(name, bolt, Bolt, "bolt")
         base = next(base for base in (StatefulBolt, BasicBolt, Bolt) if isinstance(made, base))
         if type(made).execute is base.execute:
-            raise DefinitionError(f"the bolt «{name}» has no execute(self, tup, …)")
-        every = None if tick is None else positive(tick, f"the tick of «{name}»")
+            raise DefinitionError(f"the bolt '{name}' has no execute(self, tup, …)")
+        every = None if tick is None else positive(tick, f"the tick of '{name}'")
         self._bolts[name] = Declared(name, made, _tasks(name, tasks), every)
         return self._bolts[name]
 
@@ -119,11 +119,11 @@ class TopologyBuilder:
         if guarantee not in GUARANTEES:
             raise unknown("guarantee", str(guarantee), GUARANTEES)
         if tries < 1 or max_pending < 1:
-            raise DefinitionError(f"«{name}»: a message is tried, and may be pending, at least once")
+            raise DefinitionError(f"'{name}': a message is tried, and may be pending, at least once")
         bolts = tuple(BoltOf(b.name, b.bolt, b.tasks, tuple(b.inputs), b.tick) for b in self._bolts.values())
         if not self._spouts or not bolts:
             raise DefinitionError(
-                f"the topology «{name}» has no {'bolt' if self._spouts else 'spout'}",
+                f"the topology '{name}' has no {'bolt' if self._spouts else 'spout'}",
                 hint='builder.spout("name", stream), builder.bolt("name", Bolt).shuffle("name")',
             )
         for bolt in bolts:
@@ -136,29 +136,29 @@ class TopologyBuilder:
 
     def _check_name(self, name: str) -> None:
         if not valid_name(name):
-            raise DefinitionError(f"«{name}» cannot be a component's name", hint="use letters, digits and underscores")
+            raise DefinitionError(f"'{name}' cannot be a component's name", hint="use letters, digits and underscores")
         if name in self._spouts or name in self._bolts:
-            raise DefinitionError(f"the topology has a component «{name}» already", hint="choose another name")
+            raise DefinitionError(f"the topology has a component '{name}' already", hint="choose another name")
 
     def _check_inputs(self, bolt: BoltOf) -> None:
         if not bolt.inputs:
             raise DefinitionError(
-                f"the bolt «{bolt.name}» takes no tuples", hint=f'builder.bolt("{bolt.name}", …).shuffle("a component")'
+                f"the bolt '{bolt.name}' takes no tuples", hint=f'builder.bolt("{bolt.name}", …).shuffle("a component")'
             )
         known = {**{spout.name: spout.streams for spout in self._spouts.values()}}
         known |= {name: fields_of(name, declared.bolt) for name, declared in self._bolts.items()}
         for grouping in bolt.inputs:
             if grouping.source not in known:
-                raise unknown(f"component that «{bolt.name}» takes from", grouping.source, known)
+                raise unknown(f"component that '{bolt.name}' takes from", grouping.source, known)
             streams: Mapping[str, Fields] = known[grouping.source]
             if grouping.stream not in streams:
-                raise unknown(f"output stream of «{grouping.source}»", grouping.stream, streams)
+                raise unknown(f"output stream of '{grouping.source}'", grouping.stream, streams)
             for field in grouping.fields:
                 if field not in streams[grouping.stream].names:
-                    raise unknown(f"field of «{grouping.source}»", field, streams[grouping.stream].names)
+                    raise unknown(f"field of '{grouping.source}'", field, streams[grouping.stream].names)
         if isinstance(bolt.bolt, StatefulBolt) and not any(one.kind == "fields" for one in bolt.inputs):
             raise DefinitionError(
-                f"the stateful bolt «{bolt.name}» is grouped by no fields, which its state goes by",
+                f"the stateful bolt '{bolt.name}' is grouped by no fields, which its state goes by",
                 hint='.fields("component", "field"); what a plain bolt has as attributes is remembered too',
             )
 
@@ -168,18 +168,18 @@ def _check_flow(name: str, flow: Flow) -> None:
     for source in flow.sources:
         if isinstance(source, Changes):
             raise DefinitionError(
-                f"the changes of the view «{source.name}» are not kept anywhere for the spout «{name}» to read",
+                f"the changes of the view '{source.name}' are not kept anywhere for the spout '{name}' to read",
                 hint="app.sink(view, ps.to_jsonl('panes')) keeps them, and ps.files('panes') is their log",
             )
     check_by_kernel(
         flow,
         lambda step: DefinitionError(
-            f"{step.label} stands before the spout «{name}», and only Spark can run it", hint="do it in a bolt"
+            f"{step.label} stands before the spout '{name}', and only Spark can run it", hint="do it in a bolt"
         ),
         lambda text: DefinitionError(
-            f"«{text}» stands before the spout «{name}», and only Spark can compute it", hint="compute it in a bolt"
+            f"'{text}' stands before the spout '{name}', and only Spark can compute it", hint="compute it in a bolt"
         ),
-        DefinitionError(f"the columns of the spout «{name}» are not known", hint="select them with casts"),
+        DefinitionError(f"the columns of the spout '{name}' are not known", hint="select them with casts"),
     )
 
 
@@ -189,17 +189,17 @@ def _made(name: str, given: Any, base: type[Component], what: str) -> Any:
         try:
             made = given()
         except TypeError as error:
-            said = f"the {what} «{name}» cannot be made"
+            said = f"the {what} '{name}' cannot be made"
             raise DefinitionError(said, detail=str(error), hint="give one that is made") from None
     if not isinstance(made, base):
-        raise DefinitionError(f"«{name}» is no {what}: {given!r}", hint=f"derive it from ps.{base.__name__}")
+        raise DefinitionError(f"'{name}' is no {what}: {given!r}", hint=f"derive it from ps.{base.__name__}")
     fields_of(name, made)
     return made
 
 
 def _tasks(name: str, tasks: int) -> int:
     if not isinstance(tasks, int) or not 1 <= tasks <= 10_000:
-        raise DefinitionError(f"«{name}» cannot have {tasks!r} tasks", hint="say how many: 4")
+        raise DefinitionError(f"'{name}' cannot have {tasks!r} tasks", hint="say how many: 4")
     return tasks
 
 
@@ -218,7 +218,7 @@ def _outputs(
             raise unknown("output stream of a bolt", ".".join(chosen), [".".join(name) for name in known])
         if known[chosen].schema is None:
             raise DefinitionError(
-                f"the fields of «{'.'.join(chosen)}» have no types, which a stream of the app needs",
+                f"the fields of '{'.'.join(chosen)}' have no types, which a stream of the app needs",
                 hint="outputs = 'word string, n bigint'",
             )
         found.append(chosen)

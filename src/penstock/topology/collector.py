@@ -70,7 +70,7 @@ class Collector:
         """
         outlet = self._outlets.get(stream)
         if outlet is None:
-            raise unknown(f"output stream of «{self._component}»", stream, self._outlets)
+            raise unknown(f"output stream of '{self._component}'", stream, self._outlets)
         row = values if type(values) is tuple and len(values) == outlet.size else outlet.row(values)
         if self._anchoring and (anchors is None or self._basic):
             roots = self.at_hand
@@ -92,7 +92,7 @@ class Collector:
     def fail(self, tup: Tuple, reason: str | None = None) -> None:
         """A tuple has failed, and with it its tree: it is tried again, as the guarantee says."""
         self.failed += 1
-        said = f"the bolt «{self._component}» failed a tuple" + (f": {reason}" if reason else "")
+        said = f"the bolt '{self._component}' failed a tuple" + (f": {reason}" if reason else "")
         roots = self.at_hand if self._basic else tup._roots
         if roots is None:
             self.lost += 1
@@ -167,7 +167,7 @@ class Collector:
             for root, why in refused:
                 self.failed += 1
                 self.lost += root is None
-                self.blame(root, f"«{self._component}» emitted what «{bolt.name}» cannot be grouped by: {why}")
+                self.blame(root, f"'{self._component}' emitted what '{bolt.name}' cannot be grouped by: {why}")
             return found
         return [((self._turn + n) % tasks, values[n::tasks], roots[n::tasks]) for n in range(tasks)]
 

@@ -44,7 +44,7 @@ class Context:
 class Component:
     """What spouts and bolts have in common.
 
-    `outputs` are the fields of what it emits: «word string, n bigint», or of several streams by name.
+    `outputs` are the fields of what it emits: 'word string, n bigint', or of several streams by name.
     """
 
     outputs: ClassVar[str | Mapping[str, str]] = {}

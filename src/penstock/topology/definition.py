@@ -187,16 +187,16 @@ def fields_of(name: str, component: Component) -> dict[str, Fields]:
     if isinstance(outputs, str):
         outputs = {DEFAULT: outputs}
     if not isinstance(outputs, Mapping):
-        raise DefinitionError(f"the outputs of «{name}» are {outputs!r}", hint="outputs = 'word string, n bigint'")
+        raise DefinitionError(f"the outputs of '{name}' are {outputs!r}", hint="outputs = 'word string, n bigint'")
     return {stream: _fields(text) for stream, text in outputs.items()}
 
 
 def _fields(text: str | Schema) -> Fields:
-    """Fields with their types («word string, n bigint»), or by name only («word, n»)."""
+    """Fields with their types ('word string, n bigint'), or by name only ('word, n')."""
     if isinstance(text, str) and text.strip() and all(part.strip().isidentifier() for part in text.split(",")):
         names = tuple(part.strip() for part in text.split(","))
         if len(set(names)) < len(names):
-            raise DefinitionError(f"a field of «{text}» is declared twice")
+            raise DefinitionError(f"a field of '{text}' is declared twice")
         return Fields(names, None)
     schema = Schema.parse(text)
     return Fields(schema.names, schema)

@@ -277,7 +277,7 @@ def state_part(bolt: str) -> str:
 
 
 def _counted(outcome: Outcome) -> dict[str, int]:
-    """What components did, as counters: «component:executed»."""
+    """What components did, as counters: 'component:executed'."""
     found: dict[str, int] = {}
     for name, metrics in outcome.metrics.items():
         told = {

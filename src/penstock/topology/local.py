@@ -107,7 +107,7 @@ def routed(orders: Orders, spout: str, rows: Iterable[tuple[int, tuple[Any, ...]
 
 @dataclass
 class Played:
-    """What a topology did: rows that left it by component («count», «split.errors»), dead letters, and its metrics.
+    """What a topology did: rows that left it by component ('count', 'split.errors'), dead letters, and its metrics.
 
     `pending` is how many trees are open at the end; `state` what stateful bolts have, by key as bytes.
     """

@@ -64,7 +64,7 @@ def _taken(name: str, kind: Kind, value: Any) -> Any:
     try:
         return kind.taken(value)
     except RowError as error:
-        raise RowError(f"the field «{name}» of the output: {error.message}") from None
+        raise RowError(f"the field '{name}' of the output: {error.message}") from None
 
 
 def by_fields(

@@ -71,14 +71,14 @@ class Tuple(tuple[Any, ...]):
         if isinstance(which, str):
             place = self._places.get(which)
             if place is None:
-                raise unknown(f"field of a tuple of «{self._source}»", which, self._places)
+                raise unknown(f"field of a tuple of '{self._source}'", which, self._places)
             return tuple.__getitem__(self, place)
         return tuple.__getitem__(self, which)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(str(unknown(f"field of a tuple of «{self._source}»", name, self._places)))
+        raise AttributeError(str(unknown(f"field of a tuple of '{self._source}'", name, self._places)))
 
     def __reduce__(self) -> Any:
         names = tuple(self._places)

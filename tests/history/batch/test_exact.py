@@ -93,7 +93,7 @@ def test_wrong_pairs_are_refused_with_what_to_do():
         (lambda: ps.approx_distinct("user").in_batch("user"), "not an aggregate"),
         (lambda: PAIR.in_batch(ps.count_distinct("user")), "one for batch"),
         (lambda: BY_PAGE.agg(n=ps.approx_distinct("user").in_batch(ps.max("user"))), "bigint live and with string"),
-        (lambda: BY_PAGE.agg(n=PAIR, n_exact=ps.count()), "says whether «n» is exact"),
+        (lambda: BY_PAGE.agg(n=PAIR, n_exact=ps.count()), "says whether 'n' is exact"),
     ):
         with pytest.raises(DefinitionError, match=said):
             make()

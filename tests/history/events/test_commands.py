@@ -56,7 +56,7 @@ def test_verify_reads_everything_and_ends_with_1_where_a_file_differs(directory)
 def test_compact_and_erase_work_on_an_app_that_rests(directory):
     result = penstock("erase", "orders", "--where", "user = 'b'", "--reason", "by law", "--dir", directory)
     assert result.exit_code == 0, result.output
-    assert "tombstone 1: events of «orders» up to commit 2 with user = 'b'" in result.output
+    assert "tombstone 1: events of 'orders' up to commit 2 with user = 'b'" in result.output
     result = penstock("master", "compact", "--dir", directory)
     assert "2 rows erased" in result.output
     reader = Reader(directory)
@@ -113,11 +113,11 @@ def test_a_running_app_does_the_work_itself(app, tmp_path):
         result = penstock("master", "compact", "--dir", directory)
         assert "2 files became 1, 2 rows; 1 rows erased" in result.output
         result = penstock("dead-letter", "retry", "orders", "--where", "commit = 1", "--dir", directory)
-        assert "5 dead letters of «orders» fed in again: 3 count now, 2 failed again" in result.output
+        assert "5 dead letters of 'orders' fed in again: 3 count now, 2 failed again" in result.output
         assert asked == [("orders", "commit = 1")]
         result = penstock("erase", "nobody", "--where", "user = 'b'", "--dir", directory)
         assert result.exit_code == 1
-        assert "unknown stream of the master «nobody»" in result.output
+        assert "unknown stream of the master 'nobody'" in result.output
     finally:
         server.close()
     assert Master(Reader(directory)).past(app.stream).read()["id"].to_list() == [1]

@@ -76,8 +76,8 @@ def test_null_is_not_true(app):
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("usr = 'b'", "unknown column «usr»"),
-        ("user", "«user» is string, and must be true or false"),
+        ("usr = 'b'", "unknown column 'usr'"),
+        ("user", "'user' is string, and must be true or false"),
         ("true", "names no column"),
         ("cast(user as int) = 1", "can fail on a row"),
         ("xxhash64(user) = 1", "cannot be a tombstone's condition"),

@@ -27,7 +27,7 @@ def test_all_is_kept_unless_one_says_otherwise_and_the_repr_says_what_was_said()
 
 @pytest.mark.parametrize("keep", ["some", "0 days", "-1 day", ""])
 def test_what_is_no_span_is_refused(keep):
-    with pytest.raises(DefinitionError, match=r"neither «all» nor «none» nor a span"):
+    with pytest.raises(DefinitionError, match=r"neither 'all' nor 'none' nor a span"):
         stream(keep=keep)
 
 

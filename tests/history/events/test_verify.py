@@ -67,7 +67,7 @@ def test_a_file_that_is_no_parquet_is_found_even_where_its_sum_was_listed_so(app
 
 
 def test_a_stream_that_is_not_there_is_named(app, path):
-    with pytest.raises(PenstockError, match="unknown stream of the master «order»"):
+    with pytest.raises(PenstockError, match="unknown stream of the master 'order'"):
         list(verify(app.master, "order"))
 
 

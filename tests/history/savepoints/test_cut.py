@@ -181,7 +181,7 @@ def test_the_manifest_says_what_there_is(written, tmp_path):
     } - {"manifest.json"}
     assert Savepoint.read(point.path) == point
     assert find("a", app.directory, tmp_path / "elsewhere" / "point") == point
-    with pytest.raises(SavepointError, match="«a», not «b»"):
+    with pytest.raises(SavepointError, match="'a', not 'b'"):
         find("b", app.directory, point.path)
 
 
@@ -196,7 +196,7 @@ def test_savepoints_are_listed_and_dropped(written):
     assert [(name, point is None) for name, point in listed(app.directory)] == [("a", False), ("b", True)]
     drop("b", app.directory)
     assert [name for name, _ in listed(app.directory)] == ["a"]
-    with pytest.raises(Exception, match="unknown savepoint «b»"):
+    with pytest.raises(Exception, match="unknown savepoint 'b'"):
         drop("b", app.directory)
 
 

@@ -182,7 +182,7 @@ def test_a_changed_definition_is_named_and_refused_with_the_way_out(written, tmp
 
 
 def test_a_view_that_is_not_there_cannot_be_dropped(written, tmp_path):
-    with pytest.raises(PenstockError, match="did you mean «by_page»"):
+    with pytest.raises(PenstockError, match="did you mean 'by_page'"):
         restore(create(written(1).directory, "a"), tmp_path / "new", drop=["by_pages"])
 
 
@@ -193,7 +193,7 @@ def test_the_commands(written, tmp_path):
     app: Written = written(3)
     assert "no savepoints" in penstock("savepoint", "list", "--dir", app.directory).output
     made = penstock("savepoint", "create", "first", "--dir", app.directory)
-    assert "savepoint «first» of commit 3" in made.output, made.output
+    assert "savepoint 'first' of commit 3" in made.output, made.output
     lines = penstock("savepoint", "list", "--dir", app.directory).output.splitlines()
     assert lines[0].split() == ["name", "when", "commit", "size", "watermark"]
     assert lines[2].split()[0] == "first"
@@ -204,11 +204,11 @@ def test_the_commands(written, tmp_path):
     done = penstock("savepoint", "restore", "first", *there, "--app", file)
     assert done.exit_code == 0, done.output
     assert "fits" in done.output
-    assert "restored «first»" in done.output
+    assert "restored 'first'" in done.output
     again = penstock("savepoint", "restore", "first", *there)
     assert (again.exit_code, "--force" in again.output) == (1, True)
     unknown = penstock("savepoint", "restore", "fist", *there)
-    assert "did you mean «first»?" in unknown.output
+    assert "did you mean 'first'?" in unknown.output
     assert penstock("savepoint", "drop", "first", "--dir", app.directory).exit_code == 0
     assert "no savepoints" in penstock("savepoint", "list", "--dir", app.directory).output
 
@@ -273,10 +273,10 @@ def test_a_sink_that_is_ahead_is_refused_and_can_be_taken_back(tmp_path):
     )  # fmt: skip
     refused = penstock(*arguments)
     assert refused.exit_code == 1
-    assert "sinks are ahead of the savepoint «a»: «out»" in refused.output, refused.output
+    assert "sinks are ahead of the savepoint 'a': 'out'" in refused.output, refused.output
     done = penstock(*arguments, "--rewind-sinks")
     assert done.exit_code == 0, done.output
-    assert "the sink «out»: 2 files moved away" in done.output
+    assert "the sink 'out': 2 files moved away" in done.output
     back = restored(steady(12), tmp_path / "other", 4)
     back.all()
     back.deliver(out=out)

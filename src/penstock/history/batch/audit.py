@@ -110,7 +110,7 @@ class Audit:
         found = []
         for source in view.input.sources:
             for problem in verify(self._master, source.name):
-                found.append(f"the file «{problem.file.path}» of the master: {problem.said}")
+                found.append(f"the file '{problem.file.path}' of the master: {problem.said}")
         return found
 
     def _compare(

@@ -56,7 +56,7 @@ class From:
             return cls(at=instant(said))
         except (DefinitionError, ValueError):
             raise DefinitionError(
-                f"«{text}» is no place to begin",
+                f"'{text}' is no place to begin",
                 hint="say beginning, an offset like 1200, or a time like 2026-01-01T00:00:00Z",
             ) from None
 
@@ -103,10 +103,10 @@ def log_past(stream: Stream, checkpoint: Place, offsets: str | None, start: From
         return FilesPast(stream, tuple(_files(checkpoint, through, start)))
     if isinstance(log, Kafka):
         if offsets is None:
-            raise ReplayError(f"nothing of the stream «{stream.name}» is committed yet", hint="let the app run first")
+            raise ReplayError(f"nothing of the stream '{stream.name}' is committed yet", hint="let the app run first")
         return KafkaPast(stream, _place(offsets, start), offsets)
     raise ReplayError(
-        f"the log of the stream «{stream.name}» cannot be read again: {log!r}",
+        f"the log of the stream '{stream.name}' cannot be read again: {log!r}",
         hint="only Kafka topics and directories can; keep a master: keep='all'",
     )
 
@@ -127,7 +127,7 @@ def _files(checkpoint: Place, through: int, start: From) -> list[str]:
     """The files of the epochs up to one, from Spark's source log. Compacted entries hold all that came before."""
     folder = (checkpoint / "sources" / "0").local
     if folder is None:
-        raise ReplayError(f"the checkpoint «{checkpoint}» does not lie on this machine", hint="replay from the master")
+        raise ReplayError(f"the checkpoint '{checkpoint}' does not lie on this machine", hint="replay from the master")
     files: set[ListedFile] = set()
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.removesuffix(".compact").isdigit():

@@ -49,7 +49,7 @@ def moment_of(reader: Reader, layout: Layout, as_of: int | None = None) -> ViewM
             "SELECT watermark, definition, fingerprint FROM __views WHERE name = ?1", name
         )
         if definition is None:
-            raise PenstockError(f"the store has no view «{name}» yet", hint="run the app first")
+            raise PenstockError(f"the store has no view '{name}' yet", hint="run the app first")
         since, rested = one("SELECT since, rested FROM __catalog WHERE kind = 'view' AND name = ?1", name)
         point, number = one(
             "SELECT max(point), max(number) FROM __generations WHERE view = ?1 AND "

@@ -92,16 +92,16 @@ class Historian:
         stream = self._streams.get(table.of)
         if table.moment.by == "STATE":
             if self._state is None:
-                raise PenstockError(f"the state behind «{table.of}» needs the app", hint="ask while it runs")
+                raise PenstockError(f"the state behind '{table.of}' needs the app", hint="ask while it runs")
             return self._spark.createDataFrame(self._state(table.of).to_arrow(compat_level=pl.CompatLevel.oldest()))
         if stream is None:
             commit = self.commit_of(table.moment, None)
             if self._view_at is None:
-                raise PenstockError(f"the view «{table.of}» as it was needs the app", hint="ask while it runs")
+                raise PenstockError(f"the view '{table.of}' as it was needs the app", hint="ask while it runs")
             return self._typed(table.of, self._view_at(table.of, commit))
         if self._master is None or self._master.since(stream) is None:
             raise PenstockError(
-                f"the history of the stream «{stream.name}» is not kept", hint="let it be from now on: keep='all'"
+                f"the history of the stream '{stream.name}' is not kept", hint="let it be from now on: keep='all'"
             )
         frame = self._master.past(stream, self.commit_of(table.moment, stream.name)).frame(
             self._spark, stream.schema.names
@@ -131,7 +131,7 @@ class Historian:
             if found is None:
                 newest = self._reader.query("SELECT max(epoch) FROM __epochs WHERE stream = ?1", [stream]).item()
                 raise PenstockError(
-                    f"the stream «{stream}» has no epoch {moment.at}",
+                    f"the stream '{stream}' has no epoch {moment.at}",
                     hint="it has none yet" if newest is None else f"its newest is {newest}",
                 )
             return int(found)

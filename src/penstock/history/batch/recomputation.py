@@ -84,9 +84,9 @@ class Recomputation:
         for source in view.input.sources:
             since = self._master.since(source)
             if since is None:
-                return f"the history of «{source.name}» is not kept"
+                return f"the history of '{source.name}' is not kept"
             if since > needed:
-                return f"the history of «{source.name}» begins after commit {since} only"
+                return f"the history of '{source.name}' begins after commit {since} only"
         if moment.kind == "replay":
             return f"it was replayed from a point of the log. {again}"
         if moment.woken is not None and moment.woken > moment.point:
@@ -187,7 +187,7 @@ class Recomputation:
         try:
             unable = self.unable(name, layout.plan.written, lowered, moment, commit)
             if unable is not None:
-                raise PenstockError(f"the view «{name}» as of commit {commit} cannot be told: {unable}")
+                raise PenstockError(f"the view '{name}' as of commit {commit} cannot be told: {unable}")
             with self.recomputed(layout, lowered, moment, commit, folder, lambda phase, share: None) as (scratch, *_):
                 return scratch.query(f"SELECT * FROM {quoted(name)}")
         finally:

@@ -40,7 +40,7 @@ def replay(run: Run, stream: str, start: From, view: str | None = None, told: To
     views = {name: kept.plan.written for name, kept in run.views.items()}
     mine = {name: one for name, one in views.items() if stream in {source.name for source in one.input.sources}}
     if view is not None and view not in mine:
-        raise unknown(f"view of the stream «{stream}»", view, mine)
+        raise unknown(f"view of the stream '{stream}'", view, mine)
     for name in mine if view is None else [view]:
 
         def reach(begun: GenerationStart, one: View = mine[name]) -> Reach:
@@ -89,7 +89,7 @@ def _as_live(run: Run, name: str, view: View, told: Told | None) -> Outcome:
     master = run.master
     basis = Recomputation(run.spark, run.store, run.streams, {name: view}, master).basis(name)
     if basis.unable is not None:
-        raise RunError(f"what live decided for the view «{name}» cannot be told: {basis.unable}")
+        raise RunError(f"what live decided for the view '{name}' cannot be told: {basis.unable}")
 
     def reach(begun: GenerationStart) -> Reach:
         streams = (run.streams[source.name] for source in view.input.sources)
@@ -119,7 +119,7 @@ def replace(
 def back_fill(run: Run, name: str, view: View, *, statement: str | None = None, told: Told | None = None) -> Outcome:
     """Takes up a new view from the beginning of history: it appears when it is whole."""
     if name in run.views:
-        raise RunError(f"there is a view «{name}» already", hint="replace it")
+        raise RunError(f"there is a view '{name}' already", hint="replace it")
     check_kept(run, name, view)
     generation = Generation(
         run, name, view, lambda begun: _whole(run, view, begun), "back-fill", told=told, statement=statement
@@ -135,7 +135,7 @@ def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, Vi
     found = previous(run.store.generations_of(name), current)
     if found is None or found.pickled is None:
         raise RunError(
-            f"the view «{name}» has no earlier definition to go back to",
+            f"the view '{name}' has no earlier definition to go back to",
             hint="replace it by the definition that you want",
         )
     view = loaded(run.directory, found)
@@ -165,7 +165,7 @@ def check_kept(run: Run, name: str, view: View) -> None:
             since = run.master.since(source)
             what = "is not kept" if since is None else f"is kept from commit {since + 1} on only"
             raise RunError(
-                f"the view «{name}» cannot be computed from history: that of the stream «{source.name}» {what}",
+                f"the view '{name}' cannot be computed from history: that of the stream '{source.name}' {what}",
                 hint="a log that still has all can be read again: penstock replay; and from now on: keep='all'",
             )
 
@@ -207,7 +207,7 @@ def _check_sinks(run: Run, name: str, view: View) -> None:
     new = Plan(run.groups.lowered_alone(name, view).views[name])
     if sinks and not same_face(run.views[name].plan, new):
         raise RunError(
-            f"the view «{name}» has the sink «{sinks[0]}», and other columns than before would go there",
+            f"the view '{name}' has the sink '{sinks[0]}', and other columns than before would go there",
             hint=f"drop the sink first: DROP SINK {sinks[0]}; or give the new view another name",
         )
 

@@ -58,7 +58,7 @@ class Versions:
             versions = {name: version for name in self._names if (version := known.get((stream, name))) is not None}
             if len(versions) < len(self._names):
                 gone = next(name for name in self._names if name not in versions)
-                raise Untold(f"nothing says which version of «{gone}» commit {number} had")
+                raise Untold(f"nothing says which version of '{gone}' commit {number} had")
             yield Stretch(after, number, versions)
             after = number
 
@@ -111,7 +111,7 @@ class Versions:
         for name, versions in needed.items():
             gone = versions - self._kept[name].keys()
             if gone:
-                raise Untold(f"version {min(gone)} of the table «{name}», which commits had, is gone")
+                raise Untold(f"version {min(gone)} of the table '{name}', which commits had, is gone")
 
 
 def _joined(stretches: Iterator[Stretch]) -> Iterator[Stretch]:

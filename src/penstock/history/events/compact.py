@@ -244,7 +244,7 @@ class Compaction:
             for some in _in_order(left, _ORDER[kind], size):
                 writer.add_table(some)
         if writer.file is not None and self.master.place.size(path) != writer.file.bytes:
-            raise LakeError(f"the file «{path}» has gone while it was written", hint="do two apps share its folder?")
+            raise LakeError(f"the file '{path}' has gone while it was written", hint="do two apps share its folder?")
         try:
             self.store.swap_files(paths(group), [writer.file] if writer.file is not None else [], now)
         except StoreError:

@@ -50,5 +50,5 @@ def dead_letters(master: Master, stream: str, where: str | None = None) -> pl.Da
 def _condition(where: str) -> pl.Expr:
     found = compiled(where, COLUMNS)
     if found.error is not None:
-        raise DefinitionError(f"«{where}» can fail on a row", hint="use try_cast and the like")
+        raise DefinitionError(f"'{where}' can fail on a row", hint="use try_cast and the like")
     return found.value.fill_null(False)

@@ -41,16 +41,16 @@ def checked(condition: str, schema: Schema) -> str:
     """A tombstone's condition: any rows must be told by it, with Spark and without."""
     bound = bind(condition, schema)
     if bound.type not in (None, "boolean"):
-        raise DefinitionError(f"«{condition}» is {bound.type}, and must be true or false")
+        raise DefinitionError(f"'{condition}' is {bound.type}, and must be true or false")
     if bound.tree is None:
         raise DefinitionError(
-            f"«{condition}» cannot be a tombstone's condition", detail=bound.outside, hint="compare columns with values"
+            f"'{condition}' cannot be a tombstone's condition", detail=bound.outside, hint="compare columns with values"
         )
     if not bound.columns:
-        raise DefinitionError(f"«{condition}» names no column", hint="say whose rows: \"user = 'x'\"")
+        raise DefinitionError(f"'{condition}' names no column", hint="say whose rows: \"user = 'x'\"")
     if compiled(condition, schema).error is not None:
         raise DefinitionError(
-            f"«{condition}» can fail on a row, and a tombstone must not", hint="use try_cast and the like"
+            f"'{condition}' can fail on a row, and a tombstone must not", hint="use try_cast and the like"
         )
     return condition
 

@@ -65,5 +65,5 @@ def needed_from(directory: Path, now: Instant) -> int:
         except FileNotFoundError:
             continue  # the reading has just ended
         except (ValueError, KeyError, TypeError):
-            _log.warning("«%s» is not a pin", path)
+            _log.warning("'%s' is not a pin", path)
     return oldest

@@ -99,7 +99,7 @@ class Place:
             return Summed(open(path, "xb"))
         except OSError as error:
             raise LakeError(
-                f"cannot write the master's file «{path}»: {error.strerror}",
+                f"cannot write the master's file '{path}': {error.strerror}",
                 hint="give the process write access there, or room",
             ) from error
 
@@ -172,7 +172,7 @@ def _by_fsspec(location: str, scheme: str, error: Exception) -> tuple[fs.FileSys
         found, root = import_module("fsspec.core").url_to_fs(location)
     except (ImportError, ValueError) as unknown:
         raise LakeError(
-            f"nothing here can write to «{location}»",
+            f"nothing here can write to '{location}'",
             detail=f"{error}",
             hint=f"install fsspec and its part for {scheme}://, or choose a directory",
         ) from unknown

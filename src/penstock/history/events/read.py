@@ -22,7 +22,7 @@ def read_file(place: Place, file: File, columns: Sequence[str] | None = None) ->
             rows = parquet.read(columns=chosen)
     except (FileNotFoundError, pa.ArrowException) as error:
         raise LakeError(
-            f"the master's file «{place.path(file.path)}» cannot be read",
+            f"the master's file '{place.path(file.path)}' cannot be read",
             detail=str(error),
             hint="penstock master verify",
         ) from error

@@ -83,7 +83,7 @@ def queries(checkpoints: Path) -> dict[str, str]:
             continue
         except (ValueError, KeyError) as error:
             raise SavepointError(
-                f"the checkpoint of the stream «{folder.name}» is damaged", detail=f"{folder / 'metadata'}: {error}"
+                f"the checkpoint of the stream '{folder.name}' is damaged", detail=f"{folder / 'metadata'}: {error}"
             ) from error
     return found
 
@@ -179,7 +179,7 @@ def _keep(folder: Path, first: int, last: int) -> list[tuple[int, Path]]:
 
 def _apart(stream: str, detail: str) -> SavepointError:
     return SavepointError(
-        f"the store and the checkpoint of the stream «{stream}» do not belong together",
+        f"the store and the checkpoint of the stream '{stream}' do not belong together",
         detail=detail,
         hint="restore both from one savepoint, or start from the beginning in another directory",
     )

@@ -50,8 +50,8 @@ def refuse_changed(savepoint: Savepoint, verdicts: list[Verdict]) -> None:
     if changed:
         drops = " ".join(f"--drop {verdict.view}" for verdict in changed)
         raise SavepointError(
-            f"the savepoint «{savepoint.name}» has the state of other definitions: "
-            + ", ".join(f"«{verdict.view}»" for verdict in changed),
+            f"the savepoint '{savepoint.name}' has the state of other definitions: "
+            + ", ".join(f"'{verdict.view}'" for verdict in changed),
             detail="\n  ".join(f"{verdict.view}: {verdict.said}" for verdict in changed),
             hint=f"give the new views other names, or let them begin empty from the savepoint on: {drops}",
         )

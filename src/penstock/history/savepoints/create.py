@@ -46,23 +46,23 @@ def create(directory: Path, name: str, *, to: Path | None = None, app: str | Non
     place = directory / FOLDER / name if to is None else to
     if place.exists():
         raise SavepointError(
-            f"there is a savepoint «{name}» already" if to is None else f"«{place}» exists already",
+            f"there is a savepoint '{name}' already" if to is None else f"'{place}' exists already",
             hint=f"choose another name, or penstock savepoint drop {name}" if to is None else "choose another path",
         )
     if (directory / NOTE).exists():
         raise SavepointError(
-            f"the store of «{directory}» is in PostgreSQL, and a savepoint holds one of SQLite only",
+            f"the store of '{directory}' is in PostgreSQL, and a savepoint holds one of SQLite only",
             hint="stop the app; back up its schemas (pg_dump) and its directory, which belong together",
         )
     if not (directory / FILE).exists():
-        raise StoreError(f"there is no store in «{directory}»", hint="run the app first, or check the path")
+        raise StoreError(f"there is no store in '{directory}'", hint="run the app first, or check the path")
     with _hidden(place) as hidden, closing(Reader(directory)) as reader, pinned(reader, f"savepoint {name}"):
         _cut(directory, name, hidden, app).write()
         sync_all(hidden)
         try:
             hidden.rename(place)
         except OSError as error:
-            raise SavepointError(f"cannot put the savepoint at «{place}»: {error.strerror}") from error
+            raise SavepointError(f"cannot put the savepoint at '{place}': {error.strerror}") from error
     sync(place.parent)
     return Savepoint.read(place)
 
@@ -76,10 +76,10 @@ def _hidden(place: Path) -> Iterator[Path]:
         clear_leftovers(place.parent)
         hidden.mkdir(mode=0o700)
     except FileExistsError:
-        raise SavepointError(f"the savepoint «{place.name}» is being taken already", hint="wait for it") from None
+        raise SavepointError(f"the savepoint '{place.name}' is being taken already", hint="wait for it") from None
     except OSError as error:
         raise SavepointError(
-            f"cannot write into «{place.parent}»: {error.strerror}", hint="choose another place: --to PATH"
+            f"cannot write into '{place.parent}': {error.strerror}", hint="choose another place: --to PATH"
         ) from error
     try:
         yield hidden
@@ -99,7 +99,7 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
         (hidden / FILE).unlink()  # a stream came, went or was made anew
         shutil.rmtree(hidden / CHECKPOINTS, ignore_errors=True)
     else:
-        raise SavepointError(f"streams come and go in «{directory}»: no savepoint could be taken", hint="try again")
+        raise SavepointError(f"streams come and go in '{directory}': no savepoint could be taken", hint="try again")
     reader = Reader(hidden)
     try:
         _link_master(reader, directory, hidden)
@@ -114,7 +114,7 @@ def _checkpoints_of(directory: Path) -> Path:
     place = checkpoints_of(directory)
     if place.local is None:
         raise SavepointError(
-            f"Spark's checkpoints lie at «{place}», and a savepoint holds those of a disk only",
+            f"Spark's checkpoints lie at '{place}', and a savepoint holds those of a disk only",
             hint="stop the app, and copy its directory and its checkpoints",
         )
     return place.local

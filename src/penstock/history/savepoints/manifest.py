@@ -89,15 +89,15 @@ class Savepoint:
             if form == FORM:
                 return _made(path, found)
         except FileNotFoundError:
-            raise SavepointError(f"there is no savepoint at «{path}»", hint="penstock savepoint list") from None
+            raise SavepointError(f"there is no savepoint at '{path}'", hint="penstock savepoint list") from None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise SavepointError(
-                f"the savepoint «{path}» is damaged: its {MANIFEST} cannot be read",
+                f"the savepoint '{path}' is damaged: its {MANIFEST} cannot be read",
                 detail=f"{type(error).__name__}: {error}",
                 hint="take another copy of it, or another savepoint",
             ) from error
         raise SavepointError(
-            f"the savepoint «{path}» has the form {form}, and this version of Penstock knows {FORM}",
+            f"the savepoint '{path}' has the form {form}, and this version of Penstock knows {FORM}",
             hint="use the version that wrote it",
         )
 
@@ -116,7 +116,7 @@ def check_name(name: str) -> None:
     """Refuses what cannot be a savepoint's name, which is that of a folder."""
     if not _NAME.fullmatch(name):
         raise SavepointError(
-            f"«{name}» cannot be a savepoint's name", hint="use letters, digits, «_», «-» and «.», and no dot in front"
+            f"'{name}' cannot be a savepoint's name", hint="use letters, digits, '_', '-' and '.', and no dot in front"
         )
 
 

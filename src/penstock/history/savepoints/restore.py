@@ -37,7 +37,7 @@ def check_whole(directory: Path) -> None:
     """Refuses a directory into which a savepoint was half restored."""
     if (directory / PLACING).exists():
         raise SavepointError(
-            f"a savepoint was being restored into «{directory}», and that was not finished",
+            f"a savepoint was being restored into '{directory}', and that was not finished",
             hint=f"restore it again: penstock savepoint restore NAME --force --dir {directory}",
         )
 
@@ -55,7 +55,7 @@ def restore(
             raise unknown("view of the savepoint", view, savepoint.views)
     if savepoint.store_format > FORMAT:
         raise SavepointError(
-            f"the savepoint «{savepoint.name}» has a store of format {savepoint.store_format}, and this version of "
+            f"the savepoint '{savepoint.name}' has a store of format {savepoint.store_format}, and this version of "
             f"Penstock knows {FORMAT}",
             hint=f"use the version that wrote it: {savepoint.penstock}",
         )
@@ -64,7 +64,7 @@ def restore(
         there = [name for name in _STATE if (directory / name).exists()]
         if there and not force:
             raise SavepointError(
-                f"«{directory}» holds the state of an app: {', '.join(there)}",
+                f"'{directory}' holds the state of an app: {', '.join(there)}",
                 hint="restore into an empty directory, or say --force: the old state is moved aside",
             )
         _copy(savepoint, directory / _COPYING)
@@ -82,7 +82,7 @@ def _locked(directory: Path) -> FileLock:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"cannot make the directory «{directory}»: {error.strerror}", hint="choose one that can be written"
+            f"cannot make the directory '{directory}': {error.strerror}", hint="choose one that can be written"
         ) from error
     lock = FileLock(directory / "lock")
     lock.take()
@@ -105,7 +105,7 @@ def _copy(savepoint: Savepoint, target: Path) -> None:
 
 def _damaged(savepoint: Savepoint, detail: str) -> SavepointError:
     return SavepointError(
-        f"the savepoint «{savepoint.name}» is damaged", detail=detail, hint="nothing was restored: take another copy"
+        f"the savepoint '{savepoint.name}' is damaged", detail=detail, hint="nothing was restored: take another copy"
     )
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import in_quotes
 from penstock.history.savepoints.manifest import Savepoint, SavepointError, sync
 from penstock.sinks.directory import files_of
 from penstock.sinks.files import Files
@@ -38,7 +39,7 @@ def refuse_ahead(savepoint: Savepoint, sinks: Sinks) -> None:
     found = ahead(savepoint, sinks)
     if found:
         raise SavepointError(
-            f"sinks are ahead of the savepoint «{savepoint.name}»: {', '.join(f'«{name}»' for name in found)}",
+            f"sinks are ahead of the savepoint '{savepoint.name}': {in_quotes(found)}",
             detail="\n  ".join(f"{name}: {len(files)} files from {files[0]} on" for name, files in found.items()),
             hint="give them empty directories, or let these files be moved away: --rewind-sinks",
         )
@@ -68,7 +69,7 @@ def _alone(name: str, folder: Path) -> Iterator[None]:
         yield
     except BlockingIOError:
         raise SavepointError(
-            f"a process writes into «{folder}», the directory of the sink «{name}»", hint="stop it first"
+            f"a process writes into '{folder}', the directory of the sink '{name}'", hint="stop it first"
         ) from None
     finally:
         os.close(handle)

@@ -50,7 +50,7 @@ def find(name: str, directory: Path, path: Path | None = None) -> Savepoint:
             found = Savepoint.read(place)
             if found.name != name:
                 raise SavepointError(
-                    f"«{place}» is the savepoint «{found.name}», not «{name}»", hint=f"restore {found.name}"
+                    f"'{place}' is the savepoint '{found.name}', not '{name}'", hint=f"restore {found.name}"
                 )
             return found
     raise unknown("savepoint", name, _names((path or directory) / FOLDER))

@@ -56,7 +56,7 @@ def _text(value: pl.Expr, target: str) -> Outcome | pl.Expr:
 
 
 def _text_to_float(value: pl.Expr, target: str, reason: str) -> Outcome:
-    """Polars reads what Java reads, but for Java's suffixes d and f; and it reads «-nan», which Spark does not."""
+    """Polars reads what Java reads, but for Java's suffixes d and f; and it reads '-nan', which Spark does not."""
     trimmed = value.str.strip_chars(DOUBLE_BLANKS)
     number = pl.coalesce(
         trimmed.cast(dtype(target), strict=False),

@@ -34,7 +34,7 @@ def dtype(type_name: str) -> pl.DataType:
     if type_name.startswith("map<"):
         key, value = (dtype(kind) for _, kind in fields_of(type_name))
         return pl.Map(key, value)
-    raise DefinitionError(f"the kernel has no columns of type «{type_name}»", hint="use stream.transform(…)")
+    raise DefinitionError(f"the kernel has no columns of type '{type_name}'", hint="use stream.transform(…)")
 
 
 def is_of_kernel(type_name: str) -> bool:

@@ -50,7 +50,7 @@ def _samples(name: str) -> tuple[Value, ...]:
         elements = _samples(name[6:-1])
         return ([], *([element] for element in elements), list(elements))
     if name not in _SAMPLES:
-        raise DefinitionError(f"there are no samples of the type «{name}»", hint="give samples=, rows of input values")
+        raise DefinitionError(f"there are no samples of the type '{name}'", hint="give samples=, rows of input values")
     return _SAMPLES[name]
 
 
@@ -76,7 +76,7 @@ def _partials(monoid: Monoid, rows: Sequence[tuple[Value, ...]]) -> list[Any]:
             partial = monoid.lift(row, Origin(0, 0, 0))
         except Exception as error:
             raise DefinitionError(
-                f"lift of the monoid «{monoid.name}» fails on {row!r}: {type(error).__name__}: {error}",
+                f"lift of the monoid '{monoid.name}' fails on {row!r}: {type(error).__name__}: {error}",
                 hint="give samples=, rows such as your inputs have" if monoid.samples is None else None,
             ) from error
         if not any(alike(partial, known) for known in partials):
@@ -89,7 +89,7 @@ def _neutral(monoid: Monoid, p: Any) -> None:
     for merged, text in ((_merge(monoid, zero, p), "merge(zero, p)"), (_merge(monoid, p, zero), "merge(p, zero)")):
         if not alike(merged, p):
             _break(
-                monoid, "the zero of the monoid «{}» is not neutral",
+                monoid, "the zero of the monoid '{}' is not neutral",
                 (("zero", zero), ("p", p), (text, merged)), "merging the zero with a partial must give that partial",
             )  # fmt: skip
 
@@ -99,18 +99,18 @@ def _stored(monoid: Monoid, p: Any) -> None:
         stored = monoid.encode(p)
     except (TypeError, ValueError) as error:
         raise DefinitionError(
-            f"a partial of the monoid «{monoid.name}» cannot be stored: {p!r}: {error}",
+            f"a partial of the monoid '{monoid.name}' cannot be stored: {p!r}: {error}",
             hint="give encode= and decode=, or partials of numbers, text, lists and dicts, which JSON can hold",
         ) from error
     if not isinstance(stored, (str, bytes)):
-        _break(monoid, "encode of the monoid «{}» must give text or bytes", (("p", p), ("encode(p)", stored)), None)
+        _break(monoid, "encode of the monoid '{}' must give text or bytes", (("p", p), ("encode(p)", stored)), None)
     back = monoid.decode(stored)
     if not alike(back, p, strict=True):
         hint = "decode must undo encode"
         if monoid.encoding is None:
             hint = "JSON turns tuples into lists and keys into text: use lists, or give encode= and decode="
         _break(
-            monoid, "a partial of the monoid «{}» does not survive storing",
+            monoid, "a partial of the monoid '{}' does not survive storing",
             (("p", p), ("encode(p)", stored), ("decode(encode(p))", back)), hint,
         )  # fmt: skip
 
@@ -120,7 +120,7 @@ def _inverse(monoid: Monoid, p: Any) -> None:
     merged = _merge(monoid, p, inverse)
     if not alike(merged, monoid.zero()):
         _break(
-            monoid, "the inverse of the monoid «{}» does not take a partial back",
+            monoid, "the inverse of the monoid '{}' does not take a partial back",
             (("p", p), ("inverse(p)", inverse), ("merge(p, inverse(p))", merged), ("zero", monoid.zero())),
             "merging a partial with its inverse must give the zero",
         )  # fmt: skip
@@ -130,7 +130,7 @@ def _commutative(monoid: Monoid, a: Any, b: Any) -> None:
     ab, ba = _merge(monoid, a, b), _merge(monoid, b, a)
     if not alike(ab, ba):
         _break(
-            monoid, "the monoid «{}» is not commutative",
+            monoid, "the monoid '{}' is not commutative",
             (("a", a), ("b", b), ("merge(a, b)", ab), ("merge(b, a)", ba)),
             "rows come in any order: keep what orders them in the partial, sort in merge, or use ps.collect_list",
         )  # fmt: skip
@@ -140,7 +140,7 @@ def _associative(monoid: Monoid, a: Any, b: Any, c: Any) -> None:
     left, right = _merge(monoid, _merge(monoid, a, b), c), _merge(monoid, a, _merge(monoid, b, c))
     if not alike(left, right):
         _break(
-            monoid, "the monoid «{}» is not associative",
+            monoid, "the monoid '{}' is not associative",
             (("a", a), ("b", b), ("c", c), ("merge(merge(a, b), c)", left), ("merge(a, merge(b, c))", right)),
             "rows are merged in any grouping: keep sums and counts in the partial, and divide in present",
         )  # fmt: skip
@@ -151,7 +151,7 @@ def _merge(monoid: Monoid, a: Any, b: Any) -> Any:
     merged = monoid.merge(a, b)
     if (repr(a), repr(b)) != before:
         raise DefinitionError(
-            f"merge of the monoid «{monoid.name}» changes its arguments",
+            f"merge of the monoid '{monoid.name}' changes its arguments",
             detail=f"before: {before[0]} and {before[1]}; after: {a!r} and {b!r}",
             hint="make a new partial, for example {**a, **b} instead of a.update(b)",
         )

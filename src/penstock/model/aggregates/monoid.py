@@ -5,7 +5,7 @@
 ps.monoid('longest', 'text', lift=len, merge=max, zero=0, result_type='int')
 >>> monoid("joined", "text", lift=str, merge=lambda a, b: a + b, zero="", samples=["a", "b"])
 Traceback (most recent call last):
-penstock.errors.DefinitionError: the monoid «joined» is not commutative
+penstock.errors.DefinitionError: the monoid 'joined' is not commutative
   detail: a = 'a', b = 'b', merge(a, b) = 'ab', merge(b, a) = 'ba'
   hint: rows come in any order: keep what orders them in the partial, sort in merge, or use ps.collect_list
 """
@@ -48,7 +48,7 @@ class Monoid(Aggregate):
         super().__post_init__()
         if (self.encoding is None) != (self.decoding is None):
             raise DefinitionError(
-                f"the monoid «{self.name}» needs both encode and decode, or neither", hint="the default is JSON"
+                f"the monoid '{self.name}' needs both encode and decode, or neither", hint="the default is JSON"
             )
         names = (f"{word}={_qualified(function)}" for word, function in self._functions())
         object.__setattr__(self, "functions", tuple(names))
@@ -93,7 +93,7 @@ class Monoid(Aggregate):
     def retractable(self) -> Monoid:
         if self.inverting is None:
             raise DefinitionError(
-                f"the monoid «{self.name}» cannot take retractions: it has no inverse",
+                f"the monoid '{self.name}' cannot take retractions: it has no inverse",
                 hint="give inverse=, a function with merge(p, inverse(p)) == zero",
             )
         return self

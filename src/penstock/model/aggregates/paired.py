@@ -164,7 +164,7 @@ def with_exactness(aggregates: Mapping[str, Aggregate]) -> tuple[tuple[str, Aggr
         if isinstance(aggregate, Paired):
             if name + _SUFFIX in aggregates:
                 raise DefinitionError(
-                    f"«{name}{_SUFFIX}» is the column that says whether «{name}» is exact", hint="choose another name"
+                    f"'{name}{_SUFFIX}' is the column that says whether '{name}' is exact", hint="choose another name"
                 )
             found.append((name + _SUFFIX, Exactness(where=aggregate.where)))
     return tuple(found)

@@ -165,7 +165,7 @@ class Binder:
                 return item(self.node(tree.this), self.node(tree.expressions[0]))
             case exp.Dot() if isinstance(tree.expression, exp.Identifier):
                 return field(self.node(tree.this), tree.expression.name)
-        raise Outside(f"«{tree.sql('spark')}» is outside the kernel")
+        raise Outside(f"'{tree.sql('spark')}' is outside the kernel")
 
     def call(self, tree: exp.Anonymous) -> Node:
         name = tree.name.lower()

@@ -44,7 +44,7 @@ def check_cast(node: Node, kind: str) -> None:
     source = node.type
     if isinstance(node, Literal) and source == "string" and kind in ("date", "timestamp"):
         if str(node.value).strip().lower().startswith(_MOVING):
-            raise Outside(f"the moving {kind} «{node.value}» is outside the kernel")
+            raise Outside(f"the moving {kind} '{node.value}' is outside the kernel")
         return
     if source != kind and not _in_kernel(source, kind) and not _in_spark(source, kind):
         raise Outside(f"a cast from {source} to {kind} is outside the kernel")
@@ -99,7 +99,7 @@ def fold_cast(call: Call) -> Node:
         if call.safe:
             return Literal(None, call.type)
         if arg.type == "string" and call.type == "timestamp":
-            raise Outside(f"the timestamp «{arg.value}» is outside the kernel") from None
+            raise Outside(f"the timestamp '{arg.value}' is outside the kernel") from None
         return call
 
 

@@ -21,5 +21,5 @@ def evaluate(bound: Bound, row: Mapping[str, object]) -> object:
     Dates are days and timestamps microseconds since 1970; decimals are Decimal; floats of 32 bits are rounded to them.
     """
     if bound.tree is None:
-        raise DefinitionError(f"«{bound.text}» cannot be evaluated without Spark", detail=bound.outside)
+        raise DefinitionError(f"'{bound.text}' cannot be evaluated without Spark", detail=bound.outside)
     return value(bound.tree, row)

@@ -61,7 +61,7 @@ def parse(text: str) -> Parsed:
         if call.name.lower() in _UNIT_FIRST and len(call.expressions) == 3:
             call.expressions[0].replace(exp.var(call.expressions[0].name.upper()))
     for sum_of in tree.find_all(exp.Add):
-        # «INTERVAL 1 DAY 2 HOURS» is read as a sum without brackets; as a right operand it needs them in the text.
+        # 'INTERVAL 1 DAY 2 HOURS' is read as a sum without brackets; as a right operand it needs them in the text.
         if sum_of.find(exp.Interval) and isinstance(sum_of.parent, exp.Binary) and sum_of.arg_key == "expression":
             sum_of.replace(exp.Paren(this=sum_of.copy()))
     for minus in list(tree.find_all(exp.Neg)):
@@ -96,9 +96,9 @@ def _read(text: str) -> exp.Expr:
         raise _bad_syntax(text, len(text), "is a quote or a backtick left open?") from None
     found = [tree for tree in trees if tree is not None]
     if not found:
-        raise DefinitionError("an empty expression", hint="write for example «price * quantity»")
+        raise DefinitionError("an empty expression", hint="write for example 'price * quantity'")
     if len(found) > 1:
-        raise DefinitionError(f"several statements where one expression is meant: «{text}»")
+        raise DefinitionError(f"several statements where one expression is meant: '{text}'")
     return found[0]
 
 
@@ -120,20 +120,20 @@ def join_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
 def _refuse(tree: exp.Expr, text: str) -> None:
     """What parses, but is no expression of one row."""
     if isinstance(tree, exp.Alias):
-        raise _bad_syntax(text, len(text), f"«{tree.alias}» is not expected here; an expression has no alias")
+        raise _bad_syntax(text, len(text), f"'{tree.alias}' is not expected here; an expression has no alias")
     if not isinstance(tree, (exp.Condition, exp.Interval, exp.Query)):
-        raise _no_expression_of_a_row(text, "a statement", "write an expression such as «price * quantity»")
+        raise _no_expression_of_a_row(text, "a statement", "write an expression such as 'price * quantity'")
     for node in tree.walk():
         if isinstance(node, (exp.Query, exp.Exists)):
             raise _no_expression_of_a_row(text, "a subquery", "join the streams, or use a view over a view")
-        if isinstance(node, exp.Array):  # SQLGlot reads «array(a)[0]» as a type with a literal after it
+        if isinstance(node, exp.Array):  # SQLGlot reads 'array(a)[0]' as a type with a literal after it
             raise _bad_syntax(text, len(text), "put the array into brackets: (array(a, b))[0]")
         if isinstance(node, exp.Window):
             raise _no_expression_of_a_row(text, "a window function", "give the view a window instead")
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
-            raise _no_expression_of_a_row(text, f"the parameter «{node.sql()}»", "write the value itself")
+            raise _no_expression_of_a_row(text, f"the parameter '{node.sql()}'", "write the value itself")
         if isinstance(node, (exp.Star, exp.Tuple)) and not isinstance(node.parent, (exp.Anonymous, exp.Any)):
-            raise _no_expression_of_a_row(text, f"«{node.sql()}»", "an expression has one value")
+            raise _no_expression_of_a_row(text, f"'{node.sql()}'", "an expression has one value")
         if isinstance(node, exp.Any) and not isinstance(node.parent, (exp.Like, exp.ILike)):
             name = "any"
         elif isinstance(node, exp.Anonymous):
@@ -149,7 +149,7 @@ def _refuse(tree: exp.Expr, text: str) -> None:
 
 
 def _no_expression_of_a_row(text: str, what: str, hint: str) -> DefinitionError:
-    return DefinitionError(f"{what} is no expression of one row: «{text}»", hint=hint)
+    return DefinitionError(f"{what} is no expression of one row: '{text}'", hint=hint)
 
 
 def _bad_syntax(text: str, at: int, hint: str) -> DefinitionError:
@@ -157,7 +157,7 @@ def _bad_syntax(text: str, at: int, hint: str) -> DefinitionError:
     line_end = text.find("\n", at)
     line = text[line_start : line_end if line_end >= 0 else len(text)]
     caret = " " * (len("  detail: ") + at - line_start) + "^"
-    return DefinitionError(f"cannot read the expression «{text}»", detail=f"{line}\n{caret}", hint=hint)
+    return DefinitionError(f"cannot read the expression '{text}'", detail=f"{line}\n{caret}", hint=hint)
 
 
 @lru_cache(maxsize=4096)

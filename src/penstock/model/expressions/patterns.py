@@ -59,7 +59,7 @@ def like_regex(pattern: str, escape: str) -> str:
         if char == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("_", "%", escape):
-                raise Outside(f"the pattern «{pattern}» has an escape before no wildcard, and is outside the kernel")
+                raise Outside(f"the pattern '{pattern}' has an escape before no wildcard, and is outside the kernel")
             out.append(_quote(pattern[at]))
         else:
             out.append({"_": "(?s:.)", "%": "(?s:.*)"}.get(char) or _quote(char))
@@ -181,4 +181,4 @@ def _quote(char: str) -> str:
 
 
 def _unequal(pattern: str) -> Outside:
-    return Outside(f"the regular expression «{pattern}» is outside the kernel")
+    return Outside(f"the regular expression '{pattern}' is outside the kernel")

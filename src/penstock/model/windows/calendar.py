@@ -54,7 +54,7 @@ def calendar(unit: str, *, zone: str = "UTC", week_start: str = "monday") -> Cal
     try:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
-        raise DefinitionError(f"unknown time zone «{zone}»", hint="write an IANA name such as Europe/Berlin") from None
+        raise DefinitionError(f"unknown time zone '{zone}'", hint="write an IANA name such as Europe/Berlin") from None
     return Calendar(unit, zone, week_start)
 
 

@@ -26,7 +26,7 @@ class Named(Assigned):
     def assign(self, at: Instant, values: tuple[object, ...]) -> tuple[Interval, ...]:
         start, end = values
         if not isinstance(start, int) or not isinstance(end, int) or start >= end:
-            raise RowError(f"«{self.columns[0]}» and «{self.columns[1]}» name no window: it must end after its start")
+            raise RowError(f"'{self.columns[0]}' and '{self.columns[1]}' name no window: it must end after its start")
         return (Interval(start, end),)
 
     def __repr__(self) -> str:

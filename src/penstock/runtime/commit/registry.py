@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, in_quotes
 from penstock.history.events.master import Master
 from penstock.kernel.plan import Plan
 from penstock.model.changes import Changes, above, below, check_below
@@ -191,14 +191,14 @@ class Registry:
         readers = above(name, self.definitions)
         if readers:
             raise DefinitionError(
-                f"the view «{name}» is read by {', '.join(f'«{reader}»' for reader in readers)}",
+                f"the view '{name}' is read by {in_quotes(readers)}",
                 hint="drop those first",
             )
 
     def _check_settled(self, name: str) -> None:
         """Refuses to change a view while a generation of it is pending."""
         if any(hidden.partition("~")[0] == name for hidden in self.generations):
-            raise DefinitionError(f"a generation of the view «{name}» is in the making", hint="wait until it is done")
+            raise DefinitionError(f"a generation of the view '{name}' is in the making", hint="wait until it is done")
 
     # generations
 
@@ -210,7 +210,7 @@ class Registry:
         self._check_unread(name)
         if below(view.input):
             raise DefinitionError(
-                f"«{name}» is a view over views: it has no events in the master to be computed from",
+                f"'{name}' is a view over views: it has no events in the master to be computed from",
                 hint="drop it and create it again: it then begins with what the views below it show",
             )
         old = self.views.get(name)
@@ -285,7 +285,7 @@ class Registry:
     def add_flow(self, name: str, flow: Flow) -> None:
         """Shows the rows of a flow without state to sinks."""
         if self.flows.get(name, flow) != flow:
-            raise DefinitionError(f"other rows go by the name «{name}» already", hint="choose another name")
+            raise DefinitionError(f"other rows go by the name '{name}' already", hint="choose another name")
         is_known = name in self.flows
         self.flows[name] = flow
         try:

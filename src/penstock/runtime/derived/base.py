@@ -234,13 +234,13 @@ def check_inputs(streams: Mapping[str, Stream]) -> None:
         for source in made_from(stream):
             if streams.get(source.name) != source:
                 raise DefinitionError(
-                    f"the stream «{name}» is made from «{source.name}», which is not this app's",
+                    f"the stream '{name}' is made from '{source.name}', which is not this app's",
                     hint="make it with app.stream(…)",
                 )
             if source.kept == "none" and derived(stream) is not None:
                 raise DefinitionError(
-                    f"the stream «{name}» is made from «{source.name}», of which the master keeps nothing",
-                    hint=f"say keep='all' or keep='7 days' for «{source.name}»",
+                    f"the stream '{name}' is made from '{source.name}', of which the master keeps nothing",
+                    hint=f"say keep='all' or keep='7 days' for '{source.name}'",
                 )
 
 
@@ -262,7 +262,7 @@ def check_unread(streams: Mapping[str, Stream], name: str) -> None:
     """Refuses to drop a stream that another one is made from."""
     for other, stream in streams.items():
         if name in (source.name for source in made_from(stream)):
-            raise RunError(f"the stream «{other}» is made from «{name}»", hint=f"drop «{other}» first")
+            raise RunError(f"the stream '{other}' is made from '{name}'", hint=f"drop '{other}' first")
 
 
 class Inputs:

@@ -99,9 +99,9 @@ class CommitReader:
             since = master.since(name)
             if 0 < start["commit"] < (since or 0):
                 raise PenstockError(
-                    f"events of «{name}» that «{self._name}» has not read yet are gone from the master",
+                    f"events of '{name}' that '{self._name}' has not read yet are gone from the master",
                     detail=f"it has read up to commit {start['commit']}, and the master begins after commit {since}",
-                    hint=f"restore a savepoint, or give «{self._name}» another name: it then begins with what there is",
+                    hint=f"restore a savepoint, or give '{self._name}' another name: it then begins with what there is",
                 )
             past = master.past(Stream(name, schema), end["commit"], start["commit"])
             parts += [(FILES, pickle.dumps(piece)) for piece in _pieces(past)]
@@ -135,7 +135,7 @@ def _of(past: MasterPast, files: list[Any]) -> MasterPast:
 
 
 def past_of(data: bytes) -> MasterPast:
-    """What a row of the kind «files» stands for."""
+    """What a row of the kind 'files' stands for."""
     found = pickle.loads(data)
     assert isinstance(found, MasterPast)
     return found

@@ -151,7 +151,7 @@ class EpochsSource(Derived):
                 first, longest = _PAUSES
                 pause = min(longest, first * 2 ** min(told.failures - 1, 30))
                 _log.warning(
-                    "%s failed for the epoch %d of «%s» (%d in a row), next try in %g s: %s: %s",
+                    "%s failed for the epoch %d of '%s' (%d in a row), next try in %g s: %s: %s",
                     function_name(self.function), number, self.of.name, told.failures, pause,
                     type(error).__name__, error,
                 )  # fmt: skip

@@ -42,7 +42,7 @@ class Inspection:
         self._source(stream)
         operator = operator_of(self._streams()[stream])
         if not isinstance(operator, ProcessOperator):
-            raise RunError(f"the stream «{stream}» is not what a processor gives", hint="make it with app.process(…)")
+            raise RunError(f"the stream '{stream}' is not what a processor gives", hint="make it with app.process(…)")
         state, kinds = self._store.operators.of(stream), self._store.operators.kinds(stream)
         return state_table(operator.process, SegmentRows(state, kinds[CELLS]).all(), now)
 
@@ -50,16 +50,16 @@ class Inspection:
         """The model behind a stream: as it is whenever it is asked, or one of the versions that are kept."""
         source = self._source(stream)
         if not isinstance(source, LearnerSource):
-            raise RunError(f"the stream «{stream}» is not what a model predicts", hint="make it with app.learn(…)")
+            raise RunError(f"the stream '{stream}' is not what a model predicts", hint="make it with app.learn(…)")
         return load(self._workspace.directory, stream, version, learning=source.learning)
 
     def wait_for_epoch(self, stream: str, number: int, seconds: float) -> None:
         """Waits until a stream that `app.on_epoch` made has told of an epoch."""
         if not isinstance(self._source(stream), EpochsSource):
-            raise RunError(f"the stream «{stream}» tells of no epochs", hint="make it with app.on_epoch(…)")
+            raise RunError(f"the stream '{stream}' tells of no epochs", hint="make it with app.on_epoch(…)")
         wait_for(
             lambda: is_told(self._store, stream, number), seconds,
-            f"the epoch {number} of «{stream}» is not over", self._check,
+            f"the epoch {number} of '{stream}' is not over", self._check,
         )  # fmt: skip
 
     def wait_through(self, stream: str, commit: int, seconds: float) -> None:
@@ -70,7 +70,7 @@ class Inspection:
         last = own(self._store, stream, commit)
         wait_for(
             lambda: Followers(self._store, last, behind).done(stream, last) is not None,
-            seconds, f"not all that is made from «{stream}» has read the commit {last}", self._check,
+            seconds, f"not all that is made from '{stream}' has read the commit {last}", self._check,
         )  # fmt: skip
 
     def _source(self, stream: str) -> Derived | None:

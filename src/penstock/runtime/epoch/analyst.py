@@ -153,7 +153,7 @@ def _transformed(frame: DataFrame, step: Transform) -> DataFrame:
         if name not in found or found.type_of(name) != kind:
             raise DefinitionError(
                 f"{step.label} gives other columns than its schema says",
-                detail=f"it gives «{found.ddl()}», and the schema says «{step.schema.ddl()}»",
+                detail=f"it gives '{found.ddl()}', and the schema says '{step.schema.ddl()}'",
                 hint="correct the schema, or leave it out: Spark tells it when the app starts",
             )
     return output.select(*(f"`{name}`" for name in step.schema.names))
@@ -165,7 +165,7 @@ def schema_of(frame: DataFrame, label: str) -> Schema:
     for name, _ in columns:
         if name.startswith("__"):
             raise DefinitionError(
-                f"{label} gives the column «{name}»: names that start with two underscores are Penstock's own",
+                f"{label} gives the column '{name}': names that start with two underscores are Penstock's own",
                 hint="rename it in the function",
             )
     return Schema(tuple((name, kind) for name, kind in columns if kind is not None))

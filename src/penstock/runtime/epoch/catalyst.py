@@ -74,7 +74,7 @@ def _check_of_kernel(maker: FeedMaker) -> None:
     if maker.prefix or not maker.is_plain:
         said = maker.prefix[-1].label if maker.prefix else next(iter(maker.columns.values()), maker.schema.ddl())
         raise DefinitionError(
-            f"«{said}» needs Spark, and a view over the view «{maker.source.name}» is computed without it",
+            f"'{said}' needs Spark, and a view over the view '{maker.source.name}' is computed without it",
             hint="compute it in the view below, from the events",
         )
 
@@ -102,7 +102,7 @@ class _Way:
             return text
         if self.beyond is not None:
             raise DefinitionError(
-                f"«{text}» needs Spark, and stands after {self.beyond}, which the tasks do",
+                f"'{text}' needs Spark, and stands after {self.beyond}, which the tasks do",
                 hint="compute it before; or say broadcast=False, if it is a table: Spark then joins it",
             )
         kind = self.type_of(text)
@@ -143,7 +143,7 @@ class _Way:
                 self._select(step)
             elif isinstance(step, TableJoin):
                 self.steps.append(("join", partial(replace, step, on=tuple(self.text(text) for text in step.on))))
-                self.schema, self.beyond = step.schema, f"the join with the table «{step.table.name}»"
+                self.schema, self.beyond = step.schema, f"the join with the table '{step.table.name}'"
             elif isinstance(step, Explode):
                 self._explode(step)
             elif isinstance(step, PythonStep):
@@ -219,7 +219,7 @@ class _Walked:
             if dict(way.schema) != dict(self.schema):
                 raise DefinitionError(
                     "the streams of a union must have the same columns and types",
-                    detail=f"«{self.schema.ddl()}» and «{way.schema.ddl()}»",
+                    detail=f"'{self.schema.ddl()}' and '{way.schema.ddl()}'",
                     hint="select the common columns first, with casts where types differ",
                 )
         self._last: list[dict[str, str]] = [{} for _ in self.ways]

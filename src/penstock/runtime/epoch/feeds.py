@@ -85,7 +85,7 @@ class FeedMaker:
         """The name of the column with this expression's value."""
         if not is_of_kernel(kind):
             raise DefinitionError(
-                f"«{text}» is {kind}, which the kernel has no columns for",
+                f"'{text}' is {kind}, which the kernel has no columns for",
                 hint="take a part of it, or a text: to_json(…)",
             )
         name = CATALYST + hashlib.sha256(spelling.encode()).hexdigest()[:12]
@@ -151,7 +151,7 @@ class FeedMakers:
             lacking = sorted(name for name in parse(text).columns if name not in schema) if text else []
             if lacking:
                 raise DefinitionError(
-                    f"{prefix[-1].label} leaves out «{lacking[0]}», which the {what} of «{source.name}» is made of",
+                    f"{prefix[-1].label} leaves out '{lacking[0]}', which the {what} of '{source.name}' is made of",
                     detail=f"its columns are {', '.join(schema.names)}",
                     hint=hint,
                 )

@@ -316,7 +316,7 @@ def _records_here(rows: pa.Table, job: Any) -> Iterator[Record]:
 
 def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
     return RunError(
-        f"an epoch of the stream «{stream}» failed, and not because of single rows",
+        f"an epoch of the stream '{stream}' failed, and not because of single rows",
         detail=essence(error),
         hint="if it was the cluster, start the app again: the epoch is read anew",
     )

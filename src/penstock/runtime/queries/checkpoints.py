@@ -47,7 +47,7 @@ def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store
             continue
         if f"{name}.events" in store.counters() and not checkpoint.exists():
             raise RunError(
-                f"the checkpoint of the stream «{name}» is gone: reading it again would count its events twice",
+                f"the checkpoint of the stream '{name}' is gone: reading it again would count its events twice",
                 hint=f"restore {checkpoint}, or delete {store.directory} to start from the beginning",
             )
         mended(name, checkpoint, store)

@@ -105,7 +105,7 @@ class Definitions:
             if isinstance(what, Flow):
                 engine.registry.add_flow(of, what)
             elif of not in engine.registry.views:
-                raise RunError(f"the view «{of}» rests", hint=f"ACTIVATE VIEW {of} first")
+                raise RunError(f"the view '{of}' rests", hint=f"ACTIVATE VIEW {of} first")
             try:
                 self._delivery.add(name, of, delivered_as(self._groups, of, what), sink)
                 if statement is not None:

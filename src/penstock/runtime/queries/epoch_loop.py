@@ -101,7 +101,7 @@ class EpochLoop:
         last = -1 if progress is None else progress.epoch
         if number > last + 1:
             raise RunError(
-                f"the store is behind Spark's log of the stream «{name}»: it has epoch {last}, Spark is at {number}",
+                f"the store is behind Spark's log of the stream '{name}': it has epoch {last}, Spark is at {number}",
                 hint=f"restore the store, or read the stream again from its start: delete {self._store.directory}",
             )
         if number == last and progress is not None and progress.offsets != offsets:

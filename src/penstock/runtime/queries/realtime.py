@@ -55,16 +55,16 @@ def check_lane(flow: Flow, sink: Sink) -> None:
                 raise _refused(f"{step.who} is a Python function", "use where, select and explode")
         source = branch.source
         if not isinstance(source.log, Kafka):
-            raise _refused(f"«{source.name}» comes from {source.log!r}", "it reads Kafka topics only")
+            raise _refused(f"'{source.name}' comes from {source.log!r}", "it reads Kafka topics only")
         if tables(flow):
-            raise _refused(f"it is joined with the table «{min(tables(flow))}»", "leave out the join")
+            raise _refused(f"it is joined with the table '{min(tables(flow))}'", "leave out the join")
         if source.log.format == "avro":
-            raise _refused(f"the values of «{source.name}» are Avro, which Python decodes", "send JSON or CSV")
+            raise _refused(f"the values of '{source.name}' are Avro, which Python decodes", "send JSON or CSV")
         if source.id is not None:
-            raise _refused(f"«{source.name}» has an id: to tell duplicates apart needs state", "leave out the id")
+            raise _refused(f"'{source.name}' has an id: to tell duplicates apart needs state", "leave out the id")
         if source.sign is not None:
             raise _refused(
-                f"«{source.name}» is signed, and no message would tell which rows take others back",
+                f"'{source.name}' is signed, and no message would tell which rows take others back",
                 "leave out the sign",
             )
 
@@ -125,7 +125,7 @@ class Lane:
         error = None if self.query is None else self.query.exception()
         if error is not None:
             raise RunError(
-                f"the real-time lane of the sink «{self.name}» has failed: {essence(error)}",
+                f"the real-time lane of the sink '{self.name}' has failed: {essence(error)}",
                 detail=str(error)[:2000],
                 hint="where an expression fails on a row, let it give null: try_cast, try_divide",
             )

@@ -54,7 +54,7 @@ def offsets_of(checkpoint: Place, epoch: int) -> str:
 
 def other_offsets(stream: str, epoch: int, detail: str) -> RunError:
     return RunError(
-        f"epoch {epoch} of the stream «{stream}» was committed with other offsets",
+        f"epoch {epoch} of the stream '{stream}' was committed with other offsets",
         detail=detail,
         hint="the store and the checkpoint do not belong together: restore both, or delete both",
     )

@@ -61,4 +61,4 @@ class StreamQuery:
 
 def part(stream: str) -> str:
     """What a stream is called among the parts of a run."""
-    return f"the stream «{stream}»"
+    return f"the stream '{stream}'"

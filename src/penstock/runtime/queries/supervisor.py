@@ -99,7 +99,7 @@ class QuerySupervisor:
             return failed(query.name, error)
         seconds = self._lifecycle.retries.patience
         return RunError(
-            f"the stream «{query.name}» has failed for {seconds:g} s, {fault.count} times: {essence(error)}",
+            f"the stream '{query.name}' has failed for {seconds:g} s, {fault.count} times: {essence(error)}",
             detail=str(error)[:2000],
             hint="start the app again when that is over: it goes on where the commits ended",
         )

@@ -156,18 +156,18 @@ class _Repair:
                 self._tell(f"was torn: {path.relative_to(self.checkpoint)} is taken away")
 
     def _tell(self, what: str) -> None:
-        _log.warning("the checkpoint of the stream «%s» %s", self.stream, what)
+        _log.warning("the checkpoint of the stream '%s' %s", self.stream, what)
 
     def _damaged(self, path: Path, why: str) -> RunError:
         return RunError(
-            f"the checkpoint of the stream «{self.stream}» is damaged: {path.relative_to(self.checkpoint)}",
+            f"the checkpoint of the stream '{self.stream}' is damaged: {path.relative_to(self.checkpoint)}",
             detail=f"{path}: {why}",
             hint="restore a savepoint, or start from the beginning in another directory",
         )
 
     def _behind(self, last: int, number: int) -> RunError:
         return RunError(
-            f"the store is behind Spark's log of the stream «{self.stream}»: it has epoch {last}, Spark is at {number}",
+            f"the store is behind Spark's log of the stream '{self.stream}': it has epoch {last}, Spark is at {number}",
             hint="restore the store, or a savepoint: this one is older than the checkpoint",
         )
 
@@ -193,7 +193,7 @@ def _sums(path: Path) -> Path:
 
 
 def _agrees(data: bytes, sums: Path) -> bool:
-    """Compares with Hadoop's file of sums: «crc», a zero, the length of a piece, and the CRC-32 of each piece."""
+    """Compares with Hadoop's file of sums: 'crc', a zero, the length of a piece, and the CRC-32 of each piece."""
     if not sums.exists():
         return True
     kept = sums.read_bytes()

@@ -98,7 +98,7 @@ def spark_session(
         if alone:
             raise
         raise PenstockError(
-            f"Spark at «{master}» could not be used: {essence(error)}",
+            f"Spark at '{master}' could not be used: {essence(error)}",
             hint="look at the master's log; --debug shows Spark's own",
         ) from error
     session.sparkContext.setLogLevel("ERROR")

@@ -41,9 +41,9 @@ def view_table(name: str, view_name: str, view: View, reload: str) -> Table:
     """The rows of a view as a table. Where it has windows, its rows are valid in theirs."""
     keys = [(key, view.bound(text).type or "string") for key, text in view.keys]
     if not keys:
-        raise DefinitionError(f"the view «{view_name}» has no key to be looked up by", hint="group it by a column")
+        raise DefinitionError(f"the view '{view_name}' has no key to be looked up by", hint="group it by a column")
     if isinstance(view.windows, Counted):
-        raise DefinitionError(f"the windows of the view «{view_name}» are no spans of time", hint="use another window")
+        raise DefinitionError(f"the windows of the view '{view_name}' are no spans of time", hint="use another window")
     timed = not isinstance(view.windows, Global)
     windows = [(bound, "timestamp") for bound in WINDOW_COLUMNS] if timed else []
     schema = Schema((*keys, *windows, *view.value_types.items()))
@@ -59,6 +59,6 @@ def check_reload(table: Table) -> None:
     """Refuses a rule that nobody could follow."""
     if table.reload == ON_CHANGE and not (isinstance(table.source, Files) and "://" not in table.source.path):
         raise DefinitionError(
-            f"the table «{table.name}» is read on change, which only local files show",
+            f"the table '{table.name}' is read on change, which only local files show",
             hint="say reload='10 minutes': what has not changed makes no version",
         )

@@ -110,7 +110,7 @@ def _copied(table: Table, source: Files, folder: Path) -> bool:
 
 def _write_files(spark: SparkSession, table: Table, source: Files, folder: Path) -> None:
     if "://" not in source.path and not Path(source.path).exists():
-        raise PenstockError(f"there is no «{source.path}»")
+        raise PenstockError(f"there is no '{source.path}'")
     session = cloned_session(spark)  # the setting is nobody else's
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     found = source._configured(session.read, table.schema, table.schema.names).load(source.place)
@@ -138,7 +138,7 @@ def _asked(table: Table, ask: Ask | None) -> pl.DataFrame:
         there = ask(f"SELECT 1 FROM __views WHERE name = '{table.source.view}'").height
         return ask(table.source.query) if there else pl.DataFrame(schema=dict.fromkeys(table.schema.names, pl.Null))
     raise DefinitionError(
-        f"the table «{table.name}» is read from nowhere",
+        f"the table '{table.name}' is read from nowhere",
         hint="say where: app.table(name, ps.files('folder'), …) or ps.database('sqlite:///file', 'SELECT …')",
     )
 
@@ -147,7 +147,7 @@ def _fitting(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """The columns of a table, with its types; texts that are times become times."""
     lacking = [name for name in table.schema.names if name not in rows.columns]
     if lacking:
-        raise PenstockError(f"there is no column «{lacking[0]}»", detail=f"its columns are {', '.join(rows.columns)}")
+        raise PenstockError(f"there is no column '{lacking[0]}'", detail=f"its columns are {', '.join(rows.columns)}")
     try:
         return rows.select(_cast(rows[name], kind) for name, kind in table.schema)
     except pl.exceptions.PolarsError as error:

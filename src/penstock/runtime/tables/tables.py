@@ -117,7 +117,7 @@ class Tables:
             self._read(table)
             if table.name not in self._ready and last is None:
                 raise RunError(
-                    f"the table «{table.name}» cannot be read",
+                    f"the table '{table.name}' cannot be read",
                     detail=self.failures.pop(table.name, None),
                     hint=f"put it right: {table.source!r}; once it was read, its last version serves on",
                 )
@@ -194,7 +194,7 @@ class Tables:
         why = error.message if isinstance(error, PenstockError) else essence(error)
         why += f": {error.detail}" if isinstance(error, PenstockError) and error.detail else ""
         if self.failures.get(table.name) != why and table.name in self._versions:
-            _log.warning("the table «%s» cannot be read: %s; its last version serves on", table.name, why)
+            _log.warning("the table '%s' cannot be read: %s; its last version serves on", table.name, why)
         self.failures[table.name] = why
         self._tried[table.name] = seen(table), self._clock()
 

@@ -93,7 +93,7 @@ class Door:
 def _from_here(headers: Headers) -> bool:
     """Whether a form comes from a page of ours. A browser says so itself; an old one, or none, tells the origin.
 
-    Our pages send no referrer, so that a browser hides their origin too: it says «null».
+    Our pages send no referrer, so that a browser hides their origin too: it says 'null'.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:

@@ -59,8 +59,8 @@ class Refused:
         title = {"dead": "A dead letter", "late": "A late row", "duplicate": "A duplicate"}.get(
             row["kind"], row["kind"]
         )
-        view = f" for the view «{row['view']}»" if row["view"] else ""
-        self._title.set_text(f"{title} of «{row['stream']}»{view}")
+        view = f" for the view '{row['view']}'" if row["view"] else ""
+        self._title.set_text(f"{title} of '{row['stream']}'{view}")
         place = f"partition {row['partition']}, offset {row['offset']}"
         self._about.set_text(f"{place} · commit {row['commit']} · event time {clock(row['at'])}")
         self._reason.set_text(row["reason"] or "")

@@ -54,7 +54,7 @@ _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 class Files(Source):
     """A directory of files. A file must appear whole: write it elsewhere and move it in.
 
-    Its name must not hold «*», «?», «[» or «{»: Spark takes such a name for a pattern, and reads neighbours twice.
+    Its name must not hold '*', '?', '[' or '{': Spark takes such a name for a pattern, and reads neighbours twice.
     """
 
     path: str
@@ -78,7 +78,7 @@ class Files(Source):
         from pyspark.sql import functions as f
 
         if self._is_local and not Path(self.path).is_dir():
-            raise DefinitionError(f"there is no directory «{self.path}»", hint="create it, or give another path")
+            raise DefinitionError(f"there is no directory '{self.path}'", hint="create it, or give another path")
         if not self._is_local:
             return self._read_by_spark(self._reader(spark), schema, columns, self.place)
         found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)

@@ -80,7 +80,7 @@ class AvroReader:
             try:
                 made[name] = fit(found.get(name))
             except RowError as error:
-                raise RowError(f"the field «{name}»: {error.message}") from None
+                raise RowError(f"the field '{name}': {error.message}") from None
         return made
 
     def _named(self, value: bytes) -> tuple[Any, bytes]:
@@ -103,13 +103,13 @@ def schema_in(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise DefinitionError(f"cannot read the Avro schema «{path}»: {error.strerror}") from error
+        raise DefinitionError(f"cannot read the Avro schema '{path}': {error.strerror}") from error
     try:
         schema = _parsed(text)
     except Exception as error:
-        raise DefinitionError(f"«{path}» is no Avro schema", detail=f"{type(error).__name__}: {error}") from error
+        raise DefinitionError(f"'{path}' is no Avro schema", detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise DefinitionError(f"the Avro schema «{path}» is no record's", hint="a message is one record")
+        raise DefinitionError(f"the Avro schema '{path}' is no record's", hint="a message is one record")
     return text
 
 
@@ -134,7 +134,7 @@ def _found(directory: Path, number: int) -> str:
         return (directory / f"{number}.avsc").read_text(encoding="utf-8")
     except FileNotFoundError:
         if not directory.is_dir():
-            raise PenstockError(f"there is no directory of schemas «{directory}»") from None
+            raise PenstockError(f"there is no directory of schemas '{directory}'") from None
         raise RowError(f"the registry has no schema {number}") from None
 
 

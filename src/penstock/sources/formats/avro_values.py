@@ -33,7 +33,7 @@ def fitting(kind: str) -> Fit:
     elif kind in _SCALARS:
         test = _SCALARS[kind]
     else:
-        raise DefinitionError(f"Avro cannot give a column of type «{kind}»")
+        raise DefinitionError(f"Avro cannot give a column of type '{kind}'")
     return lambda value: None if value is None else test(value)
 
 

@@ -80,7 +80,7 @@ class SegmentReader(DataSourceStreamReader):
                 size += segment(self._folder, number).stat().st_size
             except FileNotFoundError:
                 raise PenstockError(
-                    f"the segment {number} of the inbox «{self._inbox}» is gone, and was not read",
+                    f"the segment {number} of the inbox '{self._inbox}' is gone, and was not read",
                     hint="restore it; to keep segments longer: ps.http(…, retention='7 days')",
                 ) from None
             if size >= PART or number == end["number"]:

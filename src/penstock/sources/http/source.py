@@ -58,7 +58,7 @@ class Http(Source):
         for name, kind in schema:
             if not takes(kind):
                 raise DefinitionError(
-                    f"events over HTTP have no columns of type {kind}: «{name}»",
+                    f"events over HTTP have no columns of type {kind}: '{name}'",
                     hint="send it as a string, and take it apart in a transform",
                 )
 
@@ -109,5 +109,5 @@ class _Sweeper(Follower):
 def http(name: str, *, retention: str | timedelta = "1 hour") -> Http:
     """Events that come over HTTP, in the inbox of this name. `retention`: how long what is committed stays there."""
     if not valid_name(name):
-        raise DefinitionError(f"«{name}» cannot be an inbox's name", hint="use letters, digits and underscores")
+        raise DefinitionError(f"'{name}' cannot be an inbox's name", hint="use letters, digits and underscores")
     return Http(name, positive(retention, "retention"))

@@ -45,15 +45,15 @@ def check_metadata(metadata: Mapping[str, str], schema: Schema) -> None:
     for name, part in metadata.items():
         if name not in schema.names:
             raise DefinitionError(
-                f"metadata names a column «{name}», which the schema does not have",
+                f"metadata names a column '{name}', which the schema does not have",
                 detail=f"the schema is {schema.ddl()}",
-                hint=f"add it there: «{name} {PARTS.get(part, ('string',))[0]}»",
+                hint=f"add it there: '{name} {PARTS.get(part, ('string',))[0]}'",
             )
         kinds = PARTS.get("header:NAME" if part.startswith("header:") and len(part) > 7 else part)
         if kinds is None:
             raise unknown("part of a message", part, PARTS)
         if schema.type_of(name) not in kinds:
-            raise DefinitionError(f"the column «{name}» is {part}, whose type is {' or '.join(kinds)}")
+            raise DefinitionError(f"the column '{name}' is {part}, whose type is {' or '.join(kinds)}")
 
 
 def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:

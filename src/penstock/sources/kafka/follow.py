@@ -114,6 +114,6 @@ class GroupOffsets:
             done = self._consumer.commit(offsets=places, asynchronous=False)
             failed = [place for place in done or () if place.error is not None]
             if failed:
-                _log.warning("the offsets of the group «%s» were not taken: %s", self._group, failed[0].error)
+                _log.warning("the offsets of the group '%s' were not taken: %s", self._group, failed[0].error)
         except Exception as error:  # Kafka's errors, and those of the client's queue
-            _log.warning("the offsets of the group «%s» could not be committed: %s", self._group, error)
+            _log.warning("the offsets of the group '%s' could not be committed: %s", self._group, error)

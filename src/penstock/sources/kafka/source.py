@@ -233,7 +233,7 @@ def kafka(
         raise DefinitionError(f"events_per_epoch must be above zero, and is {events_per_epoch}")
     given = dict(options or {})
     for name in sorted(given.keys() & _SAID.keys()):
-        raise DefinitionError(f"the option «{name}» is said by {_SAID[name]}", hint="leave it out of options")
+        raise DefinitionError(f"the option '{name}' is said by {_SAID[name]}", hint="leave it out of options")
     return (KafkaAvro if format == "avro" else Kafka)(
         topics,
         pattern,
@@ -256,7 +256,7 @@ def _check_topics(topics: tuple[str, ...], pattern: str | None) -> None:
         raise DefinitionError("ps.kafka takes topics or a pattern", hint="ps.kafka('posts'), ps.kafka(pattern='po.*')")
     for topic in topics:
         if not _TOPIC.fullmatch(topic):
-            raise DefinitionError(f"«{topic}» cannot be a topic", hint="for several, give a list")
+            raise DefinitionError(f"'{topic}' cannot be a topic", hint="for several, give a list")
     if len(set(topics)) < len(topics):
         raise DefinitionError(f"a topic stands twice in {list(topics)}")
 

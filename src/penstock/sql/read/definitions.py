@@ -146,7 +146,7 @@ def _options(c: Cursor) -> tuple[Option, ...]:
     seen: set[str] = set()
     for option in found:
         if option.name.text.lower() in seen:
-            raise c.source.error(f"the option «{option.name.text}» stands twice", option.name)
+            raise c.source.error(f"the option '{option.name.text}' stands twice", option.name)
         seen.add(option.name.text.lower())
     return found
 
@@ -164,7 +164,7 @@ def _option(c: Cursor) -> Option:
     place = c.expression("a value")
     found = plain(c.source, place)
     if found is not None and not isinstance(found, (str, int, float, bool)):
-        raise c.source.error(f"the option «{name.text}» takes a text, a number, true, false or null", place)
+        raise c.source.error(f"the option '{name.text}' takes a text, a number, true, false or null", place)
     return Option(name, found, place)
 
 

@@ -212,7 +212,7 @@ def _source(c: Cursor) -> tuple[Relation | Windowed | Join, tuple[Generator, ...
     if parts:
         return Join(found, alias, tuple(parts), parts[0].place), tuple(generators), None
     if alias is not None and not generators:
-        raise c.source.error(f"the alias «{alias.text}» is not needed: a view or stream reads one relation", alias)
+        raise c.source.error(f"the alias '{alias.text}' is not needed: a view or stream reads one relation", alias)
     return found, tuple(generators), alias
 
 

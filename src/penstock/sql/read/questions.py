@@ -32,7 +32,7 @@ def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     except ParseError:
         ends = parser._index >= len(tokens)
         at = c.end if ends else tokens[parser._index].start
-        found = "" if ends else f" at «{tokens[parser._index].text}»"
+        found = "" if ends else f" at '{tokens[parser._index].text}'"
         hint = "the text ends too early, or an operand is missing" if ends else "write a SELECT of Spark SQL"
         raise c.source.error(f"cannot read this SELECT{found}", at, hint=hint) from None
     except (RecursionError, AttributeError, IndexError, KeyError, TypeError, ValueError):

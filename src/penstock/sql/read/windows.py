@@ -46,7 +46,7 @@ def window(c: Cursor, relation: Callable[[], Relation]) -> Windowed:
 def _blamed(c: Cursor, error: PenstockError, arguments: Piece) -> Piece:
     """The argument that an error is about: the one that it names, or the first."""
     for token in c.tokens:
-        if arguments.start <= token.start < arguments.end and f"«{token.text}»" in error.message:
+        if arguments.start <= token.start < arguments.end and f"'{token.text}'" in error.message:
             return Piece(token.text, token.start, token.end + 1)
     first = next(token for token in c.tokens if token.start > arguments.start)
     return Piece(first.text, first.start, first.end + 1)

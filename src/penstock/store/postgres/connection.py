@@ -84,7 +84,7 @@ class PostgresConnection(Connection):
 
     def _gone(self) -> Away:
         return Away(
-            f"the connection to the store «{self.address.shown}» was lost",
+            f"the connection to the store '{self.address.shown}' was lost",
             hint="it is opened again as soon as the server can be reached; what was committed is there",
         )
 
@@ -271,9 +271,9 @@ def format_of(connection: PostgresConnection) -> int:
     where = connection.address.shown
     tables = connection.tables()
     if not tables:
-        raise StoreError(f"there is no store at «{where}»", hint="run the app first, or check the URL")
+        raise StoreError(f"there is no store at '{where}'", hint="run the app first, or check the URL")
     if "__meta" not in tables:
-        raise StoreError(f"the schema of «{where}» is not a store of Penstock", hint="choose another schema")
+        raise StoreError(f"the schema of '{where}' is not a store of Penstock", hint="choose another schema")
     return int(connection.rows("SELECT value FROM __meta WHERE name = 'format'").item())
 
 

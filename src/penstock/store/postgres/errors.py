@@ -21,17 +21,17 @@ _LOST_SIGNS: Final = (
 _BUSY: Final = ("40001", "40P01", "55P03", "53300")
 #: States of SQL, or what is said without one → what is wrong, and what to do.
 _EXPLAINED: Final = (
-    (("53100", "53200"), "there is no room for the store «{where}»", "free some space, or allow it more"),
-    (("25006",), "the store «{where}» cannot be written", "only questions are answered here"),
-    (("57014",), "a question to the store «{where}» took too long", "ask for less, or name a window"),
+    (("53100", "53200"), "there is no room for the store '{where}'", "free some space, or allow it more"),
+    (("25006",), "the store '{where}' cannot be written", "only questions are answered here"),
+    (("57014",), "a question to the store '{where}' took too long", "ask for less, or name a window"),
     (
         ("28", "password authentication failed", "no password supplied", "does not exist\n", "pg_hba.conf"),
-        "cannot open the store «{where}»",
+        "cannot open the store '{where}'",
         "check user, database and password: PGPASSWORD, ~/.pgpass, or the URL in PENSTOCK_STORE",
     ),
     (
         ("42501",),
-        "the store «{where}» may not be used so by this user",
+        "the store '{where}' may not be used so by this user",
         "let the user create schemas in the database (GRANT CREATE ON DATABASE …), or make both schemas for it",
     ),
 )
@@ -51,15 +51,15 @@ def explained(error: Exception, address: Address, writes: bool) -> StoreError:
     where, state, said = address.shown, _state(error), redact(str(error), address.url)
     if is_lost(error) or (writes and state == "25006"):  # the server of before is a copy now
         return Away(
-            f"the store «{where}» cannot be reached",
+            f"the store '{where}' cannot be reached",
             detail=said.strip(),
             hint="start the server, or wait for it; what was committed is there",
         )
     if state in _BUSY:
-        return Busy(f"the store «{where}» is busy with others", detail=said.strip(), hint="end what holds it")
+        return Busy(f"the store '{where}' is busy with others", detail=said.strip(), hint="end what holds it")
     if state in ("23505", "23514") and "__view_" in said:
         return StoreError(
-            f"a window that is final in the store «{where}» was to change",
+            f"a window that is final in the store '{where}' was to change",
             detail=said.strip(),
             hint="closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
         )
@@ -67,7 +67,7 @@ def explained(error: Exception, address: Address, writes: bool) -> StoreError:
         if any((state.startswith(sign) if state else sign in said) for sign in signs):
             kind = Full if "53100" in signs else StoreError
             return kind(message.format(where=where), detail=said.strip(), hint=hint)
-    return StoreError(f"the store «{where}» refused a statement", detail=said.strip())
+    return StoreError(f"the store '{where}' refused a statement", detail=said.strip())
 
 
 def _state(error: Any) -> str:

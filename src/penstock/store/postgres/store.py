@@ -29,7 +29,7 @@ from penstock.store.tables import FORMAT, set_meta
 
 _log = logging.getLogger("penstock.store")
 _PAUSES: Final = (0.1, 5.0)
-#: What the advisory locks of stores have in common: «PENS».
+#: What the advisory locks of stores have in common: 'PENS'.
 _LOCKS: Final = 0x50454E53
 _CHECK: Final = """SELECT (SELECT value FROM __meta WHERE name = 'token' FOR SHARE),
     (SELECT value FROM __meta WHERE name = 'writes')"""
@@ -107,9 +107,9 @@ class PostgresStore(SqlStore):
                 with suppress(StoreError):  # it may be another user's
                     writer.rows(f"SELECT pg_terminate_backend({int(process)})")
             writer.rollback()
-            who = ", ".join(f"«{name or 'unknown'}» (session {process})" for process, name in holders)
+            who = ", ".join(f"'{name or 'unknown'}' (session {process})" for process, name in holders)
             raise Busy(
-                f"the store «{self.address.shown}» is in use by {who or 'another process'}",
+                f"the store '{self.address.shown}' is in use by {who or 'another process'}",
                 hint="stop it first, wait for it with --standby, or only read with penstock.store.Reader",
             )
         writer.commit()
@@ -167,7 +167,7 @@ class PostgresStore(SqlStore):
         self._check_token(token)
         if writes != self._writes + 1:
             raise StoreError(
-                f"the store «{self.address.shown}» is not the one that this process wrote to: it has "
+                f"the store '{self.address.shown}' is not the one that this process wrote to: it has "
                 f"{writes - 1} transactions, and {self._writes} were committed",
                 detail="another server has taken over, and it lacks what was committed last, or it was restored",
                 hint="start the app again: it goes on from what the store has, or says what is missing",
@@ -202,7 +202,7 @@ class PostgresStore(SqlStore):
             time.sleep(pause)
             pause = min(longest, pause * 2)
         raise StoreError(
-            f"nobody knows whether the last commit is in the store «{self.address.shown}»: it cannot be reached",
+            f"nobody knows whether the last commit is in the store '{self.address.shown}': it cannot be reached",
             hint="start the app again when the server is there: it goes on from what was committed",
         ) from lost
 

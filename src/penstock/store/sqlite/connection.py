@@ -196,7 +196,7 @@ class SqliteConnection(Connection):
     def _check_place(self, error: BaseException | None = None) -> None:
         if self._found() != self._place:
             raise Gone(
-                f"the store «{self.path}» is gone: it was moved, deleted or replaced while the app ran",
+                f"the store '{self.path}' is gone: it was moved, deleted or replaced while the app ran",
                 hint="put back what was there and start the app again; what was committed is in it",
             ) from error
 
@@ -225,29 +225,29 @@ _LOCKED: Final = ("database is locked", "database table is locked")
 _FULL: Final = ("disk is full",)
 #: What SQLite says → what is wrong, and what to do.
 _EXPLAINED: Final = (
-    (_FULL, "there is no room for the store «{path}»", "free some space, or allow it more"),
-    (("readonly database",), "the store «{path}» cannot be written", "give the process write access to its directory"),
+    (_FULL, "there is no room for the store '{path}'", "free some space, or allow it more"),
+    (("readonly database",), "the store '{path}' cannot be written", "give the process write access to its directory"),
     (
         ("unable to open", "not authorized", "Permission denied"),
-        "cannot open the store «{path}»",
+        "cannot open the store '{path}'",
         "check that the directory exists and that the process may read and write it",
     ),
     (
         _LOCKED,
-        "the store «{path}» is locked by another program",
+        "the store '{path}' is locked by another program",
         "end the transaction that holds it, for example an open write in the sqlite3 shell",
     ),
     (
         ("not a database", "malformed", "database disk image", "unsupported file format"),
-        "the store «{path}» is damaged, or no SQLite file",
+        "the store '{path}' is damaged, or no SQLite file",
         "restore it from a backup, or remove the directory and rewind the streams",
     ),
     (
         ("UNIQUE constraint failed: __view_", "CHECK constraint failed: final"),
-        "a window that is final in the store «{path}» was to change",
+        "a window that is final in the store '{path}' was to change",
         "closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
     ),
-    (("disk I/O error",), "the disk of the store «{path}» fails", "look at the system's log; restore from a backup"),
+    (("disk I/O error",), "the disk of the store '{path}' fails", "look at the system's log; restore from a backup"),
 )
 
 
@@ -258,7 +258,7 @@ def explained(error: Exception, path: Path) -> StoreError:
         if any(sign in said for sign in signs):
             kind = Busy if signs is _LOCKED else Full if signs is _FULL else StoreError
             return kind(message.format(path=path), detail=said, hint=hint)
-    return StoreError(f"the store «{os.fspath(path)}» refused a statement", detail=said)
+    return StoreError(f"the store '{os.fspath(path)}' refused a statement", detail=said)
 
 
 def copy_store(source: Path, target: Path) -> None:

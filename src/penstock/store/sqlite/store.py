@@ -81,7 +81,7 @@ class SqliteStore(SqlStore):
         hidden.rename(target)
 
     def _told(self, busy: Busy) -> str:
-        locked = f"the store «{self._file.path}» is locked"
+        locked = f"the store '{self._file.path}' is locked"
         if (killed := self._lock.kill_holder()) is not None:
             return f"{locked}: process {killed}, which is silent, is in the middle of a transaction; killed it"
         return f"{locked} by a process in the middle of a transaction; waiting until it goes on, or is killed"

@@ -32,7 +32,7 @@ def learned_again(learning: Learning, name: str, directory: Path) -> Learned:
         for source in learning.input.sources:
             if master.since(source.name):
                 raise RunError(
-                    f"the master has no longer all events of «{source.name}»: the model cannot be learned again",
+                    f"the master has no longer all events of '{source.name}': the model cannot be learned again",
                     hint="keep='all' keeps them",
                 )
         for through, now in _epochs(reader, name):

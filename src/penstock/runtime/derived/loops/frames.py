@@ -167,7 +167,7 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType], what: str) -> 
     """A frame that code has given, with the columns that it must have."""
     missing = [name for name in columns if name not in frame.columns]
     if missing:
-        raise RowError(f"{what} lacks the column «{missing[0]}»: it has {', '.join(frame.columns)}")
+        raise RowError(f"{what} lacks the column '{missing[0]}': it has {', '.join(frame.columns)}")
     return frame.select(pl.col(name).cast(kind) for name, kind in columns.items())
 
 

@@ -144,7 +144,7 @@ def run_around(machine: Machine, events: pl.DataFrame, fetch: Fetch, told: Told,
             told.refused.append((event_texts(events, machine.iteration)[0], error.message))
             if len(told.refused) > MOST_CULPRITS:
                 raise PenstockError(
-                    f"the loop «{name}» fails on more than {MOST_CULPRITS} events of one epoch",
+                    f"the loop '{name}' fails on more than {MOST_CULPRITS} events of one epoch",
                     detail=error.message,
                     hint="correct its code, or the events: the epoch is done again when the app starts",
                 ) from error

@@ -134,7 +134,7 @@ class Epoch:
                 return self._alone(carefully=True)
             except _Apart as apart:
                 raise PenstockError(
-                    f"the loop «{self._name}» fails, and which events are at fault cannot be found out: {apart}",
+                    f"the loop '{self._name}' fails, and which events are at fault cannot be found out: {apart}",
                     detail=error.message,
                     hint="let the executors open connections to the driver",
                 ) from error
@@ -222,7 +222,7 @@ class Epoch:
         kept = [unpack(data) for kind, data in records if kind == MEMORY]
         nothing = pl.DataFrame(schema={name: dtype(kind) for name, kind in self._iteration.schema})
         if len(rows) > 1:
-            raise PenstockError(f"the loop «{self._name}» was told the end of an epoch by {len(rows)} tasks")
+            raise PenstockError(f"the loop '{self._name}' was told the end of an epoch by {len(rows)} tasks")
         return Done(
             rows[0] if rows else nothing, kept[0] if kept else pl.DataFrame(schema=KEPT), told or Told(), self._jobs
         )

@@ -77,8 +77,8 @@ class TopologySource(Derived):
         if seconds > self.target and "slowest" in told:
             spent = {name: did["seconds"] for name, did in told["components"].items()}
             _log.warning(
-                "the topology «%s» took %.1f s for an epoch, its components %.1f s in all their tasks; "
-                "the slowest is «%s» with %.1f s",
+                "the topology '%s' took %.1f s for an epoch, its components %.1f s in all their tasks; "
+                "the slowest is '%s' with %.1f s",
                 self.topology.name, seconds, sum(spent.values()), told["slowest"], spent[told["slowest"]],
             )  # fmt: skip
 
