@@ -190,10 +190,10 @@ def test_events_at_fault_become_dead_letters_and_all_others_count():
     assert found.shown == [{"key": 1, "n": 4}, {"key": 2, "n": 1}]
     reasons = sorted(reason for _, reason in found.dead)
     assert reasons == [
+        "the loop 'loop' (Bad) did not end within 20 rounds",
         "the loop Bad failed: ValueError: no way in",
         "the loop Bad, in round 0 of the key 13, failed: ValueError: unlucky",
         "the loop Bad, in round 0 of the key 77, failed: a value of the type object cannot be kept",
-        "the loop 'loop' (Bad) did not end within 20 rounds",
     ]
 
 
