@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from penstock.model.counters import counter
     from penstock.model.epochs import epochs
+    from penstock.model.expressions import Expression, col, expr, fn, lit, when
     from penstock.model.loops import FrameLoop, Loop
     from penstock.model.patterns import pattern
     from penstock.model.processor import Processor, Timer
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     )
     from penstock.runtime.derived.loops.components import connected_components
     from penstock.runtime.derived.loops.paths import shortest_paths
+    from penstock.runtime.run import Run
     from penstock.sinks import (
         to_console,
         to_function,
@@ -99,6 +101,7 @@ __getattr__ = lazy(
     {
         "app": ("App",),
         "client": ("connect",),
+        "runtime.run": ("Run",),
         "runtime.derived.loops.components": ("connected_components",),
         "runtime.derived.loops.paths": ("shortest_paths",),
         "errors": (
@@ -140,6 +143,14 @@ __getattr__ = lazy(
         ),
         "model.counters": ("counter",),
         "model.epochs": ("epochs",),
+        "model.expressions": (
+            "Expression",
+            "col",
+            "expr",
+            "fn",
+            "lit",
+            "when",
+        ),
         "model.loops": (
             "FrameLoop",
             "Loop",
@@ -220,12 +231,14 @@ __all__ = [
     "BasicBolt",
     "Bolt",
     "DefinitionError",
+    "Expression",
     "FailedTuple",
     "FrameLoop",
     "Loop",
     "Model",
     "PenstockError",
     "Processor",
+    "Run",
     "Spout",
     "StatefulBolt",
     "Stream",
@@ -242,6 +255,7 @@ __all__ = [
     "avg",
     "bounded",
     "calendar",
+    "col",
     "collect_list",
     "collect_set",
     "connect",
@@ -257,9 +271,11 @@ __all__ = [
     "each",
     "epochs",
     "every",
+    "expr",
     "files",
     "first",
     "fixed",
+    "fn",
     "generator",
     "global_window",
     "heavy_hitters",
@@ -268,6 +284,7 @@ __all__ = [
     "kafka",
     "last",
     "list_of",
+    "lit",
     "map_of",
     "max",
     "max_by",
@@ -304,5 +321,10 @@ __all__ = [
     "value",
     "var_pop",
     "variance",
+    "when",
     "window_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

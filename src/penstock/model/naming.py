@@ -1,4 +1,4 @@
-"""Users' functions: how they are named, told apart from changed ones, and what happens to a row on which one fails.
+"""Names of columns, tables and users' functions, and what happens to a row on which a function fails.
 
 >>> function_name(len)
 'len'
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,3 +51,13 @@ def function_identity(function: Callable[..., Any]) -> str:
 def valid_name(name: object) -> bool:
     """Whether a name can be a table's or a column's in every store and in SQL, unquoted."""
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
+
+
+def split_alias(text: str) -> tuple[str, str | None]:
+    """'expression AS name' as expression and name; the name is None where there is none.
+
+    >>> split_alias("price * 2 AS twice"), split_alias("CAST(price AS int)")
+    (('price * 2', 'twice'), ('CAST(price AS int)', None))
+    """
+    alias = re.fullmatch(r"(?is)(.+?)\s+AS\s+`?(\w+)`?\s*", text)
+    return (text.strip(), None) if alias is None else (alias[1].strip(), alias[2])

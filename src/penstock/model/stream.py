@@ -8,19 +8,18 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import DefinitionError
 from penstock.model.epochs import Epochs, epochs_of
-from penstock.model.expressions import bind
-from penstock.model.naming import function_name, valid_name
+from penstock.model.expressions import Expression, Sql, bind, col, sql_text
+from penstock.model.naming import function_name, split_alias, valid_name
 from penstock.model.time import Duration, duration, not_negative, positive, show_duration
-from penstock.model.types import Schema, has_structs, is_integer
+from penstock.model.types import Schema, SchemaLike, has_structs, is_integer
 from penstock.model.watermarks import Punctuated, Watermark, bounded
 
 if TYPE_CHECKING:
@@ -62,20 +61,31 @@ class Flow(ABC):
             for branch in branches(self)
         )
 
-    def where(self, condition: str) -> Flow:
-        """Only the events for which a condition holds (neither false nor null)."""
-        return Where(self, condition)
+    def __getitem__(self, column: str) -> Expression:
+        """A column, to make expressions of: `orders.where(orders["price"] > 1)`."""
+        if not isinstance(column, str):
+            raise DefinitionError(
+                f"{column!r} is not the name of a column", hint="a stream has no end: it cannot be indexed or iterated"
+            )
+        return col(column if self.schema is None else self.schema.find(column))
 
-    def select(self, *columns: str, **named: str) -> Flow:
+    def _ipython_key_completions_(self) -> list[str]:
+        return [] if self.schema is None else list(self.schema.names)
+
+    def where(self, condition: Sql) -> Flow:
+        """Only the events for which a condition holds (neither false nor null)."""
+        return Where(self, sql_text(condition))
+
+    def select(self, *columns: Sql, **named: Sql) -> Flow:
         """Other columns: names or 'expression AS name', and `name="expression"`. Event time and position come along."""
         return Select(self, named_expressions(columns, named, "select"))
 
-    def with_time(self, expression: str) -> Flow:
+    def with_time(self, expression: Sql) -> Flow:
         """Another event time, from any expression. The stream's watermark still follows the stream's own event time."""
-        return WithTime(self, expression)
+        return WithTime(self, sql_text(expression))
 
     def transform(
-        self, function: Callable[..., Any], *, schema: str | Schema | None = None, tables: Sequence[Table] = ()
+        self, function: Callable[..., Any], *, schema: SchemaLike | None = None, tables: Sequence[Table] = ()
     ) -> Flow:
         """DataFrame code, run by Spark: `transform(lambda df: df.select(…))`. `schema` says what comes out of it.
 
@@ -86,7 +96,7 @@ class Flow(ABC):
     def join(
         self,
         other: Table | Flow,
-        on: str | Sequence[str] | None = None,
+        on: Sql | Sequence[str] | None = None,
         *,
         how: str = "inner",
         prefix: str = "",
@@ -110,6 +120,7 @@ class Flow(ABC):
         from penstock.model.join_definition import joined_flow
         from penstock.model.table_on import joined
 
+        on = str(on) if isinstance(on, Expression) else on
         if isinstance(other, Flow):
             return joined_flow(
                 self, other, on, within=within, window=window, how=how, prefix=prefix, bounds=bounds, name=name,
@@ -122,7 +133,7 @@ class Flow(ABC):
             )
         return joined(self, other, on, how, prefix)
 
-    def map(self, function: Callable[..., Any], *, schema: str | Schema, tables: Sequence[Table] = ()) -> Flow:
+    def map(self, function: Callable[..., Any], *, schema: SchemaLike, tables: Sequence[Table] = ()) -> Flow:
         """One row made of each row by Python: `map(lambda row: {"size": len(row.text)}, schema="size int")`.
 
         The function gets a row (`row.text`, `row["text"]`) and gives a dictionary or a tuple; the value alone, where
@@ -133,7 +144,7 @@ class Flow(ABC):
 
         return Map(self, function, schema=Schema.parse(schema), sides=tuple(tables))
 
-    def flat_map(self, function: Callable[..., Any], *, schema: str | Schema, tables: Sequence[Table] = ()) -> Flow:
+    def flat_map(self, function: Callable[..., Any], *, schema: SchemaLike, tables: Sequence[Table] = ()) -> Flow:
         """Any number of rows made of each row: `flat_map(lambda row: row.line.split(), schema="word string")`."""
         from penstock.model.row_steps import FlatMap
 
@@ -145,7 +156,7 @@ class Flow(ABC):
 
         return Filter(self, function, sides=tuple(tables))
 
-    def map_batches(self, function: Callable[..., Any], *, schema: str | Schema, of: Frames = "polars") -> Flow:
+    def map_batches(self, function: Callable[..., Any], *, schema: SchemaLike, of: Frames = "polars") -> Flow:
         """Rows made by code on columns: the function gets a frame of Polars, or a table of Arrow, and gives one.
 
         Its n-th row is made of the n-th row; how many rows come at once says nothing. For other numbers of rows there
@@ -155,14 +166,14 @@ class Flow(ABC):
 
         return MapBatches(self, function, schema=Schema.parse(schema), of=of)
 
-    def explode(self, expression: str, *, outer: bool = False, position: str | None = None) -> Flow:
+    def explode(self, expression: Sql, *, outer: bool = False, position: str | None = None) -> Flow:
         """A row for each element of an array: `explode("split(line, ' ') AS word")`; of a map, '… AS key, value'.
 
         Events without elements are left out, unless `outer`. `position` names a column with the element's number.
         """
         from penstock.model.explode import explode
 
-        return explode(self, expression, outer, position)
+        return explode(self, sql_text(expression), outer, position)
 
     def union(self, *others: Flow) -> Flow:
         """The events of several streams as one. Its watermark is the smallest of theirs."""
@@ -178,7 +189,7 @@ class Flow(ABC):
             )
         return Piped(self, result, function_name(function), arguments)
 
-    def group_by(self, *keys: str, **named: str) -> Grouped:
+    def group_by(self, *keys: Sql, **named: Sql) -> Grouped:
         """What a view is kept for: column names or 'expression AS name', and `name="expression"`."""
         from penstock.model.view import Grouped
 
@@ -266,13 +277,13 @@ def stream(
     name: str,
     log: object | None = None,
     *,
-    schema: str | Schema,
-    event_time: str | None = None,
+    schema: SchemaLike,
+    event_time: Sql | None = None,
     watermark: Watermark | None = None,
-    id: str | None = None,
+    id: Sql | None = None,
     id_horizon: str | timedelta = "1 day",
     max_ahead: str | timedelta | None = "1 day",
-    sign: str | None = None,
+    sign: Sql | None = None,
     keep: str | timedelta | None = None,
     epoch: str | Epochs | None = None,
 ) -> Stream:
@@ -292,13 +303,13 @@ def stream(
         name,
         columns,
         log,
-        event_time,
+        sql_text(event_time),
         watermark,
-        id,
+        sql_text(id),
         positive(id_horizon, "id_horizon"),
         None if max_ahead is None else not_negative(max_ahead, "max_ahead"),
-        sign,
-        _keep(keep, event_time),
+        sql_text(sign),
+        _keep(keep, sql_text(event_time)),
         epochs_of(epoch),
     )
 
@@ -485,18 +496,18 @@ def branches(flow: Flow) -> tuple[Branch, ...]:
     return tuple(Branch(b.source, (*b.steps, *own)) for part in flow.inputs for b in branches(part))
 
 
-def named_expressions(columns: tuple[str, ...], named: dict[str, str], where: str) -> Named:
+def named_expressions(columns: tuple[Sql, ...], named: Mapping[str, Sql], where: str) -> Named:
     """Column names, 'expression AS name' and `name="expression"` as pairs of name and expression."""
     pairs: list[tuple[str, str]] = []
-    for text in columns:
-        alias = re.fullmatch(r"(?is)(.+?)\s+AS\s+`?(\w+)`?\s*", text)
-        name, expression = (alias[2], alias[1]) if alias else (text.strip().strip("`"), text)
-        if not alias and not name.isidentifier():
+    for text in map(sql_text, columns):
+        expression, alias = split_alias(text)
+        name = alias or text.strip().strip("`")
+        if alias is None and not name.isidentifier():
             raise DefinitionError(
                 f"{where}: '{text}' needs a name", hint=f"write {where}(name={text!r}) or '{text} AS name'"
             )
-        pairs.append((name, expression.strip()))
-    pairs += named.items()
+        pairs.append((name, expression))
+    pairs += ((name, sql_text(expression)) for name, expression in named.items())
     seen: set[str] = set()
     for name, _ in pairs:
         if not valid_name(name):

@@ -21,7 +21,7 @@ from penstock.model.expressions import bind, parse
 from penstock.model.naming import valid_name
 from penstock.model.stream import Flow, Piped, Step, Stream, Union
 from penstock.model.time import Duration, positive, show_duration
-from penstock.model.types import Schema, is_float, is_integer
+from penstock.model.types import Schema, SchemaLike, is_float, is_integer
 
 How: TypeAlias = Literal["inner", "left"]
 #: When a table is read again, besides a period: never while the app runs, or when its files are others.
@@ -103,7 +103,7 @@ def table(
     name: str,
     source: object | None = None,
     *,
-    schema: str | Schema,
+    schema: SchemaLike,
     key: str | Sequence[str],
     reload: str = AT_START,
     valid_from: str | None = None,

@@ -37,15 +37,14 @@ _STORED = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
-def duration(value: str | int | timedelta) -> Duration:
-    """A duration from text ('10 seconds', '1h 30m'), a timedelta, or microseconds."""
+def duration(value: str | timedelta) -> Duration:
+    """A duration from text ('10 seconds', '1h 30m') or a timedelta. A number without a unit is an error."""
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     if not isinstance(value, str):
         raise DefinitionError(
-            f"not a duration: {value!r}", hint="write for example '10 seconds' or timedelta(seconds=10)"
+            f"not a duration: {value!r}{' has no unit' if isinstance(value, (int, float)) else ''}",
+            hint="write for example '10 seconds' or timedelta(seconds=10)",
         )
     text, at, total = value.strip().lower(), 0, 0
     while at < len(text) or not text:
@@ -62,7 +61,7 @@ def duration(value: str | int | timedelta) -> Duration:
     return total
 
 
-def positive(value: str | int | timedelta, what: str) -> Duration:
+def positive(value: str | timedelta, what: str) -> Duration:
     """A duration above zero, or an error that names what it was meant for."""
     micros = duration(value)
     if micros <= 0:
@@ -70,7 +69,7 @@ def positive(value: str | int | timedelta, what: str) -> Duration:
     return micros
 
 
-def not_negative(value: str | int | timedelta, what: str) -> Duration:
+def not_negative(value: str | timedelta, what: str) -> Duration:
     """A duration of zero or more, or an error that names what it was meant for."""
     micros = duration(value)
     if micros < 0:

@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import DefinitionError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 _ALIASES = {
     "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float", "bool": "boolean",
@@ -118,10 +123,17 @@ class Schema:
             seen.add(name.lower())
 
     @classmethod
-    def parse(cls, text: str | Schema) -> Schema:
-        """A schema from Spark's DDL: 'name type, name type'."""
+    def parse(cls, text: SchemaLike) -> Schema:
+        """A schema from Spark's DDL, 'name type, name type', or from anything else that describes columns.
+
+        That is a dataclass, a Pydantic model, a `StructType` of Spark or a schema of Arrow.
+        """
         if isinstance(text, Schema):
             return text
+        if not isinstance(text, str):
+            from penstock.model.schemas import columns_of
+
+            return cls(columns_of(text))
         columns = []
         for part in split_types(text):
             plain = re.sub(r"(?i)\s+not\s+null\s*$", "", part.strip())
@@ -158,6 +170,10 @@ class Schema:
 
     def ddl(self) -> str:
         return ", ".join(f"{name} {kind}" for name, kind in self.columns)
+
+
+#: What a schema is given as: DDL, a dataclass, a Pydantic model, a `StructType` or a schema of Arrow.
+SchemaLike: TypeAlias = "str | Schema | type | StructType | pa.Schema"
 
 
 def split_types(text: str) -> list[str]:

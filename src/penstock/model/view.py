@@ -18,7 +18,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.monoid import Monoid
 from penstock.model.aggregates.paired import apart, with_exactness, written
-from penstock.model.expressions import Bound, bind
+from penstock.model.expressions import Bound, Sql, bind, sql_text
 from penstock.model.naming import valid_name
 from penstock.model.reach import check_reach
 from penstock.model.stream import Flow, Named, named_expressions, show_named
@@ -113,16 +113,16 @@ class View:
         """
         return replace(self, retention=not_negative(retention, "the retention"))
 
-    def select(self, *columns: str, **named: str) -> View:
+    def select(self, *columns: Sql, **named: Sql) -> View:
         """*What* is shown of it: expressions over keys, window and aggregates, `select("n", mean="total / n")`.
 
         They take the place of the aggregates in table and panes. One that fails is null.
         """
         return replace(self, shown=named_expressions(columns, named, "select"))
 
-    def having(self, condition: str) -> View:
+    def having(self, condition: Sql) -> View:
         """*Which* windows are shown: those for which a condition over keys, window and aggregates holds."""
-        return replace(self, condition=condition)
+        return replace(self, condition=sql_text(condition))
 
     def changes(self, name: str | None = None) -> Changes:
         """Its panes as a stream that other views are made of: what it showed is taken back before it shows anew.

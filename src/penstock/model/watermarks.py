@@ -19,6 +19,7 @@ from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.model.commits import Commit
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.time import BEGINNING, Duration, Instant, duration, not_negative, positive, show_duration
 
 DEFAULT_IDLE: Duration = duration("1 minute")
@@ -90,9 +91,9 @@ def percentile(percent: float, *, idle: str | timedelta | None = "1 minute") -> 
     return Percentile(float(percent), idle=_idle_of(idle))
 
 
-def punctuated(mark: str, *, idle: str | timedelta | None = None) -> Punctuated:
+def punctuated(mark: Sql, *, idle: str | timedelta | None = None) -> Punctuated:
     """The source says it: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
-    return Punctuated(mark, idle=_idle_of(idle))
+    return Punctuated(sql_text(mark), idle=_idle_of(idle))
 
 
 def _idle_of(idle: str | timedelta | None) -> Duration | None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from penstock.errors import DefinitionError
 from penstock.model.epochs import Epochs
 from penstock.model.stream import Stream, stream
-from penstock.model.types import Schema
+from penstock.model.types import Schema, SchemaLike
 from penstock.model.watermarks import Watermark
 from penstock.sources.base import Source
 
@@ -16,7 +16,7 @@ def source_stream(
     name: str,
     log: Source,
     *,
-    schema: str | Schema,
+    schema: SchemaLike,
     event_time: str | None = None,
     watermark: Watermark | None = None,
     id: str | None = None,

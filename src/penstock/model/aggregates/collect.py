@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.distinct import Distinct
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, value_of
 
 #: (event time, or 0 in order of position; partition, offset, ordinal, value), in order.
@@ -72,11 +73,11 @@ class CollectSet(Distinct):
         return [value_of(element) for element in sorted(p)]
 
 
-def collect_list(x: str, *, order: str = "time", where: str | None = None) -> CollectList:
+def collect_list(x: Sql, *, order: str = "time", where: Sql | None = None) -> CollectList:
     """All values that are not null, by event time ("time", ties by position) or by position in the log ("position")."""
-    return CollectList(x, order, where=where)
+    return CollectList(sql_text(x), order, where=sql_text(where))
 
 
-def collect_set(x: str, *, where: str | None = None) -> CollectSet:
+def collect_set(x: Sql, *, where: Sql | None = None) -> CollectSet:
     """The different values that are not null, smallest first."""
-    return CollectSet(x, where=where)
+    return CollectSet(sql_text(x), where=sql_text(where))

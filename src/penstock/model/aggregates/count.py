@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.model.aggregates.base import Aggregate, Origin, Value
+from penstock.model.expressions import Sql, sql_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +47,6 @@ class Count(Aggregate):
         return self
 
 
-def count(x: str | None = None, *, where: str | None = None) -> Count:
+def count(x: Sql | None = None, *, where: Sql | None = None) -> Count:
     """The number of rows; with `x`, of those in which `x` is not null."""
-    return Count(x, where=where)
+    return Count(sql_text(x), where=sql_text(where))

@@ -13,6 +13,7 @@ from typing import ClassVar
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, key
 
 
@@ -59,6 +60,6 @@ class CountDistinct(Distinct):
         return len(p)
 
 
-def count_distinct(x: str, *, where: str | None = None) -> CountDistinct:
+def count_distinct(x: Sql, *, where: Sql | None = None) -> CountDistinct:
     """The number of different values that are not null, exactly; its state grows with that number."""
-    return CountDistinct(x, where=where)
+    return CountDistinct(sql_text(x), where=sql_text(where))

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from penstock.model.aggregates.base import Aggregate, Origin, Value, refuse_type
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, key, value_of
 
 
@@ -69,11 +70,11 @@ def orderable(aggregate: Aggregate, given: str) -> str:
     return given
 
 
-def min(x: str, *, where: str | None = None) -> Min:
+def min(x: Sql, *, where: Sql | None = None) -> Min:
     """The smallest value that is not null."""
-    return Min(x, where=where)
+    return Min(sql_text(x), where=sql_text(where))
 
 
-def max(x: str, *, where: str | None = None) -> Max:
+def max(x: Sql, *, where: Sql | None = None) -> Max:
     """The largest value that is not null."""
-    return Max(x, where=where)
+    return Max(sql_text(x), where=sql_text(where))

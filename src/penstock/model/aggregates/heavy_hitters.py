@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import refuse_type
 from penstock.model.aggregates.sketches import Sketch, library
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import canonical, key
 
 
@@ -90,6 +91,6 @@ def _read(text: str) -> Any:
     return readers[kind](rest)
 
 
-def heavy_hitters(x: str, *, limit: int = 10, size: int = 1024, where: str | None = None) -> HeavyHitters:
+def heavy_hitters(x: Sql, *, limit: int = 10, size: int = 1024, where: Sql | None = None) -> HeavyHitters:
     """The values that come most often, as structs (item, estimate). size: the sketch's table, a power of two."""
-    return HeavyHitters(x, limit, size, where=where)
+    return HeavyHitters(sql_text(x), limit, size, where=sql_text(where))

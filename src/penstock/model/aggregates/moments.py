@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple, Self
 from penstock.model import types as kinds
 from penstock.model.aggregates import exact
 from penstock.model.aggregates.base import Aggregate, Origin, Value, refuse_type
+from penstock.model.expressions import Sql, sql_text
 
 
 class Powers(NamedTuple):
@@ -105,21 +106,21 @@ class StddevPop(Moments):
     fewer, root = 0, True
 
 
-def variance(x: str, *, where: str | None = None) -> Variance:
+def variance(x: Sql, *, where: Sql | None = None) -> Variance:
     """The variance of a sample: divides by one less than the count. Null below two values."""
-    return Variance(x, where=where)
+    return Variance(sql_text(x), where=sql_text(where))
 
 
-def var_pop(x: str, *, where: str | None = None) -> VarPop:
+def var_pop(x: Sql, *, where: Sql | None = None) -> VarPop:
     """The variance of all values."""
-    return VarPop(x, where=where)
+    return VarPop(sql_text(x), where=sql_text(where))
 
 
-def stddev(x: str, *, where: str | None = None) -> Stddev:
+def stddev(x: Sql, *, where: Sql | None = None) -> Stddev:
     """The standard deviation of a sample. Null below two values."""
-    return Stddev(x, where=where)
+    return Stddev(sql_text(x), where=sql_text(where))
 
 
-def stddev_pop(x: str, *, where: str | None = None) -> StddevPop:
+def stddev_pop(x: Sql, *, where: Sql | None = None) -> StddevPop:
     """The standard deviation of all values."""
-    return StddevPop(x, where=where)
+    return StddevPop(sql_text(x), where=sql_text(where))

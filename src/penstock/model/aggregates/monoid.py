@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import laws
 from penstock.model.aggregates.base import Aggregate, Origin, Value
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.naming import function_identity, function_name
 from penstock.model.types import type_name
 
@@ -126,7 +127,7 @@ def _qualified(function: Callable[..., Any]) -> str:
 
 def monoid(
     name: str,
-    *x: str,
+    *x: Sql,
     lift: Callable[..., Any],
     merge: Callable[[Any, Any], Any],
     zero: Any,
@@ -136,7 +137,7 @@ def monoid(
     decode: Callable[[Any], Any] | None = None,
     samples: Sequence[Any] | None = None,
     result_type: str = "string",
-    where: str | None = None,
+    where: Sql | None = None,
 ) -> Monoid:
     """An aggregate of your own over the inputs `x`.
 
@@ -146,5 +147,6 @@ def monoid(
     """
     rows = None if samples is None else tuple(row if isinstance(row, tuple) else (row,) for row in samples)
     return Monoid(
-        name, x, type_name(result_type), lift, merge, zero, present, inverse, encode, decode, rows, where=where
+        name, tuple(map(sql_text, x)), type_name(result_type), lift, merge, zero, present, inverse, encode, decode,
+        rows, where=sql_text(where),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, key, value_of
 
 #: What the row is picked by, and its value: (event time or by, partition, offset, ordinal, value).
@@ -114,21 +115,21 @@ class MaxBy(_By):
         return min(a, b)
 
 
-def first(x: str, *, where: str | None = None) -> First:
+def first(x: Sql, *, where: Sql | None = None) -> First:
     """The value at the earliest event time; ties by position in the log. Nulls are values too."""
-    return First(x, where=where)
+    return First(sql_text(x), where=sql_text(where))
 
 
-def last(x: str, *, where: str | None = None) -> Last:
+def last(x: Sql, *, where: Sql | None = None) -> Last:
     """The value at the latest event time; ties by position in the log. Nulls are values too."""
-    return Last(x, where=where)
+    return Last(sql_text(x), where=sql_text(where))
 
 
-def min_by(x: str, by: str, *, where: str | None = None) -> MinBy:
+def min_by(x: Sql, by: Sql, *, where: Sql | None = None) -> MinBy:
     """The value of `x` in the row where `by` is smallest; ties by the earliest position in the log."""
-    return MinBy(x, by, where=where)
+    return MinBy(sql_text(x), sql_text(by), where=sql_text(where))
 
 
-def max_by(x: str, by: str, *, where: str | None = None) -> MaxBy:
+def max_by(x: Sql, by: Sql, *, where: Sql | None = None) -> MaxBy:
     """The value of `x` in the row where `by` is largest; ties by the earliest position in the log."""
-    return MaxBy(x, by, where=where)
+    return MaxBy(sql_text(x), sql_text(by), where=sql_text(where))

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import canonical
 
 #: Counter (row · width + column) → its value; counters at zero are left out.
@@ -116,6 +117,6 @@ def hash64(value: Any) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def second_moment(x: str, *, width: int = 256, depth: int = 5, where: str | None = None) -> SecondMoment:
+def second_moment(x: Sql, *, width: int = 256, depth: int = 5, where: Sql | None = None) -> SecondMoment:
     """About the sum of squares of how often each value comes. width = 256: within 18 %."""
-    return SecondMoment(x, width, depth, where=where)
+    return SecondMoment(sql_text(x), width, depth, where=sql_text(where))

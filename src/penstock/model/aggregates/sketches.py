@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NoReturn
 from penstock.errors import DefinitionError
 from penstock.model import types as kinds
 from penstock.model.aggregates.base import Aggregate, Origin, Value, refuse_type
+from penstock.model.expressions import Sql, sql_text
 
 
 def library() -> Any:
@@ -183,11 +184,11 @@ class Quantile(Sketch):
         return x, repr(list(self.q) if isinstance(self.q, tuple) else self.q), *rest
 
 
-def approx_distinct(x: str, *, lg_k: int = 12, where: str | None = None) -> ApproxDistinct:
+def approx_distinct(x: Sql, *, lg_k: int = 12, where: Sql | None = None) -> ApproxDistinct:
     """About how many different values there are. lg_k = 12: 4 KB of state, a standard error of 1.6 %."""
-    return ApproxDistinct(x, lg_k, where=where)
+    return ApproxDistinct(sql_text(x), lg_k, where=sql_text(where))
 
 
-def quantile(x: str, q: float | Sequence[float], *, k: int = 200, where: str | None = None) -> Quantile:
+def quantile(x: Sql, q: float | Sequence[float], *, k: int = 200, where: Sql | None = None) -> Quantile:
     """About the value below which a part q of the values lies; for a list of q, a list. k = 200: rank within 1.33 %."""
-    return Quantile(x, q if isinstance(q, (int, float)) else tuple(q), k, where=where)
+    return Quantile(sql_text(x), q if isinstance(q, (int, float)) else tuple(q), k, where=sql_text(where))

@@ -17,6 +17,7 @@ from penstock.model import types as kinds
 from penstock.model.aggregates import exact
 from penstock.model.aggregates.base import Aggregate, Origin, Value, refuse_type
 from penstock.model.aggregates.exact import Total
+from penstock.model.expressions import Sql, sql_text
 
 _BIGINT = range(-(1 << 63), 1 << 63)
 
@@ -112,11 +113,11 @@ def _decimal_mean(total: Decimal, n: int) -> Decimal | None:
     return exact.scaled(rounded if (whole < 0) == (n < 0) else -rounded, scale + more)
 
 
-def sum(x: str, *, where: str | None = None) -> Sum:
+def sum(x: Sql, *, where: Sql | None = None) -> Sum:
     """The sum of the values that are not null."""
-    return Sum(x, where=where)
+    return Sum(sql_text(x), where=sql_text(where))
 
 
-def avg(x: str, *, where: str | None = None) -> Avg:
+def avg(x: Sql, *, where: Sql | None = None) -> Avg:
     """The mean of the values that are not null."""
-    return Avg(x, where=where)
+    return Avg(sql_text(x), where=sql_text(where))

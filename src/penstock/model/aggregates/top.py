@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
 from penstock.model.aggregates.multiset import Counted
+from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, key, value_of
 
 #: (by, partition, offset, ordinal, value) of at most k rows, best first.
@@ -63,6 +64,6 @@ class Top(Aggregate):
         return Counted(self, where=self.where)
 
 
-def top(k: int, by: str, *, value: str | None = None, where: str | None = None) -> Top:
+def top(k: int, by: Sql, *, value: Sql | None = None, where: Sql | None = None) -> Top:
     """The k largest `by`, largest first, or the `value` of those rows. Ties by the earliest position in the log."""
-    return Top(k, by, value, where=where)
+    return Top(k, sql_text(by), sql_text(value), where=sql_text(where))

@@ -10,7 +10,28 @@ have is named in `Bound.outside` and left to Spark.
 """
 
 from penstock.model.expressions.bind import Bound, bind
+from penstock.model.expressions.column import Case, Expression, Functions, Sql, call, col, expr, lit, sql_text, when
 from penstock.model.expressions.evaluate import evaluate
 from penstock.model.expressions.parse import Parsed, parse
 
-__all__ = ["Bound", "Parsed", "bind", "evaluate", "parse"]
+__all__ = [
+    "Bound",
+    "Case",
+    "Expression",
+    "Functions",
+    "Parsed",
+    "Sql",
+    "bind",
+    "call",
+    "col",
+    "evaluate",
+    "expr",
+    "fn",
+    "lit",
+    "parse",
+    "sql_text",
+    "when",
+]
+
+#: The SQL functions: `fn.upper(col("name"))`.
+fn = Functions()

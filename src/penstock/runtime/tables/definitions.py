@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.errors import DefinitionError
 from penstock.model.table import AT_START, ON_CHANGE, Table, table
-from penstock.model.types import Schema
+from penstock.model.types import Schema, SchemaLike
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Counted, Global
 from penstock.runtime.tables.read import ViewRows
@@ -18,7 +18,7 @@ def source_table(
     name: str,
     source: Source | Database,
     *,
-    schema: str | Schema,
+    schema: SchemaLike,
     key: str | Sequence[str],
     reload: str = AT_START,
     valid_from: str | None = None,
