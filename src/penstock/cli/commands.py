@@ -41,6 +41,7 @@ COMMANDS: Final = {
         "status",
         "Show how far the app is: commits, events, watermarks, what was refused, and how far it is behind its logs.",
     ),
+    "schema": Entry("schema", "schema", "Infer the schema of a file from its rows, and print it for an app."),
     "explain": Entry("ask", "explain", "Explain an app: its dataflow, and each view in full."),
     "erase": Entry(
         "erase",
