@@ -11,11 +11,11 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.model.schemas import arrow_type
@@ -44,7 +44,8 @@ class Inferred:
     def event_time(self) -> str | None:
         """The column that is most likely the event time."""
         times = [name for name, kind in self.schema if kind == "timestamp"]
-        return next((name for wanted in _TIME_NAMES for name in times if name.lower() == wanted), (times or [None])[0])
+        usual = [name for wanted in _TIME_NAMES for name in times if name.lower() == wanted]
+        return next(iter((*usual, *times)), None)
 
 
 def infer(path: Path, rows: int = 10_000) -> Inferred:
@@ -55,13 +56,13 @@ def infer(path: Path, rows: int = 10_000) -> Inferred:
         )
     kind = format_of(path)
     if kind == "parquet":
-        import pyarrow.parquet as parquet
+        from pyarrow import parquet
 
-        columns = tuple((field.name, arrow_type(field.type)) for field in parquet.read_schema(path))
-        return Inferred(kind, Schema(columns), parquet.read_metadata(path).num_rows)
+        with parquet.ParquetFile(path) as file:
+            columns = tuple((field.name, arrow_type(field.type)) for field in file.schema_arrow)
+            return Inferred(kind, Schema(columns), file.metadata.num_rows)
     delimiter = _delimiter(path) if kind == "csv" else ","
-    read = {"json": _json, "avro": _avro, "csv": lambda place: _csv(place, delimiter)}[kind]
-    records = list(islice(read(path), rows))
+    records = list(islice(_csv(path, delimiter) if kind == "csv" else _READERS[kind](path), rows))
     if not records:
         raise PenstockError(f"the file '{path}' has no rows", hint="name a file with at least one event")
     return Inferred(kind, Schema(tuple(_columns(records))), len(records), delimiter)
@@ -147,7 +148,7 @@ def _struct(fields: Mapping[str, str]) -> str:
 
 def _text(path: Path) -> io.TextIOWrapper:
     open_file = gzip.open if path.suffix.lower() == ".gz" else io.open
-    return cast(io.TextIOWrapper, open_file(path, "rt", encoding="utf-8-sig", errors="replace", newline=""))
+    return open_file(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
 
 
 def _json(path: Path) -> Iterator[dict[str, Any]]:
@@ -196,3 +197,6 @@ def _avro(path: Path) -> Iterator[dict[str, Any]]:
 
     with path.open("rb") as file:
         yield from fastavro.reader(file)  # type: ignore[misc]
+
+
+_READERS: Final[Mapping[str, Callable[[Path], Iterator[dict[str, Any]]]]] = {"json": _json, "avro": _avro}
