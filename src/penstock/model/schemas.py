@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,25 +119,25 @@ def _class_type(hint: type, where: str) -> str:
 
 
 def arrow_type(kind: Any) -> str:
-    """The type of a column that holds values of a type of Arrow."""
-    import pyarrow.types as arrow
-
-    if arrow.is_timestamp(kind):
-        return "timestamp"
-    if arrow.is_decimal(kind):
-        return type_name(f"decimal({kind.precision},{kind.scale})")
-    if arrow.is_list(kind) or arrow.is_large_list(kind) or arrow.is_fixed_size_list(kind):
-        return f"array<{arrow_type(kind.value_type)}>"
-    if arrow.is_map(kind):
-        return f"map<{arrow_type(kind.key_type)},{arrow_type(kind.item_type)}>"
-    if arrow.is_struct(kind):
-        fields = [kind.field(number) for number in range(kind.num_fields)]
-        return f"struct<{','.join(f'{field.name}:{arrow_type(field.type)}' for field in fields)}>"
-    if arrow.is_dictionary(kind):
-        return arrow_type(kind.value_type)
-    if str(kind) in _ARROW:
-        return _ARROW[str(kind)]
-    raise DefinitionError(f"Spark has no type for Arrow's {kind}", hint="cast the column first")
+    """The type of a column that holds values of a type of Arrow. It goes by names: the model does without Arrow."""
+    name = str(kind)
+    match re.split(r"[<(\[]", name, maxsplit=1)[0]:
+        case "timestamp":
+            return "timestamp"
+        case "decimal32" | "decimal64" | "decimal128" | "decimal256":
+            return type_name(f"decimal({kind.precision},{kind.scale})")
+        case "list" | "large_list" | "fixed_size_list" | "list_view":
+            return f"array<{arrow_type(kind.value_type)}>"
+        case "map":
+            return f"map<{arrow_type(kind.key_type)},{arrow_type(kind.item_type)}>"
+        case "struct":
+            fields = [kind.field(number) for number in range(kind.num_fields)]
+            return f"struct<{','.join(f'{field.name}:{arrow_type(field.type)}' for field in fields)}>"
+        case "dictionary":
+            return arrow_type(kind.value_type)
+    if name in _ARROW:
+        return _ARROW[name]
+    raise DefinitionError(f"Spark has no type for Arrow's {name}", hint="cast the column first")
 
 
 def _unknown(hint: Any, where: str) -> DefinitionError:

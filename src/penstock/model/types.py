@@ -9,13 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from penstock.errors import DefinitionError, unknown
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 _ALIASES = {
     "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float", "bool": "boolean",
@@ -172,8 +168,20 @@ class Schema:
         return ", ".join(f"{name} {kind}" for name, kind in self.columns)
 
 
+class SparkSchema(Protocol):
+    """A `StructType` of Spark."""
+
+    fields: list[Any]
+
+
+class ArrowSchema(Protocol):
+    """A schema of Arrow."""
+
+    def field(self, i: Any, /) -> Any: ...
+
+
 #: What a schema is given as: DDL, a dataclass, a Pydantic model, a `StructType` or a schema of Arrow.
-SchemaLike: TypeAlias = "str | Schema | type | StructType | pa.Schema"
+SchemaLike: TypeAlias = str | Schema | type | SparkSchema | ArrowSchema
 
 
 def split_types(text: str) -> list[str]:
