@@ -17,7 +17,7 @@ from penstock.kernel.operators.rows import numbered, rows_in
 from penstock.kernel.plan import Plan
 from penstock.model.commits import Commit
 from penstock.model.join import StreamJoin
-from penstock.model.join_reference import JoinReference
+from penstock.model.as_of_reference import reference_of
 from penstock.model.order import exact
 from tests.kernel.rows_in_memory import RowsInMemory
 
@@ -103,7 +103,7 @@ class ReferenceJoin:
     """Runs a join on the reference, and says what the watermark was."""
 
     def __init__(self, join: StreamJoin) -> None:
-        self.reference = JoinReference(join)
+        self.reference = reference_of(join)
 
     def commit(self, commit: Commit) -> tuple[Answer, int, int]:
         before = self.reference.watermark

@@ -153,7 +153,8 @@ def _operator_node(id: str, stream: Stream, operator: Operator) -> Node:
     keys, detail = _keys(operator.views[0]), ""
     if isinstance(operator, JoinOperator):
         kind, join = "join", operator.join
-        keys, detail = tuple(f"{left} = {right}" for left, right in join.on), join.how
+        keys = tuple(f"{left} = {right}" for left, right in join.on)
+        detail = f"{join.how}, as of the event's time" if join.as_of else join.how
     elif isinstance(operator, ProcessOperator):
         processor = operator.process.processor
         kind = "processor" if processor.finds is None else "pattern"

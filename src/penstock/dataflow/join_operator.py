@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.dataflow.operator import Operator
+from penstock.kernel.operators.as_of import AsOfStep
 from penstock.kernel.operators.join import JoinStep
 from penstock.model.join import StreamJoin
 from penstock.model.stream import Flow
@@ -39,12 +40,19 @@ class JoinOperator(Operator):
     def definition(self) -> str:
         join = self.join
         pairs = " AND ".join(f"{left} = {right}" for left, right in join.on)
-        span = f"from {_signed(join.earliest)} to {_signed(join.latest)}"
         columns = ", ".join(f"{name} {kind}" for name, kind in join.schema)
+        if join.as_of:
+            gone = "" if join.deleted is None else f", deleted by {join.deleted},"
+            return f"a {join.how} join on {pairs} as of the event's time{gone} of ({columns})"
+        span = f"from {_signed(join.earliest)} to {_signed(join.latest)}"
         return f"a {join.how} join on {pairs} {span if join.window is None else repr(join.window)} of ({columns})"
 
-    def kernel(self) -> JoinStep:
-        return JoinStep(self.join)
+    @property
+    def versioned(self) -> frozenset[str]:
+        return self.join.versioned
+
+    def kernel(self) -> JoinStep | AsOfStep:
+        return AsOfStep(self.join) if self.join.as_of else JoinStep(self.join)
 
     def __repr__(self) -> str:
         return repr(self.join)

@@ -12,6 +12,7 @@ from penstock.model.join import StreamJoin
 from penstock.model.join_definition import stream_join
 from penstock.model.stream import Flow, Stream, stream
 from penstock.model.types import Schema
+from penstock.model.versions import Versions
 from penstock.model.watermarks import Carried, Watermark
 from penstock.model.windows import Window
 
@@ -19,9 +20,9 @@ from penstock.model.windows import Window
 def join_stream(
     name: str,
     left: Flow,
-    right: Flow,
+    right: Flow | Versions,
     *,
-    on: str | Sequence[str],
+    on: str | Sequence[str] | None = None,
     within: tuple[str, str] | None = None,
     window: Window | None = None,
     how: str = "inner",
@@ -38,6 +39,8 @@ def join_stream(
     "exclusive", "left" or "right". Or both must fall into the same `window`. Columns of the right that the left has too
     get names that begin with `prefix`. `how`: inner, left, right, full, semi or anti. `event_time` is the time of the
     rows that come out. Their watermark follows that of the inputs; with `watermark` it follows the rows instead.
+
+    With `right.versions("item")` each event of the left finds the version that was valid at its own time.
     """
     join = stream_join(left, right, on, within, window, how, prefix, bounds)
     return joined_stream(name, join, event_time=event_time, watermark=watermark, max_ahead=max_ahead, keep=keep)

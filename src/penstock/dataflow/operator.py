@@ -54,6 +54,11 @@ class Operator(ABC):
         """The tables that its code looks rows up in, by name."""
         return {}
 
+    @property
+    def versioned(self) -> frozenset[str]:
+        """The streams that it reads as tables with versions: while one is idle, it does not hold back the others."""
+        return frozenset()
+
     def with_tables(self, kernel: KernelOperator, versions: Mapping[str, Snapshot]) -> KernelOperator:
         """Its kernel with these versions of its tables."""
         return kernel

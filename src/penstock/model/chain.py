@@ -13,7 +13,7 @@ from penstock.model.cell import EVENT
 from penstock.model.changes import CHANGE, Changes, carried, change_events
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.join import StreamJoin, join_behind
-from penstock.model.join_reference import JoinReference
+from penstock.model.as_of_reference import reference_of
 from penstock.model.process import Process, process_behind
 from penstock.model.process_reference import ProcessReference
 from penstock.model.stream import Flow, Stream
@@ -43,7 +43,7 @@ class JoinOfChain:
     """A join of streams on the reference."""
 
     def __init__(self, join: StreamJoin) -> None:
-        self._join, self._reference = join, JoinReference(join)
+        self._join, self._reference = join, reference_of(join)
 
     def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Refused]]:
         output = self._reference.commit(commit)

@@ -5,6 +5,9 @@ way round, whichever comes first. Events that are behind the watermark when they
 find each other, however the streams are cut into epochs. An event waits until the watermark has passed all times that a
 partner could have, and its own. If it found none by then, an outer or anti join gives it out alone. `join_reference` is
 the specification.
+
+Or the right is a table with versions, and an event of the left finds the one that was valid at its own time. It waits
+until the watermark has passed its time. `as_of_reference` is the specification of that.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.time import BEGINNING, END, Duration, Instant, show_instant
 from penstock.model.triggers import each
 from penstock.model.types import Schema, has_structs, is_integer
+from penstock.model.versions import check_versions
 from penstock.model.view import View
+from penstock.model.watermarks import Carried
 from penstock.model.windows import Fixed, global_window
 
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
@@ -35,7 +40,8 @@ class StreamJoin:
 
     `earliest` and `latest` bound the right one's time less the left one's, both included. `window`: both must fall into
     the same. `gives` is what comes out: a name, the side, and its name there. The side is 2 where both have it, being
-    equal.
+    equal. `as_of`: rows of the right are versions of their keys, and an event of the left finds the newest one up to
+    its own time. A version with a true `deleted`, a column of the right, says that its key is gone.
     """
 
     left: Flow
@@ -46,6 +52,8 @@ class StreamJoin:
     gives: tuple[tuple[str, int, str], ...]
     how: str = "inner"
     window: Fixed | None = None
+    as_of: bool = False
+    deleted: str | None = None
 
     def __post_init__(self) -> None:
         if self.how not in HOWS:
@@ -61,6 +69,8 @@ class StreamJoin:
             )
         for pair in self.on:
             _check_keys(pair, *(_key_type(text, self._schema(side)) for side, text in enumerate(pair)))
+        if self.as_of:
+            check_versions(self.right, self.how, tuple(right for _, right in self.on), self.deleted)
         for side in (0, 1):
             for name in self.columns(side):
                 if has_structs(kind := self._schema(side).type_of(name)):
@@ -87,8 +97,10 @@ class StreamJoin:
         return schema
 
     def columns(self, side: int) -> tuple[str, ...]:
-        """The columns of a side that the join keeps: those that it gives out."""
+        """The columns of a side that the join keeps: those that it gives out, and the one that tells deletions."""
         taken = {own for _, of, own in self.gives if of in (side, 2)}
+        if side == 1 and self.deleted is not None:
+            taken.add(self.deleted)
         return tuple(name for name in self._schema(side).names if name in taken)
 
     def compared(self, side: int) -> tuple[str, ...]:
@@ -105,8 +117,19 @@ class StreamJoin:
 
     @property
     def signed(self) -> bool:
-        """Whether rows that come out can take earlier ones back."""
-        return self.is_signed(0) or self.is_signed(1)
+        """Whether rows that come out can take earlier ones back. What was found as of its time is final."""
+        return not self.as_of and (self.is_signed(0) or self.is_signed(1))
+
+    @property
+    def versioned(self) -> frozenset[str]:
+        """The streams that are read as tables: while one of them is idle, it does not hold back the others.
+
+        A watermark that follows from others, as that of a view's changes, is never idle: rows may come up to there.
+        """
+        if not self.as_of:
+            return frozenset()
+        carried = {source.name for source in self.right.sources if isinstance(source.watermark, Carried)}
+        return frozenset(source.name for source in self.right.sources) - carried - {s.name for s in self.left.sources}
 
     def keys(self, side: int) -> tuple[str, ...]:
         """What must be equal, as expressions of a side. Whole numbers of different widths are cast to bigint."""
@@ -178,10 +201,11 @@ class StreamJoin:
     def default_time(self) -> str | None:
         """The event time of what comes out if nothing else is said; None if it cannot be known.
 
-        It is the later one of both times, or that of the only event. A semi or anti join gives the left one's.
+        It is the later one of both times, or that of the only event. A semi or anti join gives the left one's, as does
+        one with versions.
         """
         left, right = self.times
-        if self.how in LEFT_ONLY:
+        if self.how in LEFT_ONLY or self.as_of:
             return left
         return None if left is None or right is None else f"greatest({left}, {right})"
 
@@ -190,8 +214,11 @@ class StreamJoin:
 
         A row that comes out has an event that is not behind the watermark, or was waiting until now. So the time of its
         left event is at most `wait(0)` behind, that of its right one `wait(1)`. The later one of a pair is not behind.
-        Of any other expression it is assumed that its value does not lie before both times.
+        Of any other expression it is assumed that its value does not lie before both times; with versions, not before
+        that of the left.
         """
+        if self.as_of:
+            return 0
         waits = [self.wait(side) if self.window is None else self.window.size - 1 for side in (0, 1)]
         left, right = self.times
         if self.how in LEFT_ONLY or (event_time is not None and event_time == left):
@@ -211,7 +238,7 @@ class StreamJoin:
 
     def __repr__(self) -> str:
         on = " AND ".join(f"{left} = {right}" for left, right in self.on)
-        return f"{self.left!r} {self.how} joined with {self.right!r} on {on!r}"
+        return f"{self.left!r} {self.how} joined with {self.right!r} on {on!r}{' as of its time' if self.as_of else ''}"
 
 
 def _key_type(text: str, schema: Schema) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from penstock.errors import DefinitionError, unknown
+from penstock.errors import DefinitionError, in_quotes, unknown
 from penstock.model.changes import CHANGE
 from penstock.model.expressions import parse
 from penstock.model.expressions.parse import canonical
@@ -15,6 +15,7 @@ from penstock.model.join_flows import sign_columns
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import Duration, duration
 from penstock.model.types import Schema
+from penstock.model.versions import Versions
 from penstock.model.watermarks import Carried
 from penstock.model.windows import Fixed, Window
 
@@ -24,15 +25,24 @@ BOUNDS = {"inclusive": (0, 0), "exclusive": (1, -1), "left": (0, -1), "right": (
 
 def stream_join(
     left: Flow,
-    right: Flow,
-    on: str | Sequence[str],
+    right: Flow | Versions,
+    on: str | Sequence[str] | None,
     within: tuple[str, str] | None,
     window: Window | None,
     how: str,
     prefix: str,
     bounds: str = "inclusive",
 ) -> StreamJoin:
-    """A join of two flows, from what its user says."""
+    """A join of two flows, or of a flow with a table that has versions, from what its user says."""
+    if isinstance(right, Versions):
+        if (within, window, bounds) != (None, None, "inclusive"):
+            raise DefinitionError(
+                "a join with versions has no within, window or bounds: an event finds what was valid at its own time",
+                hint="leave them out, or leave out .versions(…) to join two streams of events",
+            )
+        return _as_of_join(left, right, on, how, prefix)
+    if on is None:
+        raise DefinitionError("a join of streams says what is equal", hint="write on='ad = ad_id'")
     if (within is None) == (window is None):
         raise DefinitionError(
             "a join of streams says how far apart their events may be, or in which window they meet",
@@ -42,8 +52,7 @@ def stream_join(
         raise unknown("kind of bounds", bounds, BOUNDS)
     for flow in (left, right):
         check_side(flow)
-    texts = (on,) if isinstance(on, str) else tuple(on)
-    pairs = tuple(pair for text in texts for pair in _pairs(parse(text).tree, left, right))
+    pairs = _all_pairs(on, left, right)
     if window is not None and not isinstance(window, Fixed):
         raise DefinitionError(f"streams do not meet in {window!r}", hint="window=ps.fixed('10 seconds')")
     gives = left_of(left) if how in LEFT_ONLY else all_of(left, right, pairs, prefix)
@@ -62,9 +71,26 @@ def stream_join(
     return StreamJoin(left, right, pairs, earliest, latest, gives, how)
 
 
+def _as_of_join(
+    left: Flow, table: Versions, on: str | Sequence[str] | None, how: str, prefix: str
+) -> StreamJoin:
+    """A join with a table that has versions. `on` must name the whole key, and nothing else of the table."""
+    check_side(left)
+    right = table.flow
+    pairs = _all_pairs(table.keys if on is None else on, left, right)
+    if {own.lower() for _, own in pairs} != {key.lower() for key in table.keys}:
+        raise DefinitionError(
+            f"the versions are those of {in_quotes(table.keys)}, and the join compares "
+            f"{in_quotes(own for _, own in pairs)}",
+            hint=f"write on='{' AND '.join(f'… = {key}' for key in table.keys)}', or give .versions(…) that key",
+        )
+    gives = tuple(one for one in all_of(left, right, pairs, prefix) if one[1:] != (1, table.deleted))
+    return StreamJoin(left, right, pairs, 0, 0, gives, how, as_of=True, deleted=table.deleted)
+
+
 def joined_flow(
     left: Flow,
-    right: Flow,
+    right: Flow | Versions,
     on: str | Sequence[str] | None,
     *,
     within: tuple[str, str] | None,
@@ -76,16 +102,15 @@ def joined_flow(
     event_time: str | None,
 ) -> Stream:
     """What a join of two flows gives, as a stream."""
-    if on is None:
-        raise DefinitionError("a join of streams says what is equal", hint="write on='ad = ad_id'")
     join = stream_join(left, right, on, within, window, how, prefix, bounds)
-    return stream_of_join(name or default_name(left, right), join, event_time)
+    return stream_of_join(name or default_name(*join.flows), join, event_time)
 
 
 def stream_of_join(name: str, join: StreamJoin, event_time: str | None = None) -> Stream:
     """What a join gives, as a stream of this name.
 
-    Its watermark follows those of its inputs. Its event time is the later one of both, if nothing else is said.
+    Its watermark follows those of its inputs. Its event time is the later one of both, if nothing else is said; with
+    versions that of the left.
     """
     time = event_time or join.default_time
     if time is None:
@@ -145,6 +170,11 @@ def signed_duration(text: str) -> Duration:
     """
     plain = text.strip()
     return -duration(plain[1:].strip()) if plain.startswith("-") else duration(plain)
+
+
+def _all_pairs(on: str | Sequence[str], left: Flow, right: Flow) -> tuple[tuple[str, str], ...]:
+    texts = (on,) if isinstance(on, str) else tuple(on)
+    return tuple(pair for text in texts for pair in _pairs(parse(text).tree, left, right))
 
 
 def _pairs(tree: exp.Expr, left: Flow, right: Flow) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.model.commits import Commit, Refused
 from penstock.model.join import StreamJoin
-from penstock.model.join_reference import JoinReference
+from penstock.model.as_of_reference import reference_of
 
 
 @dataclass
@@ -30,7 +30,7 @@ class JoinPlayed:
 
 def join_played(join: StreamJoin, commits: Iterable[Commit | None]) -> JoinPlayed:
     """Runs a join over commits on the reference; None stands for a restart, of which it notices nothing."""
-    reference, found = JoinReference(join), JoinPlayed(join)
+    reference, found = reference_of(join), JoinPlayed(join)
     names = {source.name for source in join.inputs}
     for commit in commits:
         if commit is not None:

@@ -25,6 +25,7 @@ from penstock.model.watermarks import Punctuated, Watermark, bounded
 if TYPE_CHECKING:
     from penstock.model.row_steps import Frames
     from penstock.model.table import Snapshot, Table
+    from penstock.model.versions import Versions
     from penstock.model.view import Grouped
     from penstock.model.windows import Window
 
@@ -95,7 +96,7 @@ class Flow(ABC):
 
     def join(
         self,
-        other: Table | Flow,
+        other: Table | Flow | Versions,
         on: Sql | Sequence[str] | None = None,
         *,
         how: str = "inner",
@@ -116,12 +117,16 @@ class Flow(ABC):
         "left" or "right". Or both must fall into the same `window`. `how` may also be "right", "full", "semi" and
         "anti". `name` is that of the stream that this gives, by default `<this>_<other>_join`. `event_time` is that of
         its rows, by default the later one of both.
+
+        Or with a stream as a table with versions: `join(prices.versions("item"), how="left")`. Each event finds the
+        version that was valid at its own time. `on` is the table's key, if nothing else is said.
         """
         from penstock.model.join_definition import joined_flow
         from penstock.model.table_on import joined
+        from penstock.model.versions import Versions
 
         on = str(on) if isinstance(on, Expression) else on
-        if isinstance(other, Flow):
+        if isinstance(other, (Flow, Versions)):
             return joined_flow(
                 self, other, on, within=within, window=window, how=how, prefix=prefix, bounds=bounds, name=name,
                 event_time=event_time,
@@ -132,6 +137,16 @@ class Flow(ABC):
                 hint="leave them out; a table with valid_from is as of the event's time",
             )
         return joined(self, other, on, how, prefix)
+
+    def versions(self, *key: str, deleted: str | None = None) -> Versions:
+        """These rows as a table with versions, to join events with: `orders.join(prices.versions("item"))`.
+
+        A row is what its key is from the row's event time on, until the next one of the key. `deleted` is a boolean
+        column: a row where it is true deletes the key.
+        """
+        from penstock.model.versions import versions_of
+
+        return versions_of(self, key, deleted)
 
     def map(self, function: Callable[..., Any], *, schema: SchemaLike, tables: Sequence[Table] = ()) -> Flow:
         """One row made of each row by Python: `map(lambda row: {"size": len(row.text)}, schema="size int")`.

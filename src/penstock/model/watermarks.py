@@ -12,7 +12,7 @@ the watermark forward, never back, once a commit. Both engines use the same trac
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -210,6 +210,11 @@ class Tracker:
             self.newest == BEGINNING and self._started is not None and caught_up and self._is_idle(self._started, now)
         )
 
+    def is_idle(self, now: Instant, caught_up: bool) -> bool:
+        """Whether the whole stream is silent, whatever it said before."""
+        active = [p.active for p in self._partitions.values()] or ([] if self._started is None else [self._started])
+        return caught_up and bool(active) and self._is_idle(max(active), now)
+
     def _estimate(self, now: Instant, caught_up: bool) -> Instant:
         marks = {number: self._mark(p) for number, p in self._partitions.items()}
         active = [
@@ -283,11 +288,15 @@ class Tracker:
 class ViewTime:
     """A view's watermark: the smallest of its streams'. One that has never said anything and is idle is left out.
 
-    Where such a stream starts to speak after all, the view's watermark waits for it and does not go back.
+    Where such a stream starts to speak after all, the view's watermark waits for it and does not go back. `versioned`
+    are streams that are read as tables: they are left out whenever they are idle.
     """
 
-    def __init__(self, trackers: Mapping[str, Tracker], watermark: Instant = BEGINNING) -> None:
+    def __init__(
+        self, trackers: Mapping[str, Tracker], watermark: Instant = BEGINNING, versioned: Collection[str] = ()
+    ) -> None:
         self.trackers, self.watermark = trackers, watermark
+        self._versioned = frozenset(versioned)
         self._heard: list[Tracker] = []
 
     def advance(self, observed: Mapping[str, Observation], commit: Commit) -> None:
@@ -298,8 +307,12 @@ class ViewTime:
 
     def look(self, now: Instant, caught_up: Mapping[str, bool]) -> None:
         """Follows the streams' watermarks, wherever they were moved."""
-        self._heard = [t for name, t in self.trackers.items() if not t.left_out(now, caught_up[name])]
+        self._heard = [t for name, t in self.trackers.items() if not self._left_out(name, now, caught_up[name])]
         self.watermark = max(self.watermark, min((t.watermark for t in self._heard), default=BEGINNING))
+
+    def _left_out(self, name: str, now: Instant, caught_up: bool) -> bool:
+        tracker = self.trackers[name]
+        return tracker.left_out(now, caught_up) or (name in self._versioned and tracker.is_idle(now, caught_up))
 
     def moment(self) -> tuple[Instant, list[Tracker]]:
         """How it stands now, apart from its streams, to `go_back` to if the commit at hand fails."""

@@ -25,9 +25,9 @@ TOUCHED: Final = "__touched"
 PRESENTED: Final = "="
 
 #: `rows` are a view's windows, `final` those that are closed where windows merge or count; `ghosts` and `seen` are the
-#: kernel's; `ids` are the known ids of a stream; `left` and `right` are the rows of a join; `cells` are the state of a
-#: processor's keys.
-Kind: TypeAlias = Literal["rows", "final", "ghosts", "seen", "ids", "left", "right", "cells"]
+#: kernel's; `ids` are the known ids of a stream; `left` and `right` are the rows of a join, `versions` those of a table
+#: that it reads; `cells` are the state of a processor's keys.
+Kind: TypeAlias = Literal["rows", "final", "ghosts", "seen", "ids", "left", "right", "versions", "cells"]
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ class JoinSide:
     @cached_property
     def counts(self) -> bool:
         """Whether it matters how many partners a row has found."""
+        if self.join.as_of:
+            return False
         return self.gives_alone or (self.join.how == "semi" and self.number == 0)
 
     @cached_property

@@ -81,7 +81,8 @@ def operator_runtime(
     state = store.operators.prepare(stream.name, operator.definition, kernel.kinds)
     sources = [source for flow in operator.inputs for source in flow.sources]
     trackers = {source.name: tracker for source in sources if (tracker := tracker_of(source)) is not None}
-    return OperatorRuntime(stream.name, operator, kernel, ViewTime(trackers, state.expired))
+    time = ViewTime(trackers, state.expired, operator.versioned)
+    return OperatorRuntime(stream.name, operator, kernel, time)
 
 
 @dataclass(frozen=True)
