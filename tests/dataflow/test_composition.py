@@ -56,6 +56,19 @@ def stream_join(given: ps.Flow, name: str) -> ps.Flow:
     )  # fmt: skip
 
 
+def as_of_join(given: ps.Flow, name: str) -> ps.Flow:
+    made = join_stream(name, given, OTHER.versions("k"), how="left", prefix="r_", event_time="at")
+    return flow(made.select("k", "at", v="v + coalesce(w, 0)"))
+
+
+def as_of_changes(given: ps.Flow, name: str) -> ps.Flow:
+    """What comes in finds what it has come to itself: the changes of a view over it."""
+    sums = given.group_by("k").window(ps.fixed("10 seconds")).agg(w=ps.sum("v")).trigger(ps.on_time(early=ps.each()))
+    table = sums.retracting().changes(f"{name}_sums").select("k", "w")
+    made = join_stream(name, given, table.versions("k"), how="left", prefix="r_", event_time="at")
+    return flow(made.select("k", "at", v="v + coalesce(w, 0)"))
+
+
 def processor(given: ps.Flow, name: str) -> ps.Flow:
     return flow(processor_stream(name, given, Sums, by="k", event_time="at"))
 
@@ -93,7 +106,7 @@ def exploded(given: ps.Flow, name: str) -> ps.Flow:
 
 STEPS: dict[str, Callable[[ps.Flow, str], ps.Flow]] = {
     "where": where, "map": mapped, "flat_map": flat_mapped, "explode": exploded, "table join": table_join,
-    "stream join": stream_join, "processor": processor, "pattern": pattern, "view changes": view_changes,
+    "stream join": stream_join, "as-of join": as_of_join, "as-of join with changes": as_of_changes, "processor": processor, "pattern": pattern, "view changes": view_changes,
 }  # fmt: skip
 
 
@@ -150,7 +163,8 @@ def test_what_is_refused_says_why(names, reason):
 CHAINS = [
     ("view changes", "processor", "stream join"),
     ("stream join", "processor", "view changes", "table join"),
-    ("processor", "pattern", "stream join", "where", "view changes"),
+    ("as-of join", "pattern", "as-of join with changes", "processor"),
+    ("processor", "pattern", "stream join", "where", "as-of join", "view changes"),
 ]
 
 
@@ -162,7 +176,7 @@ def test_longer_chains(names):
     assert given.panes == expected.panes
 
 
-@pytest.mark.parametrize("names", [*CHAINS[2:], *(PAIRS if DEEP else ())], ids=" then ".join)
+@pytest.mark.parametrize("names", [*CHAINS[3:], *(PAIRS if DEEP else ())], ids=" then ".join)
 def test_the_same_on_spark(spark, names):
     view = chain(*names)
     assert replay(view, script(), OnSpark(view, spark)).panes == run(view, script(), "reference").panes

@@ -11,13 +11,14 @@ from penstock.kernel.admit import admit
 from penstock.kernel.elements import elements
 from penstock.kernel.hashing import hashes
 from penstock.kernel.local import events_frame, model_rows
+from penstock.kernel.operators.as_of import AsOfStep
 from penstock.kernel.operators.base import OperatorTime, Stepped
 from penstock.kernel.operators.join import JoinStep
 from penstock.kernel.operators.rows import numbered, rows_in
 from penstock.kernel.plan import Plan
+from penstock.model.as_of_reference import reference_of
 from penstock.model.commits import Commit
 from penstock.model.join import StreamJoin
-from penstock.model.as_of_reference import reference_of
 from penstock.model.order import exact
 from tests.kernel.rows_in_memory import RowsInMemory
 
@@ -36,7 +37,7 @@ class KernelJoin:
     """Runs a join on the kernel, commit by commit."""
 
     def __init__(self, join: StreamJoin, shards: int = 1, candidates: int = 1 << 22) -> None:
-        self.join, self.operator = join, JoinStep(join, candidates)
+        self.join, self.operator = join, AsOfStep(join) if join.as_of else JoinStep(join, candidates)
         kinds = self.operator.kinds
         self.shards = [{name: RowsInMemory(kind) for name, kind in kinds.items()} for _ in range(shards)]
         self.counters: dict[str, int] = {}
@@ -76,7 +77,8 @@ class KernelJoin:
     def step(self, shard: int, rows: Sequence[pl.DataFrame], time: OperatorTime) -> Stepped:
         state = self.shards[shard]
         for kind in state.values():
-            assert not kind.rows.filter(pl.col("__end") <= time.before).height, "forgotten by then"
+            over = "__end" if kind.kind.by_time else "__due_mark"
+            assert not kind.rows.filter(pl.col(over) <= time.before).height, "forgotten by then"
         stepped = self.operator.step(rows, state, time)
         for name, change in stepped.state.items():
             state[name].change(change)
@@ -92,7 +94,8 @@ class KernelJoin:
 
     @property
     def waiting(self) -> int:
-        return sum(rows.rows.height for shard in self.shards for rows in shard.values())
+        """How many events wait. The versions of a table stay."""
+        return sum(rows.rows.height for shard in self.shards for rows in shard.values() if rows.kind.by_time)
 
 
 def comparable(rows: Sequence[tuple[object, ...]], signs: Sequence[int]) -> list[tuple[object, ...]]:

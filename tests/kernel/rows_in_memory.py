@@ -25,7 +25,8 @@ class RowsInMemory:
         return self.rows.filter((pl.col(END) > after) & (pl.col(END) <= through))
 
     def due(self, mark: Instant, now: Instant) -> pl.DataFrame:
-        return self.rows.filter((pl.col(DUE_MARK) <= mark) | (pl.col(DUE_CLOCK) <= now))
+        times = {DUE_MARK: mark, DUE_CLOCK: now}
+        return self.rows.filter(pl.any_horizontal(pl.col(name) <= times[name] for name in times if name in self.rows))
 
     def change(self, change: StateChange) -> None:
         """Takes what a step has changed."""

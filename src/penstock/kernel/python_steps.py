@@ -72,7 +72,7 @@ def made(step: PythonStep, rows: pl.DataFrame) -> MadeFrame:
 
 def _code(step: PythonStep, rows: pl.DataFrame) -> RowCode:
     """The code of a step with its tables."""
-    versions = step.versions or (Snapshot(0),) * len(step.sides)
+    versions = step.snapshots or (Snapshot(0),) * len(step.sides)
     tables = [side_table(table, version) for table, version in zip(step.sides, versions, strict=True)]
     timed = any(table.valid_from is not None for table in step.sides)
     return step.code_with(tables, rows["__at"].to_physical().to_list() if timed else [0] * rows.height)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
+from penstock.model.as_of_reference import reference_of
 from penstock.model.cell import EVENT
 from penstock.model.changes import CHANGE, Changes, carried, change_events
 from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
 from penstock.model.join import StreamJoin, join_behind
-from penstock.model.as_of_reference import reference_of
 from penstock.model.process import Process, process_behind
 from penstock.model.process_reference import ProcessReference
 from penstock.model.stream import Flow, Stream

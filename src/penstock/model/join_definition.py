@@ -71,9 +71,7 @@ def stream_join(
     return StreamJoin(left, right, pairs, earliest, latest, gives, how)
 
 
-def _as_of_join(
-    left: Flow, table: Versions, on: str | Sequence[str] | None, how: str, prefix: str
-) -> StreamJoin:
+def _as_of_join(left: Flow, table: Versions, on: str | Sequence[str] | None, how: str, prefix: str) -> StreamJoin:
     """A join with a table that has versions. `on` must name the whole key, and nothing else of the table."""
     check_side(left)
     right = table.flow

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from penstock.model.as_of_reference import reference_of
 from penstock.model.commits import Commit, Refused
 from penstock.model.join import StreamJoin
-from penstock.model.as_of_reference import reference_of
 
 
 @dataclass

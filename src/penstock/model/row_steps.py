@@ -36,7 +36,7 @@ ORDINAL_BITS: Final = 32
 class PythonStep(Step):
     """A step with a function. `takes` are the columns that the function gets, `sides` the tables beside each row.
 
-    `versions` are those of the tables, where this step is run.
+    `snapshots` are the versions of the tables, where this step is run.
     """
 
     #: The method of a flow that makes it.
@@ -45,7 +45,7 @@ class PythonStep(Step):
     function: Callable[..., Any]
     takes: Schema | None = None
     sides: tuple[Table, ...] = field(default=(), kw_only=True)
-    versions: tuple[Snapshot, ...] = field(default=(), kw_only=True)
+    snapshots: tuple[Snapshot, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not callable(self.function):

@@ -435,7 +435,7 @@ class Transform(Step):
     function: Callable[..., Any]
     schema: Schema | None = None
     sides: tuple[Table, ...] = ()
-    versions: tuple[Snapshot, ...] = ()  # of the tables, where this step is run
+    snapshots: tuple[Snapshot, ...] = ()  # of the tables, where this step is run
 
     def __repr__(self) -> str:
         said = f", schema={self.schema.ddl()!r}" if self.schema else ""

@@ -241,8 +241,8 @@ def with_snapshots(flow: Flow, snapshots: Mapping[str, Snapshot]) -> Flow:
     if isinstance(flow, TableJoin):
         return replace(flow, input=input, snapshot=snapshots.get(flow.table.name, Snapshot(0)))
     if isinstance(flow, Step) and sides(flow):
-        versions = tuple(snapshots.get(side.name, Snapshot(0)) for side in sides(flow))
-        return replace(flow, input=input, versions=versions)  # type: ignore[call-arg]
+        own = tuple(snapshots.get(side.name, Snapshot(0)) for side in sides(flow))
+        return replace(flow, input=input, snapshots=own)  # type: ignore[call-arg]
     if isinstance(flow, Step) and not isinstance(flow, Piped):
         return replace(flow, input=input)
     return input  # a composite is what its steps are

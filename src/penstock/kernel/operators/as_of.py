@@ -125,7 +125,9 @@ class AsOfStep:
         """
         keys = list(self.sides[1].keys)
         wanted = pl.concat([arrivals.select(keys), ready.select(keys).drop_nulls()]).unique()
-        stored = state.of(wanted) if wanted.height else nothing(self._versions_schema)
+        if not wanted.height:
+            return Retracted(nothing({**self._versions_schema, STATUS: pl.Int8(), _DUE: pl.Int64()}), arrivals)
+        stored = state.of(wanted)
         came = arrivals.with_columns(pl.lit(None, pl.Int64).alias(DUE_MARK)).select(*self._versions_schema, SIGN)
         found = retracted(came, stored.select(*self._versions_schema), self._compared(1))
         rows = found.rows[self._order(found.rows)]
@@ -178,6 +180,8 @@ class AsOfStep:
 
         Versions and events are sorted together: what an event finds is the last version of its key before it.
         """
+        if not ready.height or not versions.height:
+            return pl.Series(_VERSION, [None], pl.Int64).new_from_index(0, ready.height)
         keys = list(self.sides[1].keys)
         sorted_rows = pl.concat(
             [

@@ -137,7 +137,7 @@ def _own_tables(step: Step) -> tuple[Table, ...]:
 
 
 def _transformed(frame: DataFrame, step: Transform) -> DataFrame:
-    versions = step.versions or (None,) * len(step.sides)
+    versions = step.snapshots or (None,) * len(step.sides)
     sides = [table_frame(frame.sparkSession, *one) for one in zip(step.sides, versions, strict=True)]
     made = step.function(frame, *sides)
     if not hasattr(made, "mapInArrow"):
