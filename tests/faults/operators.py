@@ -1,4 +1,4 @@
-"""An app with a join, processors, a pattern and views behind them, run on the engine without Spark.
+"""An app with joins, processors, a pattern and views behind them, run on the engine without Spark.
 
 Its steps are epochs of two streams and ticks. A step that failed, or that a process did not finish, is done again.
 """
@@ -38,8 +38,8 @@ from tests.faults.segments import Fault, Points, TaskRows, Tasks, files_of
 #: Events of an epoch.
 SIZE = 12
 SCHEMA = "k string, v bigint, at timestamp"
-OPERATORS = ("joined", "sums", "rises", "beats", "totals")
-VIEWS = ("by_joined", "by_sums", "by_rise", "by_beat", "by_total")
+OPERATORS = ("joined", "sums", "rises", "beats", "totals", "priced")
+VIEWS = ("by_joined", "by_sums", "by_rise", "by_beat", "by_total", "by_priced")
 PLACEMENTS = {"by_joined": Placement("sharded", 4), "by_sums": Placement("sharded", 3)}
 
 
@@ -107,6 +107,10 @@ def define(
     )  # fmt: skip
     beats = processor_stream("beats", events, Beats, by="k", event_time="at", max_ahead=None)
     totals = processor_stream("totals", events, Sums, by="k", event_time="at", max_ahead=None)
+    gone = others.select("k", "w", "seen", gone="w = 0")
+    priced = join_stream(
+        "priced", events, gone.versions("k", deleted="gone"), how="left", event_time="at", max_ahead=None
+    )
     tens = ps.fixed("10 seconds")
     views = {
         "by_joined": joined.group_by("k").window(tens).agg(n=ps.count(), pairs=ps.count("w"), v=ps.sum("v")),
@@ -115,10 +119,12 @@ def define(
         .trigger(ps.on_time(early=ps.each())),
         "by_beat": beats.group_by("k").agg(n=ps.count(), v=ps.sum("v")),
         "by_total": totals.group_by("k").agg(n=ps.count(), v=ps.sum("v")),
+        "by_priced": priced.group_by("k").window(tens).agg(n=ps.count(), w=ps.collect_list("w"), v=ps.sum("v")),
     }  # fmt: skip
     streams: dict[str, ps.Stream] = {"events": events, "others": others}
     made: dict[str, ps.Stream] = {
         "joined": joined, "sums": sums.stream, "rises": rises.stream, "beats": beats.stream, "totals": totals.stream,
+        "priced": priced,
     }  # fmt: skip
     chosen = {view: views[view] for view, name in zip(VIEWS, OPERATORS, strict=True) if name in operators}
     return streams | {name: made[name] for name in operators}, chosen

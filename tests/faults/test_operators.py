@@ -35,7 +35,7 @@ FAILING = [step for step in STEPS if not step.endswith(("its transaction", "the 
 #: By default a process dies at these steps. The others are for the deep run.
 DEADLY = STEPS if DEEP else STEPS[2:9:3] + RARE[1:2]
 #: Operators without timers of the clock, which the history does not have, that read the sources.
-BY_EVENTS = ("joined", "rises", "totals")
+BY_EVENTS = ("joined", "rises", "totals", "priced")
 
 
 @pytest.fixture(scope="module")
