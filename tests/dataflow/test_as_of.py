@@ -90,7 +90,7 @@ def test_the_changes_of_a_view_are_versions_from_the_last_instant_of_their_windo
         .add(("tea", 5, "12:00:40"), ("tea", 4, "12:01:10"), to="prices")
         .watermark("12:10:00")
     )
-    assert rows_on_all(takings, script) == [((5, 4),)], "null is not collected: the first order found none"
+    assert rows_on_all(takings, script) == [([5, 4],)], "null is not collected: the first order found none"
 
 
 def test_a_stream_finds_its_own_versions():

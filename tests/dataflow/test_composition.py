@@ -106,7 +106,8 @@ def exploded(given: ps.Flow, name: str) -> ps.Flow:
 
 STEPS: dict[str, Callable[[ps.Flow, str], ps.Flow]] = {
     "where": where, "map": mapped, "flat_map": flat_mapped, "explode": exploded, "table join": table_join,
-    "stream join": stream_join, "as-of join": as_of_join, "as-of join with changes": as_of_changes, "processor": processor, "pattern": pattern, "view changes": view_changes,
+    "stream join": stream_join, "as-of join": as_of_join, "as-of join with changes": as_of_changes,
+    "processor": processor, "pattern": pattern, "view changes": view_changes,
 }  # fmt: skip
 
 
