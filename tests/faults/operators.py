@@ -29,7 +29,7 @@ from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.state_keeper import MergeJob, StateKeeper
 from penstock.state.operator_state import LIVE, SegmentRows
 from penstock.state.segment import SegmentFile
-from penstock.state.sweep import sweep_orphans, sweep_replaced
+from penstock.state.sweep import sweep_orphans, sweep_panes, sweep_replaced
 from penstock.store import SqliteStore
 from tests import outbox
 from tests.faults.audit import SECOND, START, made_up
@@ -180,7 +180,7 @@ class OperatorApp:
         self.master = Master(self.store)
         self.engine = Engine(self.streams, self.store, START, lambda name: True, shards=self.shards, master=self.master)
         self.engine.registry.keep(self.views)
-        self.keeper = StateKeeper(self.store, self.shards, None, lambda: self._now, self.sweep)
+        self.keeper = StateKeeper(self.store, self.shards, None, lambda: self._now, self)
 
     def close(self) -> None:
         self.store.close()
@@ -251,13 +251,16 @@ class OperatorApp:
         orphans = sweep_orphans(self.store, self.shards.writes.ids)
         return orphans + sweep_history(self.master.place, self.store, self.master.home, self.master.writes)
 
+    def sweep_panes(self, now: int = 0) -> int:
+        return sweep_panes(self.store, self._now, -1)
+
     # what must hold
 
     def check_files(self) -> None:
         """After a sweep the files are those that are listed."""
         self.sweep()
-        segments = set(self.store.query("SELECT DISTINCT path FROM __segments")["path"])
-        assert files_of(Path(self.store.segments_at)) == segments
+        listed = set(self.store.query("SELECT path FROM __segments UNION SELECT path FROM __pane_files")["path"])
+        assert files_of(Path(self.store.segments_at)) == listed
         kept = {file.path for file in self.store.listing().files}
         assert set(self.master.place.names(self.master.home)) == kept
 

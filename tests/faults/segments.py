@@ -24,14 +24,16 @@ from penstock.model.placement import Placement
 from penstock.query.ask import Questions
 from penstock.runtime.commit.shards import Shards
 from penstock.runtime.engine import Engine
+from penstock.runtime.epoch import shard_job
 from penstock.runtime.epoch.ids import IdShardJob
 from penstock.runtime.epoch.job import task_number
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.state_keeper import MergeJob, StateKeeper
+from penstock.sinks.base import newest_pane
 from penstock.state.segment import SegmentFile
 from penstock.state.spool import Spool
-from penstock.state.sweep import sweep_orphans, sweep_replaced
+from penstock.state.sweep import sweep_orphans, sweep_panes, sweep_replaced
 from penstock.store import Reader, SqliteStore
 from penstock.store.known_ids import KnownIds
 from tests.faults.app import define
@@ -45,6 +47,8 @@ PLACEMENTS = {"counts": Placement("sharded", 4), "sessions": Placement("sharded"
 QUERY = "query"
 #: Events of an epoch, and so many open windows or ids make a view or a stream large.
 SIZE, LARGE = 60, 100
+#: So many of the newest panes stay in the outbox.
+KEPT_PANES = 60
 
 
 class Fault(Exception):
@@ -120,9 +124,10 @@ class SegmentApp:
         rows: Sequence[dict[str, Any]],
         spark: SparkSession | None = None,
         few_deltas: int = 0,
+        few_panes: int = 0,
     ) -> None:
         self.directory, self.rows, self.tasks = directory, rows, Tasks()
-        self._spark, self._few_deltas = spark, few_deltas
+        self._spark, self._few_deltas, self._few_panes = spark, few_deltas, few_panes
         app, events = define(Nothing())
         app.view("by_id", events.group_by("id").agg(n=ps.count()))
         self._streams, self._views = app.streams, app.views
@@ -134,13 +139,19 @@ class SegmentApp:
         self.store.lock()
         session: Any = self._spark or self.tasks
         self.shards = Shards(
-            self.store, lambda: session, PLACEMENTS, few_rows=0, few_deltas=self._few_deltas, large=LARGE
+            self.store,
+            lambda: session,
+            PLACEMENTS,
+            few_rows=0,
+            few_deltas=self._few_deltas,
+            few_panes=self._few_panes,
+            large=LARGE,
         )
         self.engine = Engine(
             self._streams, self.store, self.now, lambda name: True, shards=self.shards, open_rows=LARGE
         )
         self.engine.registry.keep(self._views)
-        self.keeper = StateKeeper(self.store, self.shards, None, lambda: self.now, self.sweep)
+        self.keeper = StateKeeper(self.store, self.shards, None, lambda: self.now, self)
 
     def close(self) -> None:
         self.store.close()
@@ -201,6 +212,10 @@ class SegmentApp:
         self.keeper.compact()
         self.phase = "the removal"
         self.remove_replaced()
+        self.phase = "the trimming of panes"
+        self.store.trim_outbox(newest_pane(self.store) - KEPT_PANES)
+        self.phase = "the removal of panes"
+        self.sweep_panes()
 
     def remove_replaced(self, grace: int = -1) -> None:
         """Files of segments that were replaced longer than a grace ago go; without one, those of this instant too."""
@@ -210,10 +225,15 @@ class SegmentApp:
 
     def listed(self) -> set[str]:
         """The files that the store lists, replaced ones too."""
-        return set(self.store.query("SELECT DISTINCT path FROM __segments")["path"])
+        paths = self.store.query("SELECT path FROM __segments UNION SELECT path FROM __pane_files")["path"]
+        return set(paths)
 
     def files(self) -> set[str]:
         return files_of(Path(self.store.segments_at))
+
+    def sweep_panes(self, now: int = 0) -> int:
+        """Removes the files of panes that are trimmed."""
+        return sweep_panes(self.store, self.now, -1)
 
     def sweep(self, now: int = 0) -> int:
         """Removes what is not listed and belongs to no attempt that runs."""
@@ -304,6 +324,13 @@ STEPS = (
     "replaced files are removed, and listed still",
     "the removal: before its transaction ends",
     "the removal: after its transaction",
+    "an epoch: half of the panes of a view are written",
+    "an epoch: panes are in a file",
+    "the trimming of panes: before its transaction ends",
+    "the trimming of panes: after its transaction",
+    "files of panes are removed, and listed still",
+    "the removal of panes: before its transaction ends",
+    "the removal of panes: after its transaction",
 )
 
 
@@ -319,8 +346,8 @@ class Points:
     def __init__(self, patch: pytest.MonkeyPatch, app: Phased, reach: Callable[[str], None]) -> None:
         self._patch, self._app, self._reach = patch, app, reach
 
-    def around(self, owner: type, name: str, before: str | None, after: str | None, phase: str | None = None) -> None:
-        """Points before and after a method, which belongs to a phase."""
+    def around(self, owner: Any, name: str, before: str | None, after: str | None, phase: str | None = None) -> None:
+        """Points before and after a method, or a function of a module, which belongs to a phase."""
         inner, app = getattr(owner, name), self._app
 
         def outer(*arguments: Any, **options: Any) -> Any:
@@ -355,6 +382,8 @@ class FaultPoints(Points):
         around(MergeJob, "run", "before a merge", None)
         around(SqliteStore, "replace_segments", "before the list is replaced", None)
         around(SqliteStore, "forget_segments", "replaced files are removed, and listed still", None)
+        around(shard_job, "write_panes", "{}: half of the panes of a view are written", "{}: panes are in a file")
+        around(SqliteStore, "forget_pane_files", "files of panes are removed, and listed still", None)
         around(SqliteStore, "_end", "{}: before its transaction ends", "{}: after its transaction")
         around(Engine, "epoch", None, "after the epoch")
 

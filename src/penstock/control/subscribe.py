@@ -81,7 +81,8 @@ class Panes:
             blocks = ask(_BLOCKS, [self._position, self._entry.name, BLOCKS])
             newest, commit = _counted(ask)
             more = blocks.height == BLOCKS
-            rows = [row for *block, epoch in blocks.iter_rows() for row in self._panes(Block(*block), epoch)]
+            root = self._reader.segments_at
+            rows = [row for *block, epoch in blocks.iter_rows() for row in self._panes(Block(*block, root=root), epoch)]
             self._position = int(blocks["last"][-1]) if more else newest
             if self._progress and not more and commit > self._commit and not rows:
                 rows = [self._told(ask, commit)]

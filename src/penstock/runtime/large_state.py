@@ -11,7 +11,7 @@ from penstock.runtime.commit.shards import Shards
 from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.state_keeper import StateKeeper
 from penstock.runtime.workspace import Workspace
-from penstock.state.sweep import GRACE, sweep_orphans, sweep_replaced
+from penstock.state.sweep import GRACE, sweep_orphans, sweep_panes, sweep_replaced
 
 
 class LargeState:
@@ -26,7 +26,7 @@ class LargeState:
     ) -> None:
         self._workspace, self._grace = workspace, grace
         self.shards = Shards(workspace.store, lambda: workspace.spark, placements)
-        self.keeper = StateKeeper(workspace.store, self.shards, lambda: workspace.spark, lifecycle.clock, self.sweep)
+        self.keeper = StateKeeper(workspace.store, self.shards, lambda: workspace.spark, lifecycle.clock, self)
 
     def start(self) -> None:
         """No epoch runs yet."""
@@ -39,6 +39,14 @@ class LargeState:
     def sweep(self, now: Instant) -> int:
         """Removes files that no list names, and those that were replaced a while ago; how many."""
         store = self._workspace.store
-        first = needed_from(store.directory, now)
-        replaced = sweep_replaced(store, now, self._grace, None if first == NONE else first)
-        return replaced + sweep_orphans(store, self.shards.writes.ids)
+        replaced = sweep_replaced(store, now, self._grace, self._pinned(now))
+        return replaced + self.sweep_panes(now) + sweep_orphans(store, self.shards.writes.ids)
+
+    def sweep_panes(self, now: Instant) -> int:
+        """Removes the files of panes that everyone has; how many."""
+        return sweep_panes(self._workspace.store, now, needed_from=self._pinned(now))
+
+    def _pinned(self, now: Instant) -> int | None:
+        """The oldest commit that a pin names."""
+        first = needed_from(self._workspace.store.directory, now)
+        return None if first == NONE else first

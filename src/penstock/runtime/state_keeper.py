@@ -8,7 +8,7 @@ import time as clock_time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.model.time import Instant
 from penstock.runtime.commit.shards import FEW_ROWS, Shards
@@ -52,6 +52,15 @@ class MergeJob(NumberedJob):
             return file.close()
 
 
+class Sweeper(Protocol):
+    """Removes files that nobody needs; how many."""
+
+    def sweep(self, now: Instant) -> int: ...
+
+    def sweep_panes(self, now: Instant) -> int:
+        """Only those of panes."""
+
+
 class StateKeeper:
     """One for a run. The store must be this process's to write."""
 
@@ -61,15 +70,15 @@ class StateKeeper:
         shards: Shards,
         session: Callable[[], SparkSession] | None,
         clock: Callable[[], Instant],
-        sweep: Callable[[Instant], int],
+        sweeper: Sweeper,
     ) -> None:
-        self._store, self._shards, self._session, self._clock, self._sweep = store, shards, session, clock, sweep
+        self._store, self._shards, self._session, self._clock, self._sweeper = store, shards, session, clock, sweeper
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look, name="penstock-state", daemon=True)
 
     def start(self) -> None:
         """No epoch runs yet: what nobody lists is removed. From here on runs are merged as they pile up."""
-        self._sweep(self._clock())
+        self._sweeper.sweep(self._clock())
         self._thread.start()
 
     def stop(self) -> None:
@@ -129,7 +138,9 @@ class StateKeeper:
                 self.compact()
                 if clock_time.monotonic() - swept > SWEEP_EVERY:
                     swept = clock_time.monotonic()
-                    self._sweep(self._clock())
+                    self._sweeper.sweep(self._clock())
+                else:
+                    self._sweeper.sweep_panes(self._clock())  # they are as many as the events
             except Exception as error:  # the app does without; it is tried again
                 if not self._stopping.is_set():
                     _LOG.warning("segments could not be merged: %s", error)

@@ -23,6 +23,7 @@ from penstock.store.database import Database, PostgresSchema, SqliteFile, databa
 from penstock.store.reader import Reader
 from penstock.store.scan import LAST_COMMIT
 from penstock.store.segment_lookup import SegmentQuestion
+from penstock.store.segments import FOLDER
 from penstock.store.tables import APPLICATION
 
 _LENGTH: Final = struct.Struct(">I")
@@ -85,6 +86,8 @@ class Askers:
 
     def __init__(self, directory: Path, *, processes: int, largest: int, waiting: int, memory: int = 512 << 20) -> None:
         self.database = database_of(directory)
+        #: The folder of segments and of files with panes.
+        self.segments_at = str(directory / FOLDER)
         command = _command(self.database, largest)
         self._own = _Pool(command, 1, 10_000)
         self._users = _Pool(command, processes, waiting)

@@ -137,7 +137,7 @@ class Hub:
             raise gone(tail.view.name, position, trimmed, newest)
         if not panes.rows:
             return b"", tail.start  # none up to there
-        events = _events(panes, tail.view, position, _CHUNK)
+        events = self._events(panes, tail.view, position, _CHUNK)
         return b"".join(part for _, part in events), events[-1][0]
 
     # one reader for all
@@ -178,9 +178,18 @@ class Hub:
             full = len(panes.rows) == _BLOCKS
             if trimmed > tail.end:  # those in between are gone: whoever is there finds out
                 tail.clear(trimmed)
-            tail.add(_events(panes, tail.view, tail.end), None if full else newest)
+            tail.add(self._events(panes, tail.view, tail.end), None if full else newest)
             more = more or full
         return more
+
+    def _events(self, blocks: Found, view: Described, after: int, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
+        """The panes of blocks after an id, at most so many, each with its id as it is sent."""
+        events: list[tuple[int, bytes]] = []
+        for row in blocks.rows:
+            panes = Block(*row, root=self._askers.segments_at).panes
+            rows = json_panes(panes.filter(pl.col("id") > after).head(limit)).select(_COLUMNS)
+            events += [(pane[0], _pane(pane, view)) for pane in rows.iter_rows()]
+        return events
 
 
 class _Tail:
@@ -254,15 +263,6 @@ def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:
         detail=f"the outbox holds those from {trimmed + 1} to {newest}",
         hint="subscribe again with ?snapshot=true, without Last-Event-ID",
     )  # fmt: skip
-
-
-def _events(blocks: Found, view: Described, after: int, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
-    """The panes of blocks after an id, at most so many, each with its id as it is sent."""
-    events: list[tuple[int, bytes]] = []
-    for row in blocks.rows:
-        panes = json_panes(Block(*row).panes.filter(pl.col("id") > after).head(limit))
-        events += [(pane[0], _pane(pane, view)) for pane in panes.select(_COLUMNS).iter_rows()]
-    return events
 
 
 def _pane(row: tuple[Any, ...], view: Described) -> bytes:

@@ -8,14 +8,13 @@ are due by the watermark. The lengths of these stand at its end. Nothing in it i
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -27,6 +26,7 @@ from penstock.kernel.operators.base import DUE_MARK
 from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
+from penstock.state.durable_file import DurableFile
 from penstock.state.layout import DUE, FINAL, GONE, HASH, TOUCHED, Kind, Layout
 
 _LENGTHS: Final = struct.Struct("<qqqq")
@@ -196,48 +196,27 @@ class SegmentFile:
     """
 
     def __init__(self, root: str, name: str) -> None:
-        self._name, self._path = name, Path(root) / name
-        self._out: BinaryIO | None = None
+        self._name, self._file = name, DurableFile(Path(root) / name)
         self._listed: list[Segment] = []
 
     def add(self, rows: EncodedRows) -> None:
         """Writes a segment, if it has rows."""
         if not rows.segment.rows:
             return
-        if self._out is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._out = open(self._path, "xb")  # noqa: SIM115
-        self._listed.append(replace(rows.segment, path=self._name, offset=self._out.tell()))
-        self._out.write(rows.data)
-        self._out.write(b"\0" * (-self._out.tell() % 64))  # Arrow's buffers are aligned
+        begin = self._file.write(rows.data)
+        self._listed.append(replace(rows.segment, path=self._name, offset=begin))
+        self._file.write(b"\0" * (-(begin + len(rows.data)) % 64))  # Arrow's buffers are aligned
 
     def close(self) -> list[Segment]:
         """Forces the file to disk; what is to be listed of it. Without rows there is no file."""
-        if self._out is not None:
-            self._out.flush()
-            os.fsync(self._out.fileno())
-            self._out.close()
-            _force_directory(self._path.parent)
-            self._out = None
+        self._file.close()
         return self._listed
 
     def __enter__(self) -> SegmentFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        # If this fails too, nobody lists what is left.
-        if self._out is not None:
-            self._out.close()
-            self._path.unlink(missing_ok=True)
-            self._out = None
-
-
-def _force_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def __exit__(self, *error: object) -> None:
+        self._file.__exit__(*error)
 
 
 # reading

@@ -19,6 +19,7 @@ from penstock.kernel.plan import Plan, nothing
 from penstock.kernel.reduce import late_schema
 from penstock.kernel.step import step
 from penstock.model.time import Instant
+from penstock.state.pane_file import NOTHING_FILED, FiledPanes
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
 from penstock.state.segment_state import SegmentState, encoded_change
 from penstock.state.sorted_rows import NOTHING_LOOKED_AT, Looked
@@ -79,11 +80,15 @@ class SteppedShard:
 
 @dataclass(frozen=True)
 class SegmentChange:
-    """What a commit does to a view whose state is in segments: panes, late rows, and the segments that it adds."""
+    """What a commit does to a view whose state is in segments: panes, late rows, and the segments that it adds.
+
+    Panes are here, or in files where they are many.
+    """
 
     panes: pl.DataFrame
     late: pl.DataFrame
     added: tuple[Segment, ...] = ()
+    filed: FiledPanes = NOTHING_FILED
 
     @classmethod
     def empty(cls, plan: Plan) -> SegmentChange:

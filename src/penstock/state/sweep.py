@@ -1,4 +1,4 @@
-"""Removes files that hold no state any more: replaced ones after a grace, and those that no list names.
+"""Removes files that nobody needs any more: replaced ones after a grace, and those that no list names.
 
 A file's name begins with the id of the attempt that wrote it, up to the first dot. An attempt that is still running may
 list its files later. A file of any other attempt that is not listed is garbage. So are its files in the folder `spool`,
@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from penstock.model.time import Duration, Instant, duration
+from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment, paths
 from penstock.state.spool import FOLDER
 
 #: Replaced segments stay so long: readers may still map them.
 GRACE: Final = duration("10 minutes")
+#: Files of panes stay so long after everyone has them: a reader maps them as soon as it has read the outbox.
+PANE_GRACE: Final = duration("10 seconds")
 _OURS: Final = re.compile(r"\d+-")
 
 
@@ -38,6 +41,13 @@ class SegmentList(Protocol):
     def replaced_segments(self, before: Instant) -> list[Segment]: ...
 
     def forget_segments(self, segments: Collection[Segment]) -> None: ...
+
+    def needed_pane_files(self) -> list[PaneFile]:
+        """All files of panes that are listed, also those that nobody needs any more."""
+
+    def removed_pane_files(self, before: Instant) -> list[PaneFile]: ...
+
+    def forget_pane_files(self, files: Collection[PaneFile]) -> None: ...
 
     def generation_writes(self) -> frozenset[str]:
         """The write ids of generations in the making."""
@@ -57,13 +67,8 @@ def sweep_replaced(store: SegmentList, now: Instant, grace: Duration = GRACE, ne
     `needed_from` is the oldest commit that a pin names: whatever was listed then stays. A file with several segments
     goes when none of them is needed.
     """
-    before = now - grace
-    if needed_from is not None:
-        pinned = store.first_time(needed_from)
-        if pinned is None:
-            return 0
-        before = min(before, pinned)
-    replaced = store.replaced_segments(before)
+    before = _before(store, now - grace, needed_from)
+    replaced = [] if before is None else store.replaced_segments(before)
     if not replaced:
         return 0
     gone = set(replaced)
@@ -74,13 +79,31 @@ def sweep_replaced(store: SegmentList, now: Instant, grace: Duration = GRACE, ne
     return len(removed)
 
 
+def sweep_panes(store: SegmentList, now: Instant, grace: Duration = PANE_GRACE, needed_from: int | None = None) -> int:
+    """Removes the files of panes that everyone had longer than a grace ago, except what a pin names; how many."""
+    before = _before(store, now - grace, needed_from)
+    files = [] if before is None else store.removed_pane_files(before)
+    if files:
+        _remove(store, [file.path for file in files])
+        store.forget_pane_files(files)
+    return len(files)
+
+
+def _before(store: SegmentList, before: Instant, needed_from: int | None) -> Instant | None:
+    """Before which time a file must have been replaced to be removed; None if all must stay."""
+    if needed_from is None:
+        return before
+    pinned = store.first_time(needed_from)
+    return None if pinned is None else min(before, pinned)
+
+
 def sweep_orphans(store: SegmentList, writes: Callable[[], Iterable[str]]) -> int:
     """Removes files that no list names, except those of the write ids in flight; how many."""
     # The order matters. A file that is there now belongs to an attempt that is running, or to one that ended before
     # the list is read, and then its segments are listed.
     files = _names(Path(store.segments_at))
     running = {*writes(), *store.generation_writes()}
-    listed = set(paths(store.needed_segments()))
+    listed = {*paths(store.needed_segments()), *(file.path for file in store.needed_pane_files())}
     orphans = [name for name in files if name not in listed and write_id_of(name) not in running]
     _remove(store, orphans)
     return len(orphans)

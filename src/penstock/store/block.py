@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -20,10 +20,13 @@ import polars as pl
 from penstock.kernel.plan import END, START, Plan
 from penstock.model.time import BEGINNING
 from penstock.model.time import END as END_OF_TIME
+from penstock.state.pane_file import is_reference, read_block
 from penstock.store.present import json_of
 
 #: The prefixes of keys and of values among the columns of a block.
 KEY, VALUE = "k:", "v:"
+#: A block has at most so many panes, so that a reader can take a part of a large commit.
+LARGEST: Final = 10_000
 #: A block of fewer panes is compressed as a whole: most of its bytes are the schema.
 _FEW: Final = 64
 
@@ -42,9 +45,10 @@ class Head:
 
 @dataclass(frozen=True)
 class Block(Head):
-    """Panes of one view in one commit."""
+    """Panes of one view in one commit: as bytes, or a reference to files beside the segments, in the folder `root`."""
 
     data: bytes
+    root: str = field(default="", kw_only=True)
 
     @property
     def panes(self) -> pl.DataFrame:
@@ -55,7 +59,7 @@ class Block(Head):
         return panes
 
     def _decoded(self) -> pl.DataFrame:
-        frame = pl.read_ipc_stream(self.data if self.data[:1] == b"\xff" else zlib.decompress(self.data))
+        frame = read_block(self.root, self.data, KEY) if is_reference(self.data) else _unpacked(self.data)
         ids = pl.int_range(self.first, self.last + 1, dtype=pl.Int64, eager=True).alias("id")
         frame = frame.hstack([ids, _repeated("commit", self.commit, frame.height)])
         if "timing" in frame.columns:
@@ -68,6 +72,10 @@ class Block(Head):
             "final": True,
         }
         return frame.hstack([_repeated(name, value, frame.height) for name, value in constant.items()])
+
+
+def _unpacked(data: bytes) -> pl.DataFrame:
+    return pl.read_ipc_stream(data if data[:1] == b"\xff" else zlib.decompress(data))
 
 
 def _repeated(name: str, value: int | str | bool, count: int) -> pl.Series:

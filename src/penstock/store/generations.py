@@ -25,6 +25,7 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.outbox import drop_panes
 from penstock.store.retention import note_retention
 from penstock.store.state import put
 from penstock.store.tables import Layout, create_ids, drop_view, set_meta
@@ -339,7 +340,7 @@ def note_definition(connection: Connection, old: Layout | None, layout: Layout, 
     view = layout.plan.written
     if old is not None and not same_face(old.plan, layout.plan):
         forget(connection, "view", layout.name)
-        connection.run("DELETE FROM __outbox WHERE view = ?1", [layout.name])  # panes with other columns
+        drop_panes(connection, layout.name)  # panes with other columns
     connection.run(
         "INSERT INTO __views VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL) ON CONFLICT (name) DO UPDATE SET closed = NULL, "
         "fingerprint = excluded.fingerprint, definition = excluded.definition, firing = excluded.firing, "

@@ -17,6 +17,7 @@ from penstock.store.connection import Connection
 from penstock.store.figures import FIGURE_TABLES
 from penstock.store.marks import MARK_TABLES, several_streams
 from penstock.store.operators import OPERATOR_TABLES
+from penstock.store.pane_files import PANE_FILES
 from penstock.store.segments import SEGMENT_TABLES
 from penstock.store.tables import FORMAT, OWN_TABLES
 
@@ -37,7 +38,7 @@ def create(connection: Connection) -> None:
     connection.script(OWN_TABLES)
     connection.script((catalog.CATALOG, generations.GENERATIONS, AUDITS))
     connection.script((*MARK_TABLES, *FIGURE_TABLES, *versions.VERSIONS))
-    connection.script((*SEGMENT_TABLES, *OPERATOR_TABLES))
+    connection.script((*SEGMENT_TABLES, *OPERATOR_TABLES, *PANE_FILES))
     files.create(connection)
     outbox.create(connection)
 
@@ -87,4 +88,5 @@ MIGRATIONS: Final = (
     Migration(5, outbox.take_over),
     Migration(6, lambda connection: connection.script(SEGMENT_TABLES)),
     Migration(7, _dataflow),
+    Migration(8, lambda connection: connection.script(PANE_FILES)),
 )

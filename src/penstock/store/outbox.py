@@ -1,21 +1,21 @@
 """The outbox: the panes of each commit as one Arrow block per view, kept until everyone who receives them has them.
 
-A pane's id counts all panes of the store from 1. A block has those from `first` to `last`.
+A pane's id counts all panes of the store from 1. A block has those from `first` to `last`. Where a view in segments has
+many panes, its blocks refer to files, which the same commit lists (`pane_files.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
-from penstock.store.block import Block, Head, encoded
+from penstock.state.pane_file import FiledPanes, reference
+from penstock.store.block import LARGEST, Block, Head, encoded
 from penstock.store.connection import Connection
+from penstock.store.pane_files import list_pane_files, remove_pane_files
 from penstock.store.tables import set_meta
-
-#: A block has at most so many panes, so that a reader can take a part of a large commit.
-LARGEST: Final = 10_000
 
 OUTBOX: Final = (
     """CREATE TABLE __outbox (last INTEGER PRIMARY KEY, first INTEGER NOT NULL, "commit" INTEGER NOT NULL,
@@ -33,19 +33,32 @@ def create(connection: Connection) -> None:
     connection.script(OUTBOX)
 
 
-def write_panes(connection: Connection, panes: Mapping[str, pl.DataFrame], commit: int) -> int:
+def write_panes(connection: Connection, panes: Mapping[str, pl.DataFrame | FiledPanes], commit: int) -> int:
     """Adds the panes of a commit, by view; how many they are. The caller ends the transaction."""
-    if not any(frame.height for frame in panes.values()):
+    panes = {view: fired for view, fired in panes.items() if isinstance(fired, FiledPanes) or fired.height}
+    if not panes:
         return 0
     (before,) = connection.rows("SELECT value FROM __meta WHERE name = 'panes'").row(0)
     last, rows = before, []
-    for view, frame in panes.items():
-        for part in frame.iter_slices(LARGEST):
-            rows.append((last + part.height, last + 1, commit, view, encoded(part)))
-            last += part.height
+    for view, fired in panes.items():
+        for count, data in _blocks_of(fired):
+            rows.append((last + count, last + 1, commit, view, data))
+            last += count
+        if isinstance(fired, FiledPanes):
+            list_pane_files(connection, fired.files, view, last)
     connection.put("__outbox", pl.DataFrame(rows, schema=_ROW, orient="row"), columns=list(_ROW))
     connection.run("UPDATE __meta SET value = ?1 WHERE name = 'panes'", [last])
     return int(last - before)
+
+
+def _blocks_of(panes: pl.DataFrame | FiledPanes) -> Iterator[tuple[int, bytes]]:
+    """How many panes each block has, and its bytes."""
+    if isinstance(panes, FiledPanes):
+        for block in panes.blocks:
+            yield sum(one.rows for one in block), reference(block)
+    else:
+        for part in panes.iter_slices(LARGEST):
+            yield part.height, encoded(part)
 
 
 def heads(connection: Connection, view: str, after: int, limit: int) -> list[Head]:
@@ -54,13 +67,15 @@ def heads(connection: Connection, view: str, after: int, limit: int) -> list[Hea
     return [Head(*row) for row in rows.iter_rows()]
 
 
-def blocks(connection: Connection, view: str, after: int, limit: int) -> list[Block]:
-    """The blocks of a view that have panes after an id, in order, at most so many."""
+def blocks(connection: Connection, root: str, view: str, after: int, limit: int) -> list[Block]:
+    """The blocks of a view that have panes after an id, in order, at most so many. Files are in the folder `root`."""
     rows = connection.rows(f'SELECT first, last, "commit", panes {_AFTER}', [view, after, limit])
-    return [Block(*row) for row in rows.iter_rows()]
+    return [Block(*row, root=root) for row in rows.iter_rows()]
 
 
-def new_blocks(connection: Connection, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
+def new_blocks(
+    connection: Connection, root: str, views: Sequence[str], after: int, limit: int
+) -> list[tuple[str, Block]]:
     """The blocks of these views that end after an id, in order, at most so many."""
     among = ", ".join(f"?{number}" for number in range(3, len(views) + 3))
     rows = connection.rows(
@@ -68,7 +83,7 @@ def new_blocks(connection: Connection, views: Sequence[str], after: int, limit: 
         f"WHERE last > ?1 AND view IN ({among}) ORDER BY last LIMIT ?2",
         [after, limit, *views],
     )
-    return [(view, Block(*block)) for view, *block in rows.iter_rows()]
+    return [(view, Block(*block, root=root)) for view, *block in rows.iter_rows()]
 
 
 def newest_blocks(connection: Connection, after: int) -> dict[str, int]:
@@ -84,8 +99,15 @@ def trim_panes(connection: Connection, through: int) -> int:
     if last is None:
         return 0
     connection.run("DELETE FROM __outbox WHERE last <= ?1", [through])
+    remove_pane_files(connection, "last <= ?1", [through])
     set_meta(connection, "trimmed", last)
     return int(count)
+
+
+def drop_panes(connection: Connection, view: str) -> None:
+    """Removes all panes of a view or flow."""
+    connection.run("DELETE FROM __outbox WHERE view = ?1", [view])
+    remove_pane_files(connection, "view = ?1", [view])
 
 
 # stores of before

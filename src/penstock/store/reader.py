@@ -14,6 +14,7 @@ import polars as pl
 
 from penstock.model.time import Instant
 from penstock.state.mapping import check_file
+from penstock.state.pane_file import check_pane_file
 from penstock.store import outbox
 from penstock.store.base import Progress, StoreError, Summary
 from penstock.store.block import Block, Head
@@ -25,6 +26,7 @@ from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
 from penstock.store.generations import Made
 from penstock.store.marks import last_mark, ticks_of, times_of
+from penstock.store.pane_files import pane_files
 from penstock.store.segment_scan import from_newest
 from penstock.store.segments import FOLDER, all_segments
 from penstock.store.state_size import StateSize, state_sizes
@@ -62,12 +64,14 @@ class Reader:
         self.check_segments()
 
     def check_segments(self) -> None:
-        """Refuses a store that lists segments whose files are missing or too short."""
+        """Refuses a store that lists segments or panes whose files are missing or too short."""
 
         def check(connection: Connection) -> None:
             if "__segments" in connection.tables():  # a store of before has none
                 for segment in all_segments(connection):
                     check_file(self.segments_at, segment)
+            for file in pane_files(connection):
+                check_pane_file(self.segments_at, file)
 
         from_newest(lambda: self._asked(check))
 
@@ -228,11 +232,11 @@ class Reader:
 
     def blocks(self, view: str, after: int, limit: int) -> list[Block]:
         """The blocks of a view that have panes after an id, in order, at most so many."""
-        return self._asked(lambda connection: outbox.blocks(connection, view, after, limit))
+        return self._asked(lambda connection: outbox.blocks(connection, self.segments_at, view, after, limit))
 
     def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
         """The blocks of these views that end after an id, in order, at most so many."""
-        return self._asked(lambda connection: outbox.new_blocks(connection, views, after, limit))
+        return self._asked(lambda connection: outbox.new_blocks(connection, self.segments_at, views, after, limit))
 
     def newest_blocks(self, after: int) -> dict[str, int]:
         """By view the id of its newest pane, of views with blocks that end after an id."""

@@ -27,10 +27,11 @@ from penstock.store.file import File, Tombstone
 from penstock.store.known_ids import KnownIds
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.operators import Operators
+from penstock.store.outbox import drop_panes, trim_panes
 from penstock.store.reader import Reader
 from penstock.store.view_generations import ViewGenerations
-from penstock.store.view_states import Access, Segment, SegmentState, ShardedView, SqlState, ViewStates
-from penstock.store.write import trim, trim_panes, write
+from penstock.store.view_states import Access, PaneFile, Segment, SegmentState, ShardedView, SqlState, ViewStates
+from penstock.store.write import trim, write
 
 KEEP: Final = Keep()
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"
@@ -211,7 +212,7 @@ class SqlStore(Reader, Store):
             catalog.forget(connection, "sink", sink)
             connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
             if flow is not None:
-                connection.run("DELETE FROM __outbox WHERE view = ?1", [flow])
+                drop_panes(connection, flow)
 
     def forget_stream(self, stream: str) -> None:
         """Forgets how far a stream was. Until `forgotten` its name is remembered, for what lies elsewhere."""
@@ -271,6 +272,18 @@ class SqlStore(Reader, Store):
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""
         return self._views.replaced_segments(before)
+
+    def needed_pane_files(self) -> list[PaneFile]:
+        """All files of panes that are listed, also those that nobody needs any more."""
+        return self._views.needed_pane_files()
+
+    def removed_pane_files(self, before: Instant) -> list[PaneFile]:
+        """The files of panes that everyone had before an instant, and which may still be there."""
+        return self._views.removed_pane_files(before)
+
+    def forget_pane_files(self, files: Collection[PaneFile]) -> None:
+        """These files of panes are gone."""
+        self._views.forget_pane_files(files)
 
     def needed_segments(self) -> list[Segment]:
         """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""

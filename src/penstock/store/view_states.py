@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
+from penstock.state.pane_file import PaneFile as PaneFile
 from penstock.state.segment import Segment as Segment
 from penstock.state.segment_state import SegmentState as SegmentState
 from penstock.store.base import Commit, StoreError
 from penstock.store.connection import Connection
+from penstock.store.pane_files import forget_pane_files, pane_files, removed_pane_files
 from penstock.store.segments import (
     Sharding,
     add_sharding,
@@ -155,6 +157,21 @@ class ViewStates:
         """All segments that are listed, also those that were replaced. No transaction is open meanwhile."""
         with self._access.read() as connection:
             return [*all_segments(connection), *replaced_segments(connection, 1 << 62)]
+
+    def needed_pane_files(self) -> list[PaneFile]:
+        """All files of panes that are listed, also those that nobody needs any more."""
+        with self._access.read() as connection:
+            return [*pane_files(connection), *removed_pane_files(connection, 1 << 62)]
+
+    def removed_pane_files(self, before: Instant) -> list[PaneFile]:
+        """The files of panes that everyone had before an instant, and which may still be there."""
+        with self._access.read() as connection:
+            return removed_pane_files(connection, before)
+
+    def forget_pane_files(self, files: Collection[PaneFile]) -> None:
+        """These files of panes are gone."""
+        with self._access.transaction() as connection:
+            forget_pane_files(connection, files)
 
     def replaced_segments(self, before: Instant) -> list[Segment]:
         """The segments that were replaced before an instant and whose files may still be there."""

@@ -17,6 +17,7 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.outbox import drop_panes
 from penstock.store.retention import note_retention, take_over_touched
 from penstock.store.segments import remove_sharding
 from penstock.store.state import put
@@ -80,7 +81,7 @@ def drop(connection: Connection, name: str) -> None:
     connection.run("DELETE FROM __views WHERE name = ?1", [name])
     forget(connection, "view", name)
     connection.run("DELETE FROM __generations WHERE view = ?1", [name])
-    connection.run("DELETE FROM __outbox WHERE view = ?1", [name])  # another view of this name has other panes
+    drop_panes(connection, name)  # another view of this name has other panes
     noted = ", ".join(f"'{what}:' || ?1" for what in ("lateness", "closed", "woken", "retention", "retained"))
     connection.run(f"DELETE FROM __meta WHERE name IN ({noted})", [name])
 

@@ -12,6 +12,7 @@ from penstock.kernel.keys import encoded
 from penstock.kernel.reduce import closing_bound
 from penstock.model.time import Instant
 from penstock.state.ids import owner_of
+from penstock.state.pane_file import FiledPanes
 from penstock.store.base import REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.block import flow_panes, view_panes
 from penstock.store.connection import Connection
@@ -21,7 +22,6 @@ from penstock.store.files import write_files, write_retried
 from penstock.store.marks import trim_marks, write_made_marks, write_mark, write_ticks
 from penstock.store.memory import remember
 from penstock.store.operators import write_operators
-from penstock.store.outbox import trim_panes as trim_panes
 from penstock.store.outbox import write_panes
 from penstock.store.segments import expire_segments, list_segments, note_expired
 from penstock.store.sharded_view import ShardedView
@@ -143,13 +143,21 @@ def _deliver(connection: Connection, record: Commit, states: Mapping[str, ViewSt
     fired |= {name: change.panes for name, change in record.segments.items()}
     for stack, change in record.stacked:
         fired |= stack.parted(change.panes)
-    panes = {
-        name: view_panes(states[name].plan, frame)
-        for name, frame in fired.items()
-        if frame.height and (record.deliver is None or name in record.deliver)
+    fired = {name: frame for name, frame in fired.items() if frame.height and _is_received(record, name)}
+    panes: dict[str, pl.DataFrame | FiledPanes] = {
+        name: view_panes(states[name].plan, frame) for name, frame in fired.items()
+    }
+    panes |= {
+        name: change.filed
+        for name, change in record.segments.items()
+        if change.filed.files and _is_received(record, name)
     }
     panes |= {name: flow_panes(frame) for name, frame in record.rows.items()}
     return write_panes(connection, panes, number)
+
+
+def _is_received(record: Commit, view: str) -> bool:
+    return record.deliver is None or view in record.deliver
 
 
 # rows that did not count, ids, time

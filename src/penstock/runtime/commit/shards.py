@@ -41,6 +41,8 @@ _log = logging.getLogger("penstock.runtime")
 FEW_ROWS: Final = 20_000
 #: A task with at most so many deltas of a view sends them to the driver.
 FEW_DELTAS: Final = 5_000
+#: More panes of a view in one commit go from the tasks to files, and not through the driver.
+FEW_PANES: Final = 20_000
 #: With more open windows than this the state of a view moves into segments.
 LARGE: Final = 250_000
 
@@ -56,11 +58,12 @@ class Shards:
         *,
         few_rows: int = FEW_ROWS,
         few_deltas: int = FEW_DELTAS,
+        few_panes: int = FEW_PANES,
         large: int = LARGE,
     ) -> None:
         self._store, self._session = store, session
         self._placements = {} if placements is None else placements
-        self._few_rows, self._few_deltas, self.large = few_rows, few_deltas, large
+        self._few_rows, self._few_deltas, self._few_panes, self.large = few_rows, few_deltas, few_panes, large
         self._looked: dict[str, Looked] = {}
         self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
@@ -159,8 +162,10 @@ class Shards:
         deltas: pl.DataFrame | None,
         spooled: Sequence[SpooledDeltas],
         write_id: WriteId,
+        *,
+        panes_here: bool,
     ) -> SegmentChange:
-        """One commit of a view."""
+        """One commit of a view. `panes_here`: its panes are needed on the driver, however many they are."""
         looked = self._looked.get(view.name, Looked())
         work = ShardStep(
             view.name, plan, view.root, view.segments, view.closed, view.next_run, fixed_time(plan, time), looked=looked
@@ -174,7 +179,8 @@ class Shards:
         if many and len(counts) == 1:  # else executors have come or gone between two jobs of the epoch
             tasks = counts.pop()
             parts = () if deltas is None or not deltas.height else tuple(parted(plan, deltas, tasks))
-            job = ShardJob(work, tasks, write_id, tuple(spooled), parts)
+            few_panes = None if panes_here else self._few_panes // tasks
+            job = ShardJob(work, tasks, write_id, tuple(spooled), parts, few_panes)
             return job.gathered(self.run(job))
         own = [deltas] if deltas is not None and deltas.height else []
         own += [part for one in spooled for n in range(len(one.parts)) if (part := one.read(view.root, n)) is not None]

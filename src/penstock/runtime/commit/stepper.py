@@ -310,7 +310,10 @@ class Stepper:
             change = stack.step(own, self._state(stack), time)
         else:
             spooled = work.spooled.get(name, ())
-            change = self._registry.shards.step(sharded, view.plan, time, own.get(name), spooled, work.spool.write_id)
+            panes_here = name in self._read or bool(first)
+            change = self._registry.shards.step(
+                sharded, view.plan, time, own.get(name), spooled, work.spool.write_id, panes_here=panes_here
+            )
         if lower:
             cascade.late_in_merge(name, view.plan, change.late)
         read = [one for one in stack.names if one in self._read]

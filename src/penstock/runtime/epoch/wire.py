@@ -22,6 +22,7 @@ from penstock.kernel.plan import Plan
 from penstock.model.commits import FORGOTTEN
 from penstock.model.watermarks import Observation, Seen
 from penstock.sources.base import EXTENT
+from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment
 from penstock.state.spool import SpooledDeltas
 from penstock.store.file import File
@@ -33,7 +34,8 @@ _SCHEMA: Final = pa.schema([("kind", pa.string()), ("number", pa.int32()), ("dat
 _OBSERVED, _ROW_COUNT, _FILE, _IDS = "observed", "row count", "file", "ids"
 _FLOW_ROWS, _ENTERING, _SAMPLE, _SUSPECTS = "flow rows", "entering", "sample", "suspects"
 _SHARED_DELTAS, _DELTAS = "shared deltas", "deltas"
-_SPOOLED, _SEGMENTS, _PANES, _LATE, _VERDICTS = "spooled", "segments", "panes", "late", "verdicts"
+_SPOOLED, _SEGMENTS, _LATE, _VERDICTS = "spooled", "segments", "late", "verdicts"
+_PANES, _PANE_FILE = "panes", "pane file"
 _NOTE = "note"
 _STEPPED = "stepped "
 _REJECTED = "rejected "
@@ -65,6 +67,7 @@ class TaskOutput:
     spooled: dict[int, list[SpooledDeltas]] = field(default_factory=dict)
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     panes: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    pane_files: dict[int, PaneFile] = field(default_factory=dict)
     late: list[pl.DataFrame] = field(default_factory=list)
     verdicts: list[pl.DataFrame] = field(default_factory=list)
     stepped: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
@@ -157,6 +160,11 @@ def pane_rows(number: int, frame: pl.DataFrame) -> Record:
     return Record(_PANES, number, pack(frame))
 
 
+def pane_file(number: int, file: PaneFile) -> Record:
+    """The file with the panes of the shards of a task."""
+    return Record(_PANE_FILE, number, file.text().encode())
+
+
 def late_rows(number: int, frame: pl.DataFrame) -> Record:
     """Places of rows that only the merge could tell to be late."""
     return Record(_LATE, number, pack(frame))
@@ -228,6 +236,8 @@ def read(records: Iterable[Record]) -> TaskOutput:
             output.segments[number] = [Segment.parsed(text) for text in json.loads(data)]
         elif kind == _PANES:
             output.panes.setdefault(number, []).append(unpack(data))
+        elif kind == _PANE_FILE:
+            output.pane_files[number] = PaneFile.parsed(data)
         elif kind == _VERDICTS:
             output.verdicts.append(unpack(data))
         elif kind == _LATE:

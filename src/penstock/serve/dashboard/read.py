@@ -112,7 +112,7 @@ class SnapshotReader:
         for view in views:
             rows, pane = await self._askers.own(_rows_of(view), Question(_NEWEST, [view.name, newest - _NEAR]))
             table = as_json(view.columns, [row[: len(view.columns)] for row in rows.rows[:ROWS]])
-            newest_pane = _last_pane(*pane.rows[0]) if pane.rows else None
+            newest_pane = _last_pane(self._askers.segments_at, *pane.rows[0]) if pane.rows else None
             found[view.name] = TableNow(table, len(rows.rows) > ROWS, newest_pane)
         return found
 
@@ -185,9 +185,9 @@ def _rows_of(view: Described) -> Question | SegmentQuestion:
     return Question(text, (), ROWS + 1)
 
 
-def _last_pane(first: int, last: int, commit: int, data: bytes, now: int | None) -> PaneNow:
+def _last_pane(root: str, first: int, last: int, commit: int, data: bytes, now: int | None) -> PaneNow:
     """The last pane of a block."""
-    pane = json_panes(Block(first, last, commit, data).panes.tail(1)).row(0, named=True)
+    pane = json_panes(Block(first, last, commit, data, root=root).panes.tail(1)).row(0, named=True)
     return PaneNow(
         pane["id"], commit, pane["kind"], pane["timing"], pane["index"], pane["final"], pane["key"], now
     )  # fmt: skip
