@@ -3,8 +3,10 @@
     git worktree add ../before f246bfe
     python bench/large_state.py --before ../before                 # writes bench/results/large_state.md
     python bench/large_state.py --executors                        # writes bench/results/large_state-executors.md
+    python bench/large_state.py --before ../before --panes         # writes bench/results/large_state-panes.md
 
 First every key comes once; then epochs of 250,000 events on random keys are measured (with `--executors` of 1,000,000).
+With `--panes` each key that changes fires a pane in each epoch: up to 1,000,000 while the keys come, then 250,000.
 Memory is what the driver's Python process holds at most, with the pages of mapped files that it has touched.
 """
 
@@ -47,7 +49,7 @@ def write(folder: Path, keys: int, events: int, epochs: int, files: int = 1) -> 
             os.utime(path, (number * files + part, number * files + part))  # the oldest are read first
 
 
-def run(folder: Path, epochs: int, master: str, conf: dict[str, str], files: int) -> dict[str, float]:
+def run(folder: Path, epochs: int, master: str, conf: dict[str, str], files: int, panes: bool) -> dict[str, float]:
     """In a process of its own: seconds of an epoch, and the most memory of the driver's Python."""
     import penstock as ps
     from bench.surge import memory_of
@@ -64,7 +66,8 @@ def run(folder: Path, epochs: int, master: str, conf: dict[str, str], files: int
         watermark=ps.bounded("5 seconds", idle=None), max_ahead=None, keep="none",
     )  # fmt: skip
     totals = {"games": ps.count(), "points": ps.sum("score"), "best": ps.max("score")}
-    app.view("players", games.group_by("player").agg(**totals).trigger(ps.never()))
+    trigger = ps.each() if panes else ps.never()
+    app.view("players", games.group_by("player").agg(**totals).trigger(trigger))
     with tempfile.TemporaryDirectory() as work:
         watcher = threading.Thread(target=look, daemon=True)
         running = app.run(Path(work) / "state", master=master, conf=conf, tick=3600.0, target=None).start()
@@ -87,11 +90,12 @@ def turn(
     master: str = "local[2]",
     conf: dict[str, str] | None = None,
     files: int = 1,
+    panes: bool = False,
 ) -> dict[str, float]:
     """The same in a process with a version's source."""
     paths = os.pathsep.join([str((tree / "src").resolve()), str(tree.resolve())])
     conf = conf or {"spark.driver.memory": "1g"}
-    task = {"folder": str(folder), "epochs": epochs, "master": master, "conf": conf, "files": files}
+    task = {"folder": str(folder), "epochs": epochs, "master": master, "conf": conf, "files": files, "panes": panes}
     command = [sys.executable, str(Path(__file__).resolve()), "--run", json.dumps(task)]
     env = os.environ | {"PYTHONPATH": paths, "PENSTOCK_BENCH_TREE": str(tree.resolve())}
     answer = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
@@ -127,6 +131,25 @@ def against(before: Path, sizes: tuple[int, ...], rounds: int, epochs: int) -> N
     report.write()
 
 
+def with_panes(before: Path, keys: int, epochs: int) -> None:
+    """The driver's memory when each key that changes fires a pane."""
+    from bench.side_by_side import Report
+
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        write(Path(folder), keys, 250_000, epochs)
+        turns = {
+            name: turn(tree, Path(folder), epochs, panes=True) for name, tree in (("before", before), ("now", ROOT))
+        }
+    lines = [[name, f"{one['epoch']:.2f} s", f"{one['memory']:,.0f} MB"] for name, one in turns.items()]
+    print(lines, flush=True)
+    report = Report(
+        "large_state-panes", f"python bench/large_state.py --before … --panes --keys {keys} --epochs {epochs}"
+    )
+    head = ["panes through the driver, and in files", "an epoch of 250,000 panes", "driver's Python at most"]
+    report.table(f"{keys:,} keys, a pane of each key that changes; up to 1,000,000 in one epoch", head, lines)
+    report.write()
+
+
 def executors(keys: int, epochs: int, rounds: int) -> None:
     """One executor of one core against two, on a standalone cluster of this machine."""
     from bench.side_by_side import Report
@@ -155,6 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="the work tree of the earlier version")
     parser.add_argument("--executors", action="store_true")
+    parser.add_argument("--panes", action="store_true")
     parser.add_argument("--keys", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=7)
@@ -162,9 +186,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         task = json.loads(options.run)
-        print(json.dumps(run(Path(task["folder"]), task["epochs"], task["master"], task["conf"], task["files"])))
+        task["folder"] = Path(task["folder"])
+        print(json.dumps(run(**task)))
     elif options.executors:
         executors(options.keys[-1], options.epochs, options.rounds)
+    elif options.before is not None and options.panes:
+        with_panes(options.before, options.keys[-1], options.epochs)
     elif options.before is not None:
         against(options.before, tuple(options.keys), options.rounds, options.epochs)
     else:
