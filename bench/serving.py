@@ -253,21 +253,43 @@ def rows(live: Live, port: int, seconds: float) -> list[tuple[str, str]]:
 def in_segments(seconds: float, rounds: int) -> list[tuple[str, str]]:
     """Point lookups of the same view with its state in segments, while they are written and merged: every round.
 
-    The load tells whether others used the cores too: it is the machine's, over the last minute.
+    The app's own process answers, and `penstock serve` in a process apart, taking turns. The load tells whether others
+    used the cores too: it is the machine's, over the last minute.
     """
     lines = []
     with serving(app("sharded")) as (live, port):
         while (view := live.store.sharded("by_key")) is None or view.rows < KEYS:
             live.wait(0.5)
         live.wait(seconds / 2)
-        for _ in range(rounds):
-            before = os.getloadavg()[0]
-            looked = apart("lookups", port, seconds)
-            view = live.store.sharded("by_key")
-            segments = 0 if view is None else len(view.segments)
-            what = f"point lookups in segments, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']}); {segments} segments"
-            lines.append((f"{what}; load {before:.1f} before, {os.getloadavg()[0]:.1f} after", shown(looked)))
+        with served_apart(live.store.directory) as other:
+            for _ in range(rounds):
+                for who, at in (("served by the app", port), ("served apart", other)):
+                    before = os.getloadavg()[0]
+                    looked = apart("lookups", at, seconds)
+                    view = live.store.sharded("by_key")
+                    segments = 0 if view is None else len(view.segments)
+                    what = f"point lookups in segments, {CLIENTS} clients, {LOOKUPS}/s ({looked['count']}); {who}; "
+                    load = f"{segments} segments; load {before:.1f} before, {os.getloadavg()[0]:.1f} after"
+                    lines.append((what + load, shown(looked)))
+                    print(lines[-1], flush=True)
     return lines
+
+
+@contextmanager
+def served_apart(directory: Path) -> Iterator[int]:
+    """The port of `penstock serve` for an app's directory."""
+    command = [sys.executable, "-m", "penstock.cli", "serve", "--dir", str(directory), "--port", "0", "--rate", "1e6"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        line = ""
+        while "/api/v1" not in line:
+            line = process.stdout.readline()
+            assert line, "penstock serve has ended"
+        yield int(line.partition("/api/v1")[0].rpartition(":")[2])
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def fresh_rows(seconds: float) -> list[tuple[str, str]]:

@@ -16,9 +16,11 @@ from penstock.kernel.step import Change
 from penstock.model.commits import TableRow
 from penstock.model.view import View
 from penstock.state.compact import merges
+from penstock.state.pane_file import filed, read_block, reference, write_panes
 from penstock.state.segment import Segment, SegmentFile, encoded, shards
 from penstock.state.segment_state import SegmentState, presented
 from penstock.state.step import ShardStep, steps
+from penstock.store.block import KEY, view_panes
 
 
 class SegmentKernel(LocalKernel):
@@ -55,6 +57,9 @@ class SegmentKernel(LocalKernel):
         if self._chance.random() < 0.3:
             self._compact()
         panes = pl.concat([result.panes for result in results])
+        panes = panes.sort(self.plan.keys, maintain_order=True) if self.plan.keys else panes
+        if panes.height and self._chance.random() < 0.3:
+            self._check_files([result.panes for result in results], panes)
         late = pl.concat([result.late for result in results])
         empty = one_row(self.plan).clear()
         place = pl.DataFrame(schema=place_schema(self.plan))
@@ -62,12 +67,21 @@ class SegmentKernel(LocalKernel):
             place,
             empty,
             empty,
-            panes.sort(self.plan.keys, maintain_order=True) if self.plan.keys else panes,
+            panes,
             late,
             place,
             place,
             place,
         )
+
+    def _check_files(self, parts: list[pl.DataFrame], panes: pl.DataFrame) -> None:
+        """Panes that shards write to files are read as they were, in the order of all of them."""
+        root, keys = str(self._directory), [KEY + name for name in self.plan.keys]
+        names = (f"panes-{self._run}-{number}" for number in range(len(parts)))
+        blocks = [view_panes(self.plan, part) for part in parts]
+        files = [write_panes(root, name, part) for name, part in zip(names, blocks, strict=True) if part.height]
+        read = [read_block(root, reference(block), KEY) for block in filed(root, files, keys, 3, 2).blocks]
+        assert pl.concat(read).equals(view_panes(self.plan, panes)), "panes in files"
 
     def _compact(self) -> None:
         for merge in list(merges(str(self._directory), self._state().layouts, self._segments, fanout=2, smallest=4)):

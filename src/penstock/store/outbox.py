@@ -7,7 +7,7 @@ many panes, its blocks refer to files, which the same commit lists (`pane_files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -16,6 +16,9 @@ from penstock.store.block import LARGEST, Block, Head, encoded
 from penstock.store.connection import Connection
 from penstock.store.pane_files import list_pane_files, remove_pane_files
 from penstock.store.tables import set_meta
+
+#: Panes of a view in one commit: as rows, or in files.
+Panes: TypeAlias = pl.DataFrame | FiledPanes
 
 OUTBOX: Final = (
     """CREATE TABLE __outbox (last INTEGER PRIMARY KEY, first INTEGER NOT NULL, "commit" INTEGER NOT NULL,
@@ -33,7 +36,7 @@ def create(connection: Connection) -> None:
     connection.script(OUTBOX)
 
 
-def write_panes(connection: Connection, panes: Mapping[str, pl.DataFrame | FiledPanes], commit: int) -> int:
+def write_panes(connection: Connection, panes: Mapping[str, Panes], commit: int) -> int:
     """Adds the panes of a commit, by view; how many they are. The caller ends the transaction."""
     panes = {view: fired for view, fired in panes.items() if isinstance(fired, FiledPanes) or fired.height}
     if not panes:
@@ -51,7 +54,7 @@ def write_panes(connection: Connection, panes: Mapping[str, pl.DataFrame | Filed
     return int(last - before)
 
 
-def _blocks_of(panes: pl.DataFrame | FiledPanes) -> Iterator[tuple[int, bytes]]:
+def _blocks_of(panes: Panes) -> Iterator[tuple[int, bytes]]:
     """How many panes each block has, and its bytes."""
     if isinstance(panes, FiledPanes):
         for block in panes.blocks:

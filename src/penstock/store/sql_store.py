@@ -27,11 +27,10 @@ from penstock.store.file import File, Tombstone
 from penstock.store.known_ids import KnownIds
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.operators import Operators
-from penstock.store.outbox import drop_panes, trim_panes
 from penstock.store.reader import Reader
 from penstock.store.view_generations import ViewGenerations
 from penstock.store.view_states import Access, PaneFile, Segment, SegmentState, ShardedView, SqlState, ViewStates
-from penstock.store.write import trim, write
+from penstock.store.write import drop_panes, trim, trim_panes, write
 
 KEEP: Final = Keep()
 TOKEN: Final = "SELECT value FROM __meta WHERE name = 'token'"

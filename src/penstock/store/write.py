@@ -12,7 +12,6 @@ from penstock.kernel.keys import encoded
 from penstock.kernel.reduce import closing_bound
 from penstock.model.time import Instant
 from penstock.state.ids import owner_of
-from penstock.state.pane_file import FiledPanes
 from penstock.store.base import REFUSALS, REFUSED, Commit, Keep, StoreError
 from penstock.store.block import flow_panes, view_panes
 from penstock.store.connection import Connection
@@ -22,7 +21,9 @@ from penstock.store.files import write_files, write_retried
 from penstock.store.marks import trim_marks, write_made_marks, write_mark, write_ticks
 from penstock.store.memory import remember
 from penstock.store.operators import write_operators
-from penstock.store.outbox import write_panes
+from penstock.store.outbox import Panes, write_panes
+from penstock.store.outbox import drop_panes as drop_panes
+from penstock.store.outbox import trim_panes as trim_panes
 from penstock.store.segments import expire_segments, list_segments, note_expired
 from penstock.store.sharded_view import ShardedView
 from penstock.store.state import SqlState, apply_stack
@@ -144,9 +145,7 @@ def _deliver(connection: Connection, record: Commit, states: Mapping[str, ViewSt
     for stack, change in record.stacked:
         fired |= stack.parted(change.panes)
     fired = {name: frame for name, frame in fired.items() if frame.height and _is_received(record, name)}
-    panes: dict[str, pl.DataFrame | FiledPanes] = {
-        name: view_panes(states[name].plan, frame) for name, frame in fired.items()
-    }
+    panes: dict[str, Panes] = {name: view_panes(states[name].plan, frame) for name, frame in fired.items()}
     panes |= {
         name: change.filed
         for name, change in record.segments.items()
