@@ -22,6 +22,7 @@ from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.model.watermarks import Tracker
 from penstock.store import Commit, SqliteStore
+from penstock.store.arrivals import Ages, Arrivals, Delivered
 from penstock.store.audits import AuditRecord
 from penstock.store.figures import Figures, Intake, Lateness
 from penstock.store.file import File
@@ -51,6 +52,8 @@ def app() -> App:
     made.view("by_country", posts.group_by("country").window(windows).agg(posts=ps.count(), likes=ps.avg("likes")))
     made.view("top_tags", posts.group_by("tag").agg(posts=ps.count()))
     made.view("totals", posts.group_by().agg(posts=ps.count(), likes=ps.sum("likes")))
+    made.sink("trending", ps.to_jsonl("panes"), name="trending_jsonl")
+    made.sink("totals", ps.to_function(print), name="totals_alerts")
     return made
 
 
@@ -64,6 +67,7 @@ class LiveApp:
         self.store.lock()
         self.plans = {name: Plan(view) for name, view in self.app.views.items()}
         self.store.prepare(self.plans)
+        self.store.note_graph(self.app.graph().to_json())
         self.store.keep_master({"posts": ("all", self.stream.schema.ddl())}, None)
         self._tracker = Tracker(self.stream.watermark)
         self._chance, self._posts, self._epoch = Random(1), 0, 0
@@ -91,7 +95,9 @@ class LiveApp:
         refused = self._refused(events, {name: part.late for name, part in reduced.items()}, now)
         done = time.perf_counter()
         late = refused["late"]["offset"].n_unique()
-        figures = Figures(posts, Lateness(late, refused["late"].height), Intake(behind=0))
+        ages = Ages.of([self._chance.lognormvariate(5.5, 0.5) for _ in range(posts)])
+        arrivals = Arrivals(ages, lambda: now + 120_000)
+        figures = Figures(posts, Lateness(late, refused["late"].height), Intake(behind=0), arrivals=arrivals)
         times = [{"trending": ReaderTime(("posts",), mark)} for mark in (before, after)]
         number = self._epoch + 1
         self.store.commit(
@@ -109,7 +115,7 @@ class LiveApp:
         )  # fmt: skip
         self._epoch = number
         newest = self.store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
-        self.store.delivered({"trending_jsonl": newest})
+        self.store.delivered({"trending_jsonl": newest}, [Delivered("trending_jsonl", number, now + 200_000)])
         self.store.delivered({"totals_alerts": max(0, newest - 12)})
         return number
 

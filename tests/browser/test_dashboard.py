@@ -73,6 +73,14 @@ def test_the_graph_shows_the_parts_and_what_flows_between_them(opened: Callable[
     )
 
 
+def test_freshness_is_shown_for_views_and_sinks(opened: Callable[..., Any]):
+    page = opened()
+    until(page, "freshness", "/\\d+ ms/.test(text)")
+    mark(page, "go-time").click()
+    page.wait_for_selector('[data-mark="freshness-figures"] .ag-row >> text="trending_jsonl"')
+    assert {one["name"] for one in drawn(page, "freshness-chart")["series"]} == {"posts, median", "posts, 99 %"}
+
+
 def test_numbers_change_without_a_reload(opened: Callable[..., Any]):
     page = opened()
     page.evaluate("window.untouched = true")

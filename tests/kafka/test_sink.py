@@ -106,7 +106,7 @@ def test_what_kafka_has_is_not_sent_again_when_the_store_does_not_know(kafka, to
     name = topic()
     fed = feed()
     fed.step(10)
-    forgetful = {"commit_positions": lambda positions: None}
+    forgetful = {"commit_positions": lambda positions, deliveries: None}
     delivery = fed.delivery(forgetful, out=sink(kafka, name))
     delivery.deliver()
     delivery.close()

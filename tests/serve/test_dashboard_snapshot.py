@@ -74,6 +74,11 @@ def test_a_snapshot_has_all_that_the_store_knows(live: LiveApp):
     assert [one["view"] for one in now.audits] == ["totals", "trending"]
     assert now.files[0]["rows"] == rows
     assert not now.tables
+    assert [delay.stream for delay in now.delays] == ["posts"] * 3
+    assert set(now.freshness.views) == set(now.views)
+    assert set(now.freshness.sinks) == {"trending_jsonl"}
+    assert now.freshness.views["totals"].events == rows
+    assert 0.12 < now.freshness.views["totals"].median < now.freshness.sinks["trending_jsonl"].median < 1
 
 
 def test_only_views_that_somebody_looks_at_are_read(live: LiveApp):

@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.serve.logging import JsonLines
 from penstock.serve.server import Server
 from penstock.serve.service import Host
+from penstock.serve.settings import Settings
+from tests.browser.live import LiveApp
 
 DASHBOARD = Path(__file__).parents[2] / "grafana" / "penstock.json"
 
@@ -48,6 +50,19 @@ def test_metrics_tell_what_the_store_holds(serving: Callable[..., Server], fille
     assert found["penstock_ingest_events_total"] == {("posts",): 1}
 
 
+def test_metrics_tell_how_fresh_views_and_sinks_are(tmp_path: Path):
+    live = LiveApp(tmp_path)
+    live.commit()
+    with Server(tmp_path, Settings(port=0)) as server, httpx.Client(base_url=server.url) as client:
+        found = metrics(client)
+    live.store.close()
+    fresh, delivered = found["penstock_view_freshness_seconds"], found["penstock_sink_freshness_seconds"]
+    assert set(fresh) == {(quantile, view) for view in live.app.views for quantile in ("0.5", "0.99")}
+    assert 0.12 < fresh["0.5", "totals"] < fresh["0.99", "totals"] < 10
+    assert set(delivered) == {("0.5", "trending_jsonl"), ("0.99", "trending_jsonl")}
+    assert delivered["0.5", "trending_jsonl"] > fresh["0.5", "trending"]
+
+
 def test_the_dashboard_shows_metrics_that_there_are(serving: Callable[..., Server], filled):
     filled.commit(("x", 1, 30), watermark=20)
     filled.store.delivered({"out": 2})
@@ -77,8 +92,6 @@ def test_health_is_that_of_the_server_and_readiness_that_of_the_app(serving: Cal
 
 
 def test_a_server_waits_for_a_store_that_is_not_there_yet(tmp_path: Path):
-    from penstock.serve.settings import Settings
-
     with Server(tmp_path, Settings(port=0)) as server, httpx.Client(base_url=server.url) as client:
         assert client.get("/health").status_code == 200
         for path in ("/ready", "/api/v1/views", "/metrics", "/api/v1/views/x/subscribe"):

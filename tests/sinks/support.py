@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from penstock.kernel.plan import Plan, nothing
 from penstock.model.commits import Commit
 from penstock.sinks import Delivery, Sink
 from penstock.store import SqliteStore
+from penstock.store.arrivals import Delivered
 from penstock.store.block import Block, encoded, view_panes
 from penstock.testing import TestStream
 from tests.outbox import panes
@@ -110,9 +111,9 @@ def deliver_with_faults(root: Path, at: Callable[[str], None], sinks: Mapping[st
     store.lock()
     store.prepare({"v": Plan(LIVE)})
 
-    def commit_positions(positions: Mapping[str, int]) -> None:
+    def commit_positions(positions: Mapping[str, int], deliveries: Collection[Delivered]) -> None:
         at("before the store")
-        store.delivered(positions)
+        store.delivered(positions, deliveries)
         at("after the store")
 
     named = {name: ("v", LIVE, sink) for name, sink in sinks.items()}

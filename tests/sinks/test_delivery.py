@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 import pytest
 
 from penstock.errors import DefinitionError
 from penstock.sinks import Delivery, read_jsonl, to_function, to_jsonl
+from penstock.store.arrivals import Delivered
 from penstock.store.outbox import take_over
 from tests.outbox import panes
 from tests.sinks.support import LIVE, Collected
@@ -61,7 +62,7 @@ def test_a_function_gets_panes_at_least_once_with_the_same_ids(feed):
     fed, got = feed(), Collected()
     fed.step(4)
 
-    def dies(positions: Mapping[str, int]) -> None:
+    def dies(positions: Mapping[str, int], deliveries: object) -> None:
         raise RuntimeError("killed")
 
     dying = fed.delivery({"commit_positions": dies}, f=to_function(got, batch=3))
@@ -105,9 +106,9 @@ def until(done) -> None:
 def test_delivery_goes_on_while_the_store_commits(feed, tmp_path):
     fed, lock = feed(), threading.Lock()
 
-    def commit_positions(positions: Mapping[str, int]) -> None:
+    def commit_positions(positions: Mapping[str, int], deliveries: Collection[Delivered]) -> None:
         with lock:
-            fed.store.delivered(positions)
+            fed.store.delivered(positions, deliveries)
 
     delivery = fed.delivery({"commit_positions": commit_positions}, out=to_jsonl(tmp_path / "out"))
     stop = threading.Event()

@@ -115,7 +115,7 @@ def test_dying_between_the_rename_and_the_store_repeats_nothing(feed, tmp_path, 
 def test_what_was_taken_is_not_written_again_when_only_the_store_failed(feed, tmp_path):
     fed, told = feed(), []
 
-    def fails_twice(positions: dict[str, int]) -> None:
+    def fails_twice(positions: dict[str, int], deliveries: object) -> None:
         told.append(positions["out"])
         if len(told) <= 2:
             raise Dies

@@ -186,7 +186,7 @@ def test_a_repeat_is_the_same_also_after_a_restart_with_more_panes(feed, receive
     fed = feed(LIVE)
     fed.step(2)
 
-    def dies(positions: dict[str, int]) -> None:
+    def dies(positions: dict[str, int], deliveries: object) -> None:
         raise RuntimeError("killed")
 
     dying = fed.delivery({"commit_positions": dies, "app": "shop"}, hook=to_http(receiver.url, batch=3))

@@ -103,7 +103,7 @@ def test_the_table_holds_what_the_view_shows_and_each_pane_once(feed, place):
     delivery.close()
     assert [row[0] for row in place.rows('SELECT "pane" FROM p ORDER BY 1')] == fed.ids()
 
-    def dies(positions: dict[str, int]) -> None:
+    def dies(positions: dict[str, int], deliveries: object) -> None:
         raise RuntimeError("killed")
 
     fed.step(2)

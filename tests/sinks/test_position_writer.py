@@ -12,7 +12,7 @@ from penstock.sinks.position_writer import PositionWriter
 def test_sinks_that_wait_for_a_transaction_share_the_next_one_and_its_error():
     entered, go, written = threading.Event(), threading.Event(), list[dict[str, int]]()
 
-    def write(positions: Mapping[str, int]) -> None:
+    def write(positions: Mapping[str, int], deliveries: object) -> None:
         written.append(dict(positions))
         entered.set()
         assert go.wait(60)

@@ -368,7 +368,7 @@ def test_a_store_that_does_not_learn_of_a_batch_brings_none_twice(feed, database
     fed = feed(LIVE)
     fed.step(4)
 
-    def dies(positions: dict[str, int]) -> None:
+    def dies(positions: dict[str, int], deliveries: object) -> None:
         raise RuntimeError("killed")
 
     dying = fed.delivery({"commit_positions": dies}, t=to_postgres("t", url=database.url, mode="panes"))

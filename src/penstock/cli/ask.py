@@ -99,6 +99,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_totals(console, found)
         _print_dead_files(console, directory, found)
         _print_times(console, found)
+        _print_freshness(console, found)
         _print_states(console, found)
         _print_operators(console, found)
         _print_generations(console, directory)
@@ -210,6 +211,19 @@ def _print_times(console: Console, found: fig.Figures) -> None:
     for what, times in (("stream", found.streams), ("view", found.views)):
         for name, mark in times.items():
             table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, found.now))
+    if table.row_count:
+        console.print("", table)
+
+
+def _print_freshness(console: Console, found: fig.Figures) -> None:
+    """How long events took from their arrival to the commit and to delivery, in the last minute."""
+    table = Table("freshness", "name", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("median", "99 % within", "events, last minute"):
+        table.add_column(title, justify="right")
+    for what, delays in (("view", found.freshness.views), ("sink", found.freshness.sinks)):
+        for name, delay in delays.items():
+            times = fig.show_delay(delay.median), fig.show_delay(delay.high)
+            table.add_row(what, name, *times, fig.number(delay.events))
     if table.row_count:
         console.print("", table)
 

@@ -7,10 +7,12 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from penstock.cli.lag import Lag, read_lags, read_tables
+from penstock.dataflow.graph import GRAPH, graph_from_json
 from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import HistorySize
+from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Freshness, freshness
 from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, latest_timings
 from penstock.store.state_size import IN_STORE
 
@@ -35,6 +37,7 @@ class Figures:
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
+    freshness: Freshness = field(default_factory=Freshness)
 
     @property
     def behind(self) -> int | None:
@@ -58,9 +61,9 @@ class Figures:
 
 def read(store: Reader, rate: float | None = None) -> Figures:
     """The figures of now."""
-    last = store.last()
+    last, now = store.last(), time.time_ns() // 1000
     return Figures(
-        now=time.time_ns() // 1000,
+        now=now,
         commits=0 if last is None else last.number,
         epochs=store.query("SELECT coalesce(sum(epoch + 1), 0) FROM __progress").item(),
         counters=_by_stream(store.counters()),
@@ -73,7 +76,16 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         history=store.history_sizes(),
         states=read_states(store),
         operators=latest_timings(store.query(LATEST_DETAILS)["details"]),
+        freshness=read_freshness(store, now - SPAN),
     )
+
+
+def read_freshness(store: Reader, since: Instant) -> Freshness:
+    """How fresh views and sinks are, by what was committed and delivered since an instant."""
+    arrivals, deliveries = (store.query(text, [since]).rows() for text in (RECENT_ARRIVALS, RECENT_DELIVERIES))
+    graphs = store.query(GRAPH)["statement"]
+    feeding = graph_from_json(graphs[0]).feeding if len(graphs) else {}
+    return freshness(arrivals, deliveries, feeding, since)
 
 
 def read_states(store: Reader) -> dict[str, str]:
@@ -164,6 +176,15 @@ def show_seconds(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24:,} days".replace(",", " ")
+
+
+def show_delay(seconds: float) -> str:
+    """The same where milliseconds count.
+
+    >>> show_delay(0.4823), show_delay(12.34)
+    ('482 ms', '12.3 s')
+    """
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else show_seconds(seconds)
 
 
 def show_amount(amount: int, unit: str) -> str:

@@ -19,6 +19,8 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["source", "table", "join", "processor", "pattern", "derived", "view", "sink"]
+#: Asks a store for the graph that it keeps, as JSON.
+GRAPH: Final = "SELECT statement FROM __catalog WHERE kind = 'graph'"
 #: Where state can live, as text.
 _STATES: Final = {"store": "state in the store", "segments": "state in segments"}
 
@@ -118,6 +120,24 @@ class Graph:
         for node in self.ordered:
             groups.setdefault(node.group, []).append(node)
         return dict(sorted(groups.items()))
+
+    @cached_property
+    def feeding(self) -> dict[str, frozenset[str]]:
+        """By view the streams whose epochs feed it. A derived stream has epochs of its own: what it reads is not named.
+
+        What is read of tables does not count.
+        """
+        known: dict[str, frozenset[str]] = {}
+
+        def streams(node: Node) -> frozenset[str]:
+            if node.kind in ("source", "derived", "table"):
+                return frozenset() if node.kind == "table" else frozenset([node.name])
+            if node.id not in known:
+                inputs = [self.by_id[edge.start] for edge in self.edges if edge.end == node.id]
+                known[node.id] = frozenset().union(*map(streams, inputs))
+            return known[node.id]
+
+        return {node.name: streams(node) for node in self.nodes if node.kind == "view"}
 
     def with_states(self, states: Mapping[str, str]) -> Graph:
         """The same, with the places in which the states of views are now, by the name of the view."""

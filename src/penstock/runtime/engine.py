@@ -105,7 +105,8 @@ class Engine:
             work.count({f"{name}.{of}": count for of, count in source.step.counters.items()})
         versions = registry.lowered.versions(registry.flows_of(name)) | work.versions
         lateness = lateness_of(name, source, rejected.get("late"), work.counters)
-        figures = Figures(parts[name].rows, lateness, source.intake, registry.tables.why_stale(versions))
+        stale = registry.tables.why_stale(versions)
+        figures = Figures(parts[name].rows, lateness, source.intake, stale, source.arrivals(parts[name], now))
         is_derived = source.step is not None and source.step.inputs is not None
         ids = identifier.outcome(tracker)
         own_files = () if keeping is None else kept_files(keeping, source, parts[name], _of_stream(rejected, name))

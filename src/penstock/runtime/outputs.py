@@ -53,6 +53,7 @@ class Outputs:
             app=workspace.app,
             check_owner=store.check_owner,
             takes_over=store.took_over,
+            now=lifecycle.clock,
         )
         lanes = {name: to for name, to in sinks.items() if is_lane(to[2])}
         self.lanes = Lanes(workspace.spark, workspace.app, workspace.directory, lanes)

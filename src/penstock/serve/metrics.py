@@ -14,9 +14,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.dataflow.graph import GRAPH, graph_from_json
 from penstock.model.time import BEGINNING, END, SECOND
 from penstock.serve.askers import Askers, Found, Question
 from penstock.store.base import LATE_EVENTS, REFUSALS
+from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Delay, freshness
 from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
 from penstock.store.versions import TABLES_NOW
 
@@ -37,6 +39,7 @@ _QUESTIONS: Final = (
     JOIN __views v ON v.name = s.owner LEFT JOIN __segments g ON g.owner = s.owner AND g.removed IS NULL
     AND g.kind IN ('rows', 'final') GROUP BY s.owner""",
     LATEST_DETAILS,
+    GRAPH,
 )
 
 
@@ -60,9 +63,15 @@ class Metrics:
 
     async def text(self, subscribers: Mapping[str, int]) -> bytes:
         """All metrics, as Prometheus reads them."""
-        found = await self._askers.own(*(Question(text) for text in _QUESTIONS))
+        since = time.time_ns() // 1000 - SPAN
+        recent = [Question(text, [since]) for text in (RECENT_ARRIVALS, RECENT_DELIVERIES)]
+        *found, arrivals, deliveries = await self._askers.own(*(Question(text) for text in _QUESTIONS), *recent)
+        graphs = found.pop().rows
+        feeding = graph_from_json(graphs[0][0]).feeding if graphs else {}
+        fresh = freshness(arrivals.rows, deliveries.rows, feeding, since)
         registry = CollectorRegistry()
-        registry.register(_Once([*_of_store(found), *self._own(subscribers)]))
+        delays = [_delays("view", "to the commit", fresh.views), _delays("sink", "to its delivery", fresh.sinks)]
+        registry.register(_Once([*_of_store(found), *delays, *self._own(subscribers)]))
         return generate_latest(registry) + generate_latest(self._registry)
 
     def _own(self, subscribers: Mapping[str, int]) -> Iterable[Metric]:
@@ -117,6 +126,16 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _tables(tables)
     yield from _segments(segments)
     yield from _operators(details)
+
+
+def _delays(kind: str, end: str, delays: Mapping[str, Delay]) -> Metric:
+    """The freshness of views or of sinks."""
+    text = f"How long events of the last minute took from their arrival {end}."
+    family = GaugeMetricFamily(f"penstock_{kind}_freshness_seconds", text, labels=[kind, "quantile"])
+    for name, one in delays.items():
+        family.add_metric([name, "0.5"], one.median)
+        family.add_metric([name, "0.99"], one.high)
+    return family
 
 
 def _operators(details: list[list[Any]]) -> Iterable[Metric]:

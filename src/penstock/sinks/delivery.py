@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,11 +17,13 @@ import polars as pl
 
 from penstock.errors import unknown
 from penstock.model.rows import Rows
+from penstock.model.time import Instant
 from penstock.model.view import View
 from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
+from penstock.store.arrivals import Delivered
 from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
 
@@ -49,6 +51,7 @@ class _Way:
     position: int
     saved: int
     owes: bool  # whether it has panes that the store does not know of
+    commits: dict[int, Instant] = field(default_factory=dict)  # which of these it has delivered, and when
     delivered: int = 0
     told: int = 0  # how much of that `deliver` has counted
     due: float = 0.0
@@ -87,7 +90,7 @@ class Delivery:
         outbox: Outbox,
         sinks: Mapping[str, tuple[str, View | Rows, Sink]],
         *,
-        commit_positions: Callable[[Mapping[str, int]], object],
+        commit_positions: Callable[[Mapping[str, int], Collection[Delivered]], object],
         trim: Callable[[int], object],
         app: str = "",
         check_owner: Callable[[], object] = lambda: None,
@@ -97,11 +100,12 @@ class Delivery:
         retry: tuple[float, float] = (0.5, 60.0),
         save_every: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], Instant] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._outbox, self._trim_outbox, self._positions = outbox, trim, PositionWriter(commit_positions)
         self._app, self._check_owner, self._takes_over = app, check_owner, takes_over
         self._keep, self._patience, self._retry, self._clock = keep, patience, retry, clock
-        self._reader, self._save_every = PaneReader(outbox), save_every
+        self._reader, self._save_every, self._now = PaneReader(outbox), save_every, now
         self._ways: dict[str, _Way] = {}
         self._failures: dict[str, Failure] = {}
         self._trimmed = 0
@@ -264,6 +268,8 @@ class Delivery:
                 way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, taken)))
                 way.delivered += taken.height
                 way.owes = True
+                shown = taken if way.sink.mode == "append" else panes  # other modes replace panes by later ones
+                way.commits |= dict.fromkeys(shown["commit"].unique(), self._now())
             way.position = last
             if way.owes or last - way.saved >= self._save_every:
                 self._save(way)
@@ -287,7 +293,9 @@ class Delivery:
 
     def _save(self, way: _Way) -> None:
         position = way.position
-        self._positions.save(way.target.sink, position)
+        deliveries = [Delivered(way.target.sink, commit, at) for commit, at in way.commits.items()]
+        self._positions.save(way.target.sink, position, deliveries)
+        way.commits.clear()
         way.saved, way.owes = position, False
 
     # the outbox

@@ -73,13 +73,14 @@ class PaneReader:
         return self._newest_of.get(view, 0) > after
 
     def ids(self, view: str, after: int) -> tuple[pl.DataFrame, int]:
-        """The ids of all panes of a view after an id, and the id up to which that is all."""
-        newest, last, parts = self.newest, after, [pl.Series("id", [], dtype=pl.Int64)]
+        """The ids and commits of all panes of a view after an id, and the id up to which that is all."""
+        newest, last, parts = self.newest, after, [pl.DataFrame(schema={"id": pl.Int64, "commit": pl.Int64})]
         while self.has_more(view, last) and (heads := self._outbox.heads(view, last, _AT_ONCE)):
-            spans = [(max(head.first, after + 1), head.last + 1) for head in heads]
-            parts += [pl.int_range(*span, dtype=pl.Int64, eager=True) for span in spans]
+            for head in heads:
+                ids = pl.int_range(max(head.first, after + 1), head.last + 1, dtype=pl.Int64, eager=True)
+                parts.append(pl.select(id=ids, commit=pl.lit(head.commit, pl.Int64)))
             last = heads[-1].last
-        return pl.concat(parts).alias("id").to_frame(), max(last, newest)
+        return pl.concat(parts), max(last, newest)
 
     def panes(self, view: str, after: int, limit: int) -> tuple[pl.DataFrame, int]:
         """The next panes of a view after an id, at most so many, and the id up to which that is all."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+
+from penstock.store.arrivals import Delivered
 
 
 @dataclass
 class _Group:
-    """Positions that are written together, and what became of it."""
+    """Positions that are written together, with the commits that were delivered, and what became of it."""
 
     positions: dict[str, int] = field(default_factory=dict)
+    deliveries: list[Delivered] = field(default_factory=list)
     written: bool = False
     error: BaseException | None = None
 
@@ -19,23 +22,24 @@ class _Group:
 class PositionWriter:
     """Collects positions while a transaction is under way; the first sink that waits then writes those of all."""
 
-    def __init__(self, write: Callable[[Mapping[str, int]], object]) -> None:
+    def __init__(self, write: Callable[[Mapping[str, int], Collection[Delivered]], object]) -> None:
         self._write = write
         self._group = _Group()
         self._collecting, self._writing = Lock(), Lock()
 
-    def save(self, sink: str, position: int) -> None:
+    def save(self, sink: str, position: int, deliveries: Collection[Delivered] = ()) -> None:
         """Returns when the position is in the store; if it cannot be written, every sink of the group fails."""
         with self._collecting:
             group = self._group
             group.positions[sink] = position
+            group.deliveries += deliveries
         with self._writing:
             if not group.written:
                 with self._collecting:
                     self._group = _Group()
                 group.written = True
                 try:
-                    self._write(group.positions)
+                    self._write(group.positions, group.deliveries)
                 except BaseException as error:
                     group.error = error
         if group.error is not None:

@@ -27,6 +27,8 @@ FILE, PART = "file", "part"
 LATE = "__late"
 #: The file that a row comes from, and its number in that file, in a source of files.
 PATH, ROW = "__path", "__file_row"
+#: When a row arrived at its source, in milliseconds since 1970, in a source that tells. A file tells by its path.
+ARRIVED = "__arrived"
 
 
 class Folder(Protocol):

@@ -21,6 +21,7 @@ from penstock.state.ids import IdChange
 from penstock.state.operator_state import OperatorChange
 from penstock.state.segment import Segment
 from penstock.state.step import SegmentChange
+from penstock.store.arrivals import Ages, Delivered
 from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
 from penstock.store.figures import Figures
@@ -250,8 +251,12 @@ class Store(ABC):
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
-    def delivered(self, positions: Mapping[str, int]) -> None:
-        """These sinks have all panes up to these ids."""
+    def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
+        """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
+
+    @abstractmethod
+    def ages_between(self, streams: Collection[str], after: int, through: int, now: Instant) -> Ages:
+        """The ages, now, of the events that some streams had in the commits after one, up to another."""
 
     @abstractmethod
     def trim_outbox(self, through: int) -> int:

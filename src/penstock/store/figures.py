@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from penstock.store.arrivals import Arrivals, forget_arrivals
+
 if TYPE_CHECKING:
     from penstock.store.connection import Connection
 
@@ -43,12 +45,16 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of an epoch. `stale` says why tables that it joined could not be read again."""
+    """The figures of an epoch. `stale` says why tables that it joined could not be read again.
+
+    An epoch without events has no arrivals, and neither have dead letters that are retried.
+    """
 
     rows: int = 0
     lateness: Lateness = Lateness()
     intake: Intake = Intake()
     stale: Mapping[str, str] = field(default_factory=dict)
+    arrivals: Arrivals | None = None
 
 
 def write_figures(connection: Connection, stream: str, figures: Figures, tables: Collection[str]) -> None:
@@ -70,3 +76,4 @@ def forget_figures(connection: Connection, stream: str) -> None:
     """A stream is dropped."""
     for table in ("__limits", "__stale"):
         connection.run(f"DELETE FROM {table} WHERE stream = ?1", [stream])
+    forget_arrivals(connection, stream)

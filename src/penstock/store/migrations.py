@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.store import catalog, files, format_4, generations, outbox, versions
+from penstock.store.arrivals import ARRIVAL_TABLES
 from penstock.store.audits import AUDITS
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
@@ -38,7 +39,7 @@ def create(connection: Connection) -> None:
     connection.script(OWN_TABLES)
     connection.script((catalog.CATALOG, generations.GENERATIONS, AUDITS))
     connection.script((*MARK_TABLES, *FIGURE_TABLES, *versions.VERSIONS))
-    connection.script((*SEGMENT_TABLES, *OPERATOR_TABLES, *PANE_FILES))
+    connection.script((*SEGMENT_TABLES, *OPERATOR_TABLES, *PANE_FILES, *ARRIVAL_TABLES))
     files.create(connection)
     outbox.create(connection)
 
@@ -89,4 +90,5 @@ MIGRATIONS: Final = (
     Migration(6, lambda connection: connection.script(SEGMENT_TABLES)),
     Migration(7, _dataflow),
     Migration(8, lambda connection: connection.script(PANE_FILES)),
+    Migration(9, lambda connection: connection.script(ARRIVAL_TABLES)),
 )

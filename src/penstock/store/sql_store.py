@@ -18,6 +18,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store import catalog, files, memory
+from penstock.store.arrivals import Ages, Delivered, ages_between, write_arrivals, write_deliveries
 from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Busy, Connection
@@ -210,6 +211,7 @@ class SqlStore(Reader, Store):
         with self._transaction() as connection:
             catalog.forget(connection, "sink", sink)
             connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
+            connection.run("DELETE FROM __deliveries WHERE sink = ?1", [sink])
             if flow is not None:
                 drop_panes(connection, flow)
 
@@ -311,6 +313,9 @@ class SqlStore(Reader, Store):
                 number = write(connection, record, states)
                 trim(connection, record, number, self.keep)
                 expired = self._views.listed(connection, record.expire)
+                arrivals = None if record.figures is None else record.figures.arrivals
+                if arrivals is not None and record.mark is not None:
+                    write_arrivals(connection, number, record.mark.stream, record.now, arrivals)
             self._views.committed(record, states, expired)
             self.known_ids.committed(record.id_segments)
             self.operators.committed(record.operators)
@@ -325,12 +330,17 @@ class SqlStore(Reader, Store):
         with self._own_read() as connection:
             return memory.recall(connection, stream, asked, part)
 
-    def delivered(self, positions: Mapping[str, int]) -> None:
-        """These sinks have all panes up to these ids."""
+    def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
+        """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
         with self._transaction() as connection:
             conflict = "ON CONFLICT (sink) DO UPDATE SET position = excluded.position"
             rows = pl.DataFrame(list(positions.items()), {"sink": pl.String, "position": pl.Int64}, orient="row")
             connection.put("__sinks", rows, columns=rows.columns, conflict=conflict)
+            write_deliveries(connection, deliveries)
+
+    def ages_between(self, streams: Collection[str], after: int, through: int, now: Instant) -> Ages:
+        """The ages, now, of the events that some streams had in the commits after one, up to another."""
+        return self._asked(lambda connection: ages_between(connection, streams, after, through, now))
 
     def trim_outbox(self, through: int) -> int:
         """Removes the blocks of panes that end at this id or before; how many panes they had."""

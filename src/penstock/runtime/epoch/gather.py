@@ -19,6 +19,7 @@ from penstock.model.watermarks import Observation
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.wire import Record, read
 from penstock.state.spool import SpooledDeltas
+from penstock.store.arrivals import Ages
 from penstock.store.file import File
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Epoch:
     sharing: Sharing | None = None
     spooled: dict[int, list[SpooledDeltas]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)  # of user code
+    ages: Ages = field(default_factory=Ages)  # of the rows whose arrival is known
 
 
 def gathered(records: Iterable[Record]) -> Epoch:
@@ -68,6 +70,7 @@ def gathered(records: Iterable[Record]) -> Epoch:
         output.files,
         spooled=output.spooled,
         counters=output.counters,
+        ages=output.ages,
     )
 
 

@@ -23,10 +23,11 @@ from penstock.kernel.share import Sharing
 from penstock.model.counters import collected
 from penstock.model.stream import Branch, Stream
 from penstock.model.time import Instant
+from penstock.runtime.epoch.ages import arrival_times
 from penstock.runtime.epoch.task import Task
 from penstock.runtime.epoch.wire import as_batches, ids, note, spooled
 from penstock.sources import MALFORMED, REASON
-from penstock.sources.base import EXTENT, LATE
+from penstock.sources.base import ARRIVED, EXTENT, LATE
 from penstock.state.ids import as_bytes, parted_ids
 from penstock.state.spool import Receivers, Spool
 
@@ -157,7 +158,8 @@ class Decoding:
             rows = task.placed(frame)
             said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
             lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
-            rows = rows.with_columns(lacking).select(*self.columns, *said, *PLACE)
+            rows = rows.with_columns(lacking, arrival_times(frame).alias(ARRIVED))
+            rows = rows.select(*self.columns, *said, ARRIVED, *PLACE)
             yield from _batches_for_spark(rows)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from penstock.model.time import Instant
 from penstock.runtime.derived.base import Step
+from penstock.store.arrivals import Ages, Arrivals
 from penstock.store.figures import Intake
+
+if TYPE_CHECKING:
+    from penstock.runtime.epoch.gather import Epoch
 
 
 @dataclass(frozen=True)
@@ -29,3 +35,19 @@ class EpochOrigin:
     decoded: bool = False  # the rows have the stream's columns already
     step: Step | None = field(default=None, compare=False)  # of a derived stream
     taken: int | None = None  # how much it takes, in the unit of its source's limits
+    handed_over: Instant | None = None  # when Spark came with it
+    read: Ages | None = None  # of the events that an epoch of a derived stream has read
+    clock: Callable[[], Instant] | None = field(default=None, compare=False)
+
+    def arrivals(self, epoch: Epoch, now: Instant) -> Arrivals | None:
+        """When its events arrived. Of those whose source does not tell: when Spark handed the epoch over.
+
+        Dead letters that come again would only show how long they were dead letters.
+        """
+        if self.clock is None or self.retried is not None:
+            return None
+        ages = self.read
+        if not ages:
+            waited = 0 if self.handed_over is None else now - self.handed_over
+            ages = epoch.ages + Ages.of([waited / 1000], epoch.rows - epoch.ages.events)
+        return Arrivals(ages, self.clock) if ages.events else None

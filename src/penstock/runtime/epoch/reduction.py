@@ -37,7 +37,7 @@ from penstock.runtime.queries.retry import passes
 from penstock.runtime.spark.session import active_session
 from penstock.runtime.tables.frame import TableFrames
 from penstock.sources import MALFORMED, REASON, Files, Source
-from penstock.sources.base import EXTENT, LATE
+from penstock.sources.base import ARRIVED, EXTENT, LATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -184,7 +184,7 @@ class Reduction:
             return rows
         job = self._jobs[self._feed.name]
         types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
-        own = f"`{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, `{EXTENT}` string"
+        own = f"`{MALFORMED}` string, `{REASON}` string, `{LATE}` boolean, `{EXTENT}` string, `{ARRIVED}` bigint"
         schema = f"{types}, {own}, __partition int, __offset bigint"
         self._jobs = {**self._jobs, self._feed.name: replace(job, decoded=True)}
         return rows.mapInArrow(Decoding(job, self._columns), schema)

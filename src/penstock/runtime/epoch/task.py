@@ -18,11 +18,13 @@ from penstock.kernel.reduce import reduce
 from penstock.kernel.share import Batch
 from penstock.model.watermarks import Observation, Punctuated
 from penstock.runtime.epoch import wire
+from penstock.runtime.epoch.ages import ages_of
 from penstock.runtime.epoch.wire import as_json, late_reason, refusals
 from penstock.sources import MALFORMED, REASON, Source
-from penstock.sources.base import EXTENT, LATE, PATH, ROW
+from penstock.sources.base import ARRIVED, EXTENT, LATE, PATH, ROW
 from penstock.sources.files.positions import in_files
 from penstock.state.step import parted
+from penstock.store.arrivals import Ages
 
 if TYPE_CHECKING:
     from penstock.model.stream import Branch
@@ -49,6 +51,7 @@ class Task:
         self.sample: pl.DataFrame | None = None
         self.suspects: list[pl.DataFrame] = []
         self.observed = Observation()
+        self.ages = Ages()
         self.rows = 0
         self.file = None if job.keeping is None else job.keeping.writer(number)
 
@@ -89,6 +92,8 @@ class Task:
 
     def take(self, frame: pl.DataFrame) -> None:
         job = self.job
+        if job.place is None:
+            self.ages += ages_of(frame, job.now)
         admitted = self.accepted(frame)
         self._keep(admitted.rows)
         if job.sampled and self.sample is None:
@@ -182,7 +187,7 @@ class Task:
         self.rows += rows.height
         if PATH in rows.columns and self.job.positions is not None:
             rows = in_files(rows, self.job.positions)
-        rows = rows.drop(PATH, ROW, strict=False)
+        rows = rows.drop(PATH, ROW, ARRIVED, strict=False)
         if "__offset" not in rows.columns:
             missing.append(pl.int_range(first, first + rows.height, dtype=pl.Int64).alias("__offset"))
         if "__partition" not in rows.columns:
@@ -252,7 +257,7 @@ class Task:
     def records(self) -> Iterator[wire.Record]:
         """What the driver gets."""
         if self.rows:
-            yield wire.observed(self.rows, self.observed)
+            yield wire.observed(self.rows, self.observed, self.ages)
         file = None if self.file is None else self.file.close()
         if file is not None:
             yield wire.history_file(file)

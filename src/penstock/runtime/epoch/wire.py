@@ -25,6 +25,7 @@ from penstock.sources.base import EXTENT
 from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment
 from penstock.state.spool import SpooledDeltas
+from penstock.store.arrivals import Ages
 from penstock.store.file import File
 
 #: A record in Spark's types, for `mapInArrow`.
@@ -55,6 +56,7 @@ class TaskOutput:
 
     rows: int = 0
     observed: Observation = field(default_factory=Observation)
+    ages: Ages = field(default_factory=Ages)
     files: list[File] = field(default_factory=list)
     ids: list[pl.DataFrame] = field(default_factory=list)
     rejected: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
@@ -86,11 +88,12 @@ class TaskOutput:
 # writing
 
 
-def observed(rows: int, observation: Observation) -> Record:
-    """How many rows a task has read, and what it saw of event time."""
+def observed(rows: int, observation: Observation, ages: Ages | None = None) -> Record:
+    """How many rows a task has read, what it saw of event time, and how long ago they had arrived."""
     seen = {
         "partitions": {number: (seen.newest, seen.mark) for number, seen in observation.partitions.items()},
         "lateness": observation.lateness,
+        "ages": (ages or Ages()).counts,
     }
     return Record(_OBSERVED, rows, json.dumps(seen).encode())
 
@@ -213,7 +216,10 @@ def read(records: Iterable[Record]) -> TaskOutput:
     for kind, number, data in records:
         if kind in (_OBSERVED, _ROW_COUNT):
             output.rows += number
-            output.observed = output.observed.merge(_observation(data)) if data else output.observed
+            if data:
+                seen = json.loads(data)
+                output.observed = output.observed.merge(_observation(seen))
+                output.ages += Ages({int(bucket): count for bucket, count in seen["ages"].items()})
         elif kind == _FILE:
             output.files.append(File(**json.loads(data)))
         elif kind == _IDS:
@@ -257,8 +263,7 @@ def is_deltas(record: Record) -> bool:
     return record.kind == _DELTAS
 
 
-def _observation(data: bytes) -> Observation:
-    seen = json.loads(data)
+def _observation(seen: Mapping[str, Any]) -> Observation:
     partitions = {int(partition): Seen(*values) for partition, values in seen["partitions"].items()}
     return Observation(partitions, {int(bucket): count for bucket, count in seen["lateness"].items()})
 

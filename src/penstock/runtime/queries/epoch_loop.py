@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.kernel.offsets import epoch_offsets
-from penstock.runtime.derived.base import Step, stepped
+from penstock.model.time import Instant
+from penstock.runtime.derived.base import Derived, Step, read_through, stepped
 from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.errors import RunError
@@ -26,7 +27,9 @@ from penstock.runtime.groups import Groups
 from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.standby import offsets_of, other_offsets
 from penstock.runtime.queries.stream_query import StreamQuery
+from penstock.sources import Source
 from penstock.store import SqlStore
+from penstock.store.arrivals import Ages
 from penstock.store.base import Progress
 
 if TYPE_CHECKING:
@@ -48,8 +51,9 @@ class EpochLoop:
     def take(self, query: StreamQuery, rows: DataFrame, number: int) -> None:
         """An epoch that Spark has cut."""
         try:
+            handed_over = self._lifecycle.clock()
             with self._under_way(query):
-                source = self._begin(query, number)
+                source = self._begin(query, number, handed_over)
                 if source is not None:
                     self._run(query, rows, source)
         except EpochRefused:
@@ -79,7 +83,7 @@ class EpochLoop:
                 self._busy.discard(query.name)
                 self._idle.notify_all()
 
-    def _begin(self, query: StreamQuery, number: int) -> EpochOrigin | None:
+    def _begin(self, query: StreamQuery, number: int, handed_over: Instant) -> EpochOrigin | None:
         """Where an epoch comes from; None if the store has it already."""
         query.is_waiting, query.has_answered = False, True
         self._store.check_place()  # else tasks would make a new history where the directory is gone
@@ -88,7 +92,8 @@ class EpochLoop:
         offsets = offsets_of(query.checkpoint, number)
         progress = self._store.progress(id)
         if not self._is_done(query.name, progress, number, offsets):
-            return EpochOrigin(id, number, offsets, None if progress is None else progress.offsets)
+            before = None if progress is None else progress.offsets
+            return EpochOrigin(id, number, offsets, before, handed_over=handed_over, clock=self._lifecycle.clock)
         partitions = query.follower.reading(offsets)
         if partitions is not None:
             with self._groups.turn([query.name]) as engine:
@@ -134,12 +139,20 @@ class EpochLoop:
         intake = query.pace.intake(follower.taken)
         origin = replace(
             source, intake=intake, step=step, partitions=partitions, positions=positions,
-            taken=follower.taken,
+            taken=follower.taken, read=self._read(query.pace.placed, source, now),
         )  # fmt: skip
         engine.epoch(query.name, query.columns, step.rows, origin, now)
         engine.registry.inputs.answered(query.name, source.offsets, step.due)
         self._lifecycle.tell_committed()
         self._committed(query, source.offsets)
+
+    def _read(self, log: Source, source: EpochOrigin, now: Instant) -> Ages | None:
+        """How old the events are that an epoch of a derived stream has read; None for other streams."""
+        if not isinstance(log, Derived):
+            return None
+        after = 0 if source.before is None else read_through(source.before)
+        streams = [stream.name for stream in log.inputs]
+        return self._store.ages_between(streams, after, read_through(source.offsets), now)
 
     def _committed(self, query: StreamQuery, offsets: str) -> None:
         """The store has an epoch."""

@@ -22,6 +22,7 @@ class Overview:
             self._events = Tile("Events", "events")
             self._epochs = Tile("Epochs", "epochs")
             self._panes = Tile("Panes fired", "panes")
+            self._fresh = Tile("Freshness", "freshness")
             self._lag = Tile("Watermark lag", "lag")
             self._complete = Tile("Completeness", "completeness")
             self._refused = Tile("Refused", "refused")
@@ -38,6 +39,11 @@ class Overview:
         spent = f"the last took {seconds(sum(last.parts.values()))}" if last else ""
         self._epochs.draw(number(1 + max((e.epoch or 0 for e in epochs), default=-1)), spent)
         self._panes.draw(number(snapshot.panes), rate(sum(view.rate for view in snapshot.views.values())))
+        slowest = max(snapshot.freshness.views.values(), key=lambda delay: delay.median, default=None)
+        if slowest is None:
+            self._fresh.draw("–", "no events in the last minute")
+        else:
+            self._fresh.draw(seconds(slowest.median), f"from arrival to commit, 99 % within {seconds(slowest.high)}")
         marks = [stream.watermark for stream in streams if stream.watermark is not None]
         self._lag.draw(*lag(min(marks, default=None)))
         counted = [(e.read, e.read * (e.completeness or 0.0)) for e in epochs[-60:] if e.completeness is not None]

@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.dataflow.graph import graph_from_json
-from penstock.model.time import BEGINNING, END, Instant, instant
+from penstock.dataflow.graph import GRAPH, graph_from_json
+from penstock.model.time import BEGINNING, END, SECOND, Instant, instant
 from penstock.serve.askers import Askers, Found, Question
 from penstock.serve.dashboard.parts import reads, streams_of, view_of
 from penstock.serve.dashboard.snapshot import (
     CommitNow,
+    DelayNow,
     MarkNow,
     PaneNow,
     SinkNow,
@@ -27,6 +28,7 @@ from penstock.serve.lookup import Lookup
 from penstock.serve.shown import as_json
 from penstock.serve.views import Catalog, Described, Known
 from penstock.store.block import Block, json_panes
+from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, commit_delays, freshness
 from penstock.store.marks import NEWEST
 from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import quoted
@@ -35,6 +37,8 @@ from penstock.store.tables import quoted
 COMMITS, REFUSED, ROWS, RUNS = 240, 300, 2_000, 200
 #: Seconds over which rates are taken.
 _OVER: Final = 6.0
+#: Delays of commits are shown over so long.
+_DELAYS: Final = 300 * SECOND
 #: The newest pane of a view is looked for among so many.
 _NEAR: Final = 20_000
 
@@ -48,7 +52,6 @@ _PANES: Final = "SELECT view, CAST(sum(last - first + 1) AS BIGINT) FROM __outbo
 _NEWEST: Final = """SELECT o.first, o.last, o."commit", o.panes, c.now FROM __outbox o
     LEFT JOIN __commits c ON c.number = o."commit" WHERE o.view = ?1 AND o.last > ?2 ORDER BY o.last DESC LIMIT 1"""
 _SINKS: Final = "SELECT name, statement FROM __catalog WHERE kind = 'sink'"
-_GRAPH: Final = "SELECT statement FROM __catalog WHERE kind = 'graph'"
 _FILES: Final = """SELECT stream, kind, count(*) AS files, sum(rows) AS rows, sum(bytes) AS bytes, max(last) AS "commit"
     FROM __files WHERE removed IS NULL GROUP BY stream, kind ORDER BY stream, kind"""
 _GENERATIONS: Final = f"""SELECT view, number, kind, point, "commit", now, statement FROM __generations
@@ -93,6 +96,7 @@ class SnapshotReader:
         return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
 
     async def _own(self) -> dict[str, Found]:
+        now = time.time_ns() // 1000
         asked = {
             "panes": Question(_META),
             "commits": Question(_COMMITS),
@@ -100,7 +104,9 @@ class SnapshotReader:
             "fired": Question(_PANES, [self._pane]),
             "marks": Question(_MARKS),
             "catalog": Question(_SINKS),
-            "graph": Question(_GRAPH),
+            "graph": Question(GRAPH),
+            "arrivals": Question(RECENT_ARRIVALS, [now - _DELAYS]),
+            "deliveries": Question(RECENT_DELIVERIES, [now - SPAN]),
             "files": Question(_FILES),
             "generations": Question(_GENERATIONS),
             "audits": Question(_AUDITS),
@@ -130,6 +136,9 @@ class SnapshotReader:
         logs: dict[str, str] = {}
         views = {name: self._view(view, logs) for name, view in known.views.items()}
         statements = dict(own["catalog"].rows)
+        graph = graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None
+        arrivals, deliveries = own["arrivals"].rows, own["deliveries"].rows
+        since = time.time_ns() // 1000 - SPAN
         return Snapshot(
             commit=commits[0].number if commits else 0,
             committed=commits[0].at if commits else None,
@@ -144,7 +153,9 @@ class SnapshotReader:
             audits=_named(own["audits"]),
             files=_named(own["files"]),
             tables=tables,
-            graph=graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None,
+            graph=graph,
+            freshness=freshness(arrivals, deliveries, {} if graph is None else graph.feeding, since),
+            delays=[DelayNow(at, name, one.median, one.high) for at, name, one in commit_delays(arrivals)],
         )
 
     def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:

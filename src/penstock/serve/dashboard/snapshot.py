@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.dataflow.graph import Graph
 from penstock.model.time import Instant
+from penstock.store.freshness import Freshness
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,16 @@ class MarkNow:
 
 
 @dataclass(frozen=True)
+class DelayNow:
+    """How long the events of one commit took to get there, in seconds."""
+
+    at: Instant
+    stream: str
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
 class PaneNow:
     """The newest pane of a view."""
 
@@ -164,6 +175,8 @@ class Snapshot:
     tables: Mapping[str, TableNow] = field(default_factory=dict)
     missing: str | None = None
     graph: Graph | None = None
+    freshness: Freshness = field(default_factory=Freshness)
+    delays: Sequence[DelayNow] = ()
 
     @property
     def events(self) -> int:

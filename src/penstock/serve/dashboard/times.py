@@ -14,6 +14,11 @@ from penstock.store.base import LATE_EVENTS
 
 class Times:
     def __init__(self, place: Place) -> None:
+        with card(
+            "Freshness", "seconds from the arrival of events at their source to the commit: median, and 99 of 100"
+        ):
+            self._delays = Chart("freshness-chart", low=True)
+            self._fresh = Grid("freshness-figures", low=True)
         with card("Watermark", "event time against the time of the commit; the dashed line is no lag at all"):
             self._marks = Chart("watermark")
         with ui.element("div").classes("ps-two"):
@@ -27,6 +32,7 @@ class Times:
             self._grid = Grid("streams", low=True)
 
     def draw(self, snapshot: Snapshot) -> None:
+        self._draw_freshness(snapshot)
         sources = list(dict.fromkeys(mark.sources for mark in snapshot.marks))
         paths = {name: [mark for mark in snapshot.marks if mark.sources == name] for name in sources}
         now = sorted({mark.at // 1000 for mark in snapshot.marks})
@@ -56,6 +62,25 @@ class Times:
             told = {"name": stream.name, "log": stream.log, "mark": clock(stream.watermark), **counts}
             rows.append(cells([*told, "behind"], {**told, "behind": stream.behind}, stream.name))
         self._grid.draw(columns, rows)
+
+    def _draw_freshness(self, snapshot: Snapshot) -> None:
+        """By commit over time, and in the last minute for each view and sink."""
+        series = []
+        for name in dict.fromkeys(one.stream for one in snapshot.delays):
+            own = [one for one in snapshot.delays if one.stream == name]
+            series.append(_line(f"{name}, median", [[one.at // 1000, round(one.median, 3)] for one in own]))
+            series.append(_line(f"{name}, 99 %", [[one.at // 1000, round(one.high, 3)] for one in own]))
+        self._delays.draw(framed(xAxis=axis("time", scale=True), yAxis=axis("value"), series=series))
+        fresh = snapshot.freshness
+        columns = [column("c0", ""), column("c1", "name"), numeric("c2", "median, s"), numeric("c3", "99 % within, s")]
+        columns.append(numeric("c4", "events, last minute"))
+        rows = []
+        for what, delays in (("view", fresh.views), ("sink", fresh.sinks)):
+            for name, one in delays.items():
+                figures = {"median": round(one.median, 3), "high": round(one.high, 3), "events": one.events}
+                row = {"what": what, "name": name, **figures}
+                rows.append(cells(list(row), row, f"{what} {name}"))
+        self._fresh.draw(columns, rows)
 
     def close(self) -> None:
         pass

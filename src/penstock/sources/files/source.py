@@ -25,7 +25,7 @@ from penstock.errors import DefinitionError, PenstockError, RowError, unknown
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.model.expressions.casts import cast_value
 from penstock.model.types import Schema, has_structs
-from penstock.sources.base import EXTENT, MALFORMED, PATH, REASON, ROW, Folder, Follower, Source
+from penstock.sources.base import ARRIVED, EXTENT, MALFORMED, PATH, REASON, ROW, Folder, Follower, Source
 from penstock.sources.files.damaged import damaged_files, dead_rows
 from penstock.sources.files.follow import FilesFollower, size
 from penstock.sources.files.nested import read_nested
@@ -136,10 +136,11 @@ class Files(Source):
         from pyspark.sql import functions as f
 
         rows = self._configured(reader, schema, columns).load(paths)
+        arrived = f.unix_millis("_metadata.file_modification_time").alias(ARRIVED)
         if self.format == "parquet":
             number = f.col("_metadata.row_index").alias(ROW)
-            return rows.select(*columns, f.col("_metadata.file_path").alias(PATH), number)
-        return rows.select(*columns, MALFORMED)
+            return rows.select(*columns, f.col("_metadata.file_path").alias(PATH), number, arrived)
+        return rows.select(*columns, MALFORMED, arrived)
 
     def _configured(self, reader: _Reader, schema: Schema, columns: Sequence[str]) -> _Reader:
         is_text = self.format != "parquet"

@@ -23,7 +23,7 @@ from penstock.errors import DefinitionError
 from penstock.model.naming import valid_name
 from penstock.model.time import SECOND, positive, show_duration
 from penstock.model.types import Schema
-from penstock.sources.base import MALFORMED, REASON, Folder, Follower, Source
+from penstock.sources.base import ARRIVED, MALFORMED, REASON, Folder, Follower, Source
 from penstock.sources.formats import json_lines, parquet
 from penstock.sources.http.inbox import FOLDER, declare, sweep
 
@@ -74,13 +74,14 @@ class Http(Source):
     def frames(self, rows: pl.DataFrame, schema: Schema) -> Iterator[pl.DataFrame]:
         for path in rows["__path"]:
             names = [name for name in (MALFORMED, REASON) if name in pq.read_schema(path).names]
+            arrived = pl.lit(Path(path).stat().st_mtime_ns // 1_000_000).alias(ARRIVED)
             bad = pl.read_parquet(path, columns=names)
             if not schema.names:
-                yield bad
+                yield bad.with_columns(arrived)
                 continue
             at = 0
             for frame in parquet.read_file(path, schema):
-                yield frame.with_columns(bad.slice(at, frame.height))
+                yield frame.with_columns(bad.slice(at, frame.height)).with_columns(arrived)
                 at += frame.height
 
     def decodes(self, schema: Schema) -> bool:

@@ -16,7 +16,7 @@ from zlib import crc32
 from penstock.errors import DefinitionError, unknown
 from penstock.kernel.expressions import dtype
 from penstock.model.types import Schema
-from penstock.sources.base import MALFORMED, REASON
+from penstock.sources.base import ARRIVED, MALFORMED, REASON
 
 #: The parts of a message besides its value, with the types that a column of them may have.
 PARTS: Final[dict[str, tuple[str, ...]]] = {
@@ -99,6 +99,7 @@ def _unfit(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str]) 
 def _own(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str], several: bool) -> list[str]:
     number = "CAST(crc32(CAST(concat(topic, ':', partition) AS BINARY)) - 2147483648 AS INT)"
     own = [f"{number if several else 'partition'} AS __partition", "`offset` AS __offset"]
+    own.append(f"unix_millis(timestamp) AS {ARRIVED}")
     return own + [
         f"{_part(part, schema.type_of(name))} AS `{name}`" for name, part in metadata.items() if name in columns
     ]
@@ -132,7 +133,7 @@ def parsed(
     columns: Sequence[str],
 ) -> list[list[str]]:
     """Steps of expressions over `messages` by which Spark itself reads values of JSON and CSV."""
-    kept = ["__partition", "__offset", *(f"`{name}`" for name in metadata if name in columns)]
+    kept = ["__partition", "__offset", ARRIVED, *(f"`{name}`" for name in metadata if name in columns)]
     wanted = [name for name in payload if name in columns]
     read = wanted if format == "json" else payload
     ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in [*read]) + (", " if read else "")
