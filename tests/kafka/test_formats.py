@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 
 import penstock as ps
-from tests.kafka.support import asked, running
+from penstock.store.arrivals import Ages
+from tests.kafka.support import Clock, asked, running
 
 FIRST = {
     "type": "record",
@@ -71,15 +73,17 @@ def registry() -> Iterator[str]:
 
 
 def test_csv_avro_and_raw_values(kafka, topic, state, spark, registry, tmp_path: Path):
+    arrived = (Clock().now - 600 * 1_000_000) // 1000
+    put = partial(kafka.put, timestamp=arrived)
     names = {what: topic(name=what) for what in ("csv", "file", "registry", "directory", "raw")}
-    kafka.put(names["csv"], "a;1;2026-05-01 12:00:01", "b;many;2026-05-01 12:00:01", 'a;2;"2026-05-01 12:00:02"', None)
+    put(names["csv"], "a;1;2026-05-01 12:00:01", "b;many;2026-05-01 12:00:01", 'a;2;"2026-05-01 12:00:02"', None)
     short = avro(SECOND, k="a", v=1, at=MOMENT, new=1)
-    kafka.put(names["file"], sale("a", 3), sale("b", 1 << 40), b"\x01", sale("a") + b"\x00", short, None)
+    put(names["file"], sale("a", 3), sale("b", 1 << 40), b"\x01", sale("a") + b"\x00", short, None)
     wire = [b"\x00\x00\x00\x00\x07", b"\x00\x00\x00\x01\x02", b"\x00\x00\x00\x00\x09"]
     newer = avro(SECOND, wire[1], k="a", v=2, at=MOMENT, new=1)
-    kafka.put(names["registry"], sale("a", prefix=wire[0]), newer, sale("a", prefix=wire[2]), sale("a"))
-    kafka.put(names["directory"], sale(None, prefix=wire[0]), sale("a", prefix=wire[1]))
-    kafka.put(names["raw"], "text", "text", b"\xff", None)
+    put(names["registry"], sale("a", prefix=wire[0]), newer, sale("a", prefix=wire[2]), sale("a"))
+    put(names["directory"], sale(None, prefix=wire[0]), sale("a", prefix=wire[1]))
+    put(names["raw"], "text", "text", b"\xff", None)
 
     (tmp_path / "sale.avsc").write_text(json.dumps(FIRST))
     (tmp_path / "schemas").mkdir()
@@ -119,6 +123,10 @@ def test_csv_avro_and_raw_values(kafka, topic, state, spark, registry, tmp_path:
             ]
             for stream in logs
         }
+
+        # What a commit records of all formats is the time of Kafka's messages.
+        ages = {stream: Ages.parsed(text) for stream, text in asked(run, "SELECT stream, ages FROM __arrivals")}
+        assert ages == {stream: Ages.of([600_000], count) for stream, count in zip(logs, (4, 6, 4, 2, 4), strict=True)}
 
     def told(stream: str) -> list[tuple[Any, ...]]:
         return [(k, n, v, float(p), json.loads(t)) for k, _, _, n, v, _, p, t, *_ in found[stream]]

@@ -20,7 +20,12 @@ from tests.kafka.support import DEAD, asked, at, running
 
 #: What is no text in a column of text: here as it was written, as in files; Spark writes it anew.
 WRITTEN = {"-0", "1e3", "1E3", "1e400", "1e-400", "NaN", "Infinity", "-Infinity", "[1, 2]", '{"x": 1}'}
-FIELDS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())])
+FIELDS = pa.schema(
+    [
+        ("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+    ]
+)  # fmt: skip
 Message = tuple[bytes | None, bytes | None]
 
 
@@ -28,7 +33,7 @@ def both(spark, schema: Schema, given: list[Message], metadata: dict[str, str] |
     """What Spark makes of messages and what the tasks make of them, row by row."""
     log = ps.kafka("t", metadata=metadata)
     assert log.decodes(schema)
-    columns = list(zip(*((key, value, 0, n) for n, (key, value) in enumerate(given)), strict=True))
+    columns = list(zip(*((key, value, 0, n, n) for n, (key, value) in enumerate(given)), strict=True))
     table = pa.table([pa.array(list(c), f.type) for c, f in zip(columns, FIELDS, strict=True)], schema=FIELDS)
     read = spark.createDataFrame(table).selectExpr(*messages(metadata or {}, schema, schema.names, several=False))
     by_spark = read

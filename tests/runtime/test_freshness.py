@@ -228,7 +228,7 @@ def test_a_view_behind_operators_is_fed_by_the_sources_of_its_group():
         "watermark": ps.bounded("0 seconds"),
     }
     left, right = (app.stream(name, ps.files(name), **options) for name in ("left", "right"))
-    pairs = app.join("pairs", left, right, on="k", within="1 minute", prefix=("l_", "r_"))
-    app.view("both", pairs.group_by("l_k").agg(n=ps.count()))
+    pairs = app.join("pairs", left, right, on="k", within=("0 seconds", "1 minute"), prefix="r_")
+    app.view("both", pairs.group_by("k").agg(n=ps.count()))
     app.view("one", left.group_by("k").agg(n=ps.count()))
     assert graph_of(app).feeding == {"both": {"left", "right"}, "one": {"left"}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from penstock.model.types import Schema
 from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
 from penstock.runtime.spark.internals import cloned_session
 from penstock.sources import Files
+from penstock.store.arrivals import Ages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,7 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
     (root / "in").mkdir(parents=True)
     for name, lines in (("1", LINES[:3]), ("2", LINES[2:])):
         (root / "in" / f"{name}.json").write_text("\n".join(lines) + "\n")
+        os.utime(root / "in" / f"{name}.json", (0, time.time() - 3600))
     session = cloned_session(spark)
     session.conf.set(SMALL_EPOCH, str(most))
     app = ps.App("small")
@@ -43,7 +47,9 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
         run.catch_up()
         sums = run.store.query("SELECT k, n, v FROM sums ORDER BY k, n").rows()
         rejected = run.store.query("SELECT stream, kind, reason FROM __refused ORDER BY kind, reason").rows()
-        return scheduler.numTotalJobs() - before, (sums, rejected)
+        texts = run.store.query("SELECT ages FROM __arrivals")["ages"]
+        youngest = min(age for text in texts for age, _ in Ages.parsed(text).items())
+        return scheduler.numTotalJobs() - before, (sums, rejected, youngest > 3_300_000)
     finally:
         run.stop()
 
@@ -54,6 +60,7 @@ def test_small_epochs_need_no_job_and_come_to_the_same(spark, tmp_path):
     assert (jobs, results) == (0, same)
     assert jobs_of_tasks > 0
     assert results[0] == [(None, 1, 4), ("x", 3, 3), ("y", 1, 2)]
+    assert results[2], "events arrive when their file was written"
 
 
 def test_small_epochs_know_the_ids_of_earlier_ones(spark, tmp_path):

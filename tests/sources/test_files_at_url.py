@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.sources.files.damaged import damaged_files
+from penstock.store.arrivals import Ages
 
 
 class Frame:
@@ -75,6 +78,8 @@ def write(folder: Path, format: str) -> None:
 def test_a_damaged_file_at_a_url_is_one_dead_letter(format, tmp_path, spark):
     (tmp_path / "in").mkdir()
     write(tmp_path / "in", format)
+    for path in (tmp_path / "in").iterdir():
+        os.utime(path, (0, time.time() - 3600))
     app = ps.App("at_url")
     stream = app.stream("s", ps.files(f"file://{tmp_path}/in", format=format), schema="k string, s struct<x: bigint>")
     app.view("v", stream.group_by("k").agg(n=ps.count(), xs=ps.collect_list("s.x", order="position")))
@@ -86,5 +91,7 @@ def test_a_damaged_file_at_a_url_is_one_dead_letter(format, tmp_path, spark):
         dead = run.store.query("SELECT row, reason FROM __refused WHERE kind = 'dead' ORDER BY row").rows()
         assert [Path(path).name.split(".")[0] for path, _ in dead] == ["n 1", "z"]
         assert all(reason.startswith("the file cannot be read, and none of it counts: ") for _, reason in dead)
+        (ages,) = run.store.query("SELECT ages FROM __arrivals")["ages"]
+        assert sum(count for age, count in Ages.parsed(ages).items() if age > 3_300_000) == 6
     finally:
         run.stop()
