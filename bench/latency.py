@@ -1,25 +1,28 @@
-"""How long a message takes from Kafka to Kafka, filtered and enriched: the real-time lane beside micro-batches.
+"""How long an event takes, end to end: Kafka to Kafka, through a view to Kafka, to an answer of a lookup, and through
+one to five operators; beside hand-written Structured Streaming, and beside the freshness that Penstock itself shows.
 
-    python bench/latency.py [--quick]
+    python bench/latency.py [--rate 10000] [--seconds 60] [--warm 20] [--parts rows,views,lookups]
 
-10 000 events a second are sent by a process of their own, each with the time when it was sent; another one reads what
-comes out, and looks at its clock. All is on one machine, which also runs the broker.
+Events are sent by a process of their own, each with the time when it was sent; another one receives what comes out, or
+asks for it, and looks at its clock. All is on one machine, which also runs the broker. The freshness is what
+`penstock status` shows: its median and 99th percentile over the same seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,43 +30,56 @@ from pyspark.sql import functions as F
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report
+from bench.side_by_side import Report, by_hand_state
+from penstock.cli.figures import read_freshness
 from penstock.dev.broker import Cluster
 from penstock.runtime.spark.session import spark_session
+from penstock.serve.server import Server
+from penstock.serve.settings import Settings
+from penstock.store import Reader
+from penstock.store.freshness import Delay, delay
 
-RATE = 10_000
-WARM, SECONDS = (10, 20) if "--quick" in sys.argv else (20, 60)
+CLIENTS = Path(__file__).parent / "latency_clients.py"
 SCHEMA = "k int, kind string, sent bigint"
+PARTS = ("rows", "views", "lookups")
+HEAD = ["way", "median", "99th percentile", "longest", "events measured", "freshness shown: median, 99th"]
 
 
-def send(servers: str, topic: str) -> None:
-    """Sends events at a steady rate, for as long as it lives: a tenth of a second's at a time, spread within it."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 1})
-    begin = time.time()
-    number = 0
-    while True:
-        due = int((time.time() - begin) * RATE)
-        while number < due:
-            kind = "view" if number % 3 == 0 else "click"
-            text = f'{{"k": {number % 100}, "kind": "{kind}", "sent": {time.time_ns() // 1000}}}'
-            producer.produce(topic, value=text)
-            number += 1
-        producer.poll(0)
-        time.sleep(0.001)
+@dataclass(frozen=True)
+class Load:
+    """How many events a second, and for how long before and while it is measured."""
+
+    rate: float
+    seconds: float
+    warm: float
 
 
-def receive(servers: str, topic: str) -> None:
-    """Reads what comes from now on, and prints how long each message took, in microseconds."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "latency", "isolation.level": "read_committed"})
-    _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    consumer.assign([TopicPartition(topic, 0, high)])
-    taken: list[int] = []
-    end = time.time() + SECONDS
-    while time.time() < end:
-        for message in consumer.consume(1000, timeout=0.001):
-            if message.error() is None:
-                taken.append(time.time_ns() // 1000 - json.loads(message.value())["sent"])
-    print(json.dumps(taken))
+@dataclass(frozen=True)
+class Measured:
+    """What a consumer measured, in seconds, and what Penstock showed for the same time."""
+
+    taken: Delay
+    longest: float
+    shown: Delay | None = None
+
+    def row(self, way: str) -> list[str]:
+        shown = "" if self.shown is None else f"{_ms(self.shown.median)}, {_ms(self.shown.high)}"
+        taken = self.taken
+        return [way, _ms(taken.median), _ms(taken.high), _ms(self.longest), f"{taken.events:,}", shown]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms"
+
+
+def measured(weighted: list[tuple[int, int]], shown: Delay | None = None) -> Measured:
+    taken = delay([(micros / 1000, events) for micros, events in weighted])
+    if taken is None:
+        raise SystemExit("nothing came")
+    return Measured(taken, max(micros for micros, _ in weighted) / 1e6, shown)
+
+
+# Kafka to Kafka
 
 
 def enriched(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
@@ -73,11 +89,17 @@ def enriched(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
 
 
 @contextmanager
-def by_penstock(spark: SparkSession, servers: str, source: str, target: str, folder: Path, mode: str) -> Iterator[None]:
+def by_penstock(spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str) -> Iterator[None]:
+    """Rows in real-time mode or by the outbox, or a view's panes."""
     app = ps.App("latency")
-    log = ps.kafka(source, servers=servers, start="latest")
+    log = ps.kafka(topics[0], servers=servers, start="latest")
     events = app.stream("events", log, schema=SCHEMA, keep="none")
-    app.sink(events.transform(enriched(spark)), ps.to_kafka(target, servers=servers, mode=mode), name="out")  # type: ignore[arg-type]
+    if what == "view":
+        view = app.view("counts", counted(events))
+        app.sink(view, ps.to_kafka(topics[1], servers=servers, mode="update"), name="out")
+    else:
+        flow: Any = events.transform(enriched(spark))
+        app.sink(flow, ps.to_kafka(topics[1], servers=servers, mode=what), name="out")  # type: ignore[arg-type]
     run = app.run(folder, spark=spark).start()
     try:
         yield
@@ -85,16 +107,23 @@ def by_penstock(spark: SparkSession, servers: str, source: str, target: str, fol
         run.stop()
 
 
+def counted(events: Any) -> ps.View:
+    view: ps.View = events.group_by("k").agg(n=ps.count(), newest=ps.max("sent")).trigger(ps.each())
+    return view
+
+
 @contextmanager
-def by_hand(spark: SparkSession, servers: str, source: str, target: str, folder: Path) -> Iterator[None]:
+def by_hand(spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str) -> Iterator[None]:
     """The same in plain Structured Streaming: micro-batches as fast as they go, at least once."""
-    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
-    rows = enriched(spark)(
-        read.load().select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e")).select("e.*")
-    )
+    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topics[0])
+    rows = read.load().select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e")).select("e.*")
+    if what == "view":
+        rows = rows.groupBy("k").agg(F.count("*").alias("n"), F.max("sent").alias("newest"))
+    else:
+        rows = enriched(spark)(rows)
     query = (
-        rows.select(F.to_json(F.struct("*")).alias("value")).writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", servers).option("topic", target)
+        rows.select(F.to_json(F.struct("*")).alias("value")).writeStream.format("kafka").outputMode("update")
+        .option("kafka.bootstrap.servers", servers).option("topic", topics[1])
         .option("checkpointLocation", str(folder)).start()
     )  # fmt: skip
     try:
@@ -103,58 +132,135 @@ def by_hand(spark: SparkSession, servers: str, source: str, target: str, folder:
         query.stop()
 
 
-def measured(servers: str, source: str, target: str) -> list[int]:
-    sender = subprocess.Popen([sys.executable, __file__, "send", servers, source])
+def through_kafka(
+    way: AbstractContextManager[None], servers: str, topics: tuple[str, str], folder: Path, load: Load, receive: str
+) -> Measured:
+    """Runs a way, sends, and receives after some seconds. The freshness is that of the sink."""
+    with way:
+        sender = _client("send", servers, topics[0], load.rate)
+        try:
+            time.sleep(load.warm)
+            since = time.time_ns() // 1000
+            weighted = _finished(_client(receive, servers, topics[1], load.seconds))
+            shown = read_freshness(Reader(folder), since).sinks.get("out") if (folder / "store.db").exists() else None
+        finally:
+            sender.kill()
+            sender.wait()
+    return measured(weighted, shown)
+
+
+# lookups, and operators before the view
+
+
+class Passed(ps.Processor):
+    """Counts the events of a key, and passes them on."""
+
+    output = "k int, sent bigint, passed bigint"
+    passed = ps.value("bigint", default=0)
+
+    def on_event(self, key: int, event: Any, time: Any) -> Iterator[dict[str, Any]]:
+        self.passed += 1
+        yield {"k": key, "sent": event.sent, "passed": self.passed}
+
+
+def by_lookup(spark: SparkSession, folder: Path, load: Load, operators: int) -> Measured:
+    """Events by POST, through operators into a view, and a lookup after each second of them."""
+    app = ps.App("latency")
+    flow: Any = app.stream("events", ps.http("events"), schema="k int, sent bigint")
+    for number in range(operators):
+        flow = app.process(f"passed_{number}", flow, Passed, by="k")
+    app.view("counts", counted(flow))
+    run = app.run(folder, spark=spark).start()
     try:
-        time.sleep(WARM)
-        command = [sys.executable, __file__, "receive", servers, target, *sys.argv[1:]]
-        return list(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        with Server(folder, Settings(port=0)) as server:
+            client = _client("post", server.url, load.rate, load.warm, load.seconds)
+            time.sleep(load.warm)
+            since = time.time_ns() // 1000
+            weighted = _finished(client)
+            shown = read_freshness(Reader(folder), since).views.get("counts")
     finally:
-        sender.kill()
+        run.stop()
+    return measured(weighted, shown)
+
+
+# processes
+
+
+def _client(*given: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(CLIENTS), *map(str, given)], stdout=subprocess.PIPE, text=True)
+
+
+def _finished(client: subprocess.Popen[str]) -> list[tuple[int, int]]:
+    text, _ = client.communicate()
+    if client.returncode:
+        raise SystemExit(f"a client failed with {client.returncode}")
+    return [(micros, events) for micros, events in json.loads(text)]
+
+
+# the report
+
+KAFKA_WAYS = {
+    "rows": (
+        ('real-time lane (`mode="realtime"`), at least once', by_penstock, "realtime"),
+        ("hand-written micro-batches, at least once", by_hand, "rows"),
+        ("epochs and the outbox, exactly once", by_penstock, "panes"),
+    ),
+    "views": (
+        ("hand-written micro-batches, at least once", by_hand, "view"),
+        ("a view and its sink, exactly once", by_penstock, "view"),
+    ),
+}
+TITLES = {
+    "rows": "Kafka to Kafka, filter and enrich",
+    "views": "Kafka → counts of 100 keys → Kafka",
+    "lookups": "POST → view → answer of a lookup (`after=`), with operators (processors) before the view",
+}
+
+
+def kafka_rows(part: str, spark: SparkSession, root: Path, load: Load) -> list[list[str]]:
+    rows = []
+    with Cluster(root / f"kafka-{part}") as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.servers})
+        for number, (name, way, what) in enumerate(KAFKA_WAYS[part]):
+            topics, folder = (f"in-{number}", f"out-{number}"), root / f"{part}-{number}"
+            for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+                made.result()
+            running = way(spark, kafka.servers, topics, folder, what)
+            receive = "counts" if what == "view" else "rows"
+            rows.append(through_kafka(running, kafka.servers, topics, folder, load, receive).row(name))
+    return rows
+
+
+def lookup_rows(spark: SparkSession, root: Path, load: Load) -> list[list[str]]:
+    found = [by_lookup(spark, root / f"lookups-{count}", load, count) for count in range(6)]
+    plain = found[0].taken.median
+    names = ["a plain view"]
+    names += [f"{n} operator{'s' if n > 1 else ''}: {found[n].taken.median / plain:.1f} times" for n in range(1, 6)]
+    return [one.row(name) for one, name in zip(found, names, strict=True)]
 
 
 def main() -> None:
-    report = Report("latency", "python bench/latency.py")
-    folder = Path(tempfile.mkdtemp(prefix="penstock-latency-"))
-    rows = []
-    with Cluster(folder / "kafka") as kafka:
-        spark = spark_session("latency", master="local[4]", kafka=True)
-        admin = AdminClient({"bootstrap.servers": kafka.servers})
-        ways = {
-            'real-time lane (`mode="realtime"`), at least once': lambda s, t, d: by_penstock(
-                spark, kafka.servers, s, t, d, "realtime"
-            ),
-            "hand-written micro-batches, at least once": lambda s, t, d: by_hand(spark, kafka.servers, s, t, d),
-            "epochs and the outbox, exactly once": lambda s, t, d: by_penstock(spark, kafka.servers, s, t, d, "panes"),
-        }
-        for number, (name, way) in enumerate(ways.items()):
-            source, target = f"in-{number}", f"out-{number}"
-            for made in admin.create_topics([NewTopic(source, 1, 1), NewTopic(target, 1, 1)]).values():
-                made.result()
-            with way(source, target, folder / str(number)):
-                taken = sorted(measured(kafka.servers, source, target))
-            share = len(taken) / (SECONDS * RATE / 3)
-            cut = statistics.quantiles(taken, n=100)
-            rows.append(
-                [
-                    name,
-                    f"{cut[49] / 1000:,.0f} ms",
-                    f"{cut[98] / 1000:,.0f} ms",
-                    f"{taken[-1] / 1000:,.0f} ms",
-                    f"{share:.0%}",
-                ]
-            )
-        spark.stop()
-    head = ["way", "median", "99th percentile", "longest", "of what was sent"]
-    report.table(f"Kafka to Kafka, filter and enrich, {RATE:,} events/s for {SECONDS} s, one partition", head, rows)
+    options = argparse.ArgumentParser(description="end-to-end latency")
+    options.add_argument("--rate", type=float, default=10_000, help="events a second")
+    options.add_argument("--seconds", type=float, default=60.0, help="how long each way is measured")
+    options.add_argument("--warm", type=float, default=20.0, help="how long each way runs before")
+    options.add_argument("--parts", default=",".join(PARTS), help="some of rows, views, lookups")
+    given = options.parse_args()
+    parts, load = given.parts.split(","), Load(given.rate, given.seconds, given.warm)
+    if unknown := set(parts) - set(PARTS):
+        options.error(f"no such parts: {', '.join(unknown)}")
+    report = Report("latency", f"python bench/latency.py {' '.join(sys.argv[1:])}".strip())
+    root = Path(tempfile.mkdtemp(prefix="penstock-latency-"))
+    spark = spark_session("latency", master="local[4]", kafka=True)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    by_hand_state(spark)
+    for part in parts:
+        rows = lookup_rows(spark, root, load) if part == "lookups" else kafka_rows(part, spark, root, load)
+        report.table(f"{TITLES[part]}; {load.rate:,.0f} events/s for {load.seconds:g} s", HEAD, rows)
+    spark.stop()
     report.write()
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["send"]:
-        send(*sys.argv[2:4])
-    elif sys.argv[1:2] == ["receive"]:
-        receive(*sys.argv[2:4])
-    else:
-        main()
+    main()
