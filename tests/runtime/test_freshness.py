@@ -24,7 +24,7 @@ from penstock.sources.base import ARRIVED
 from penstock.sources.http import Http
 from penstock.sources.http.inbox import Inbox, Offer
 from penstock.store.arrivals import KEPT, Ages, Delivered
-from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Freshness, freshness
+from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Freshness, delay, freshness
 from tests.runtime.parts import Parts, Rows, stream
 
 SECOND = 1_000_000
@@ -200,6 +200,19 @@ def test_a_derived_stream_has_the_ages_of_the_events_that_it_reads(app):
 def test_clocks_that_differ_give_no_negative_ages():
     rows = pl.DataFrame({ARRIVED: [START // 1000 + 5_000]})
     assert ages_of(rows, START) == Ages.of([0])
+
+
+def test_of_many_rows_a_sample_counts_for_all():
+    random.seed(7)
+    times = [START // 1000 - int(random.expovariate(1 / 300)) for _ in range(50_007)]
+    ages = ages_of(pl.DataFrame({ARRIVED: times}), START)
+    exact = Ages.of([START // 1000 - time for time in times])
+    assert ages.events == exact.events == 50_007
+    sampled, all_of_them = delay(list(ages.items())), delay(list(exact.items()))
+    assert sampled is not None
+    assert all_of_them is not None
+    assert sampled.median == pytest.approx(all_of_them.median, rel=0.1)
+    assert sampled.high == pytest.approx(all_of_them.high, rel=0.1)
 
 
 def test_rows_of_files_arrive_when_the_file_was_written(tmp_path):

@@ -7,25 +7,51 @@ True
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any, Final
 
 import polars as pl
 
 from penstock.model.time import Instant
 from penstock.sources.base import ARRIVED, PATH
-from penstock.store.arrivals import STEPS, Ages
+from penstock.store.arrivals import Ages, bucket_of
+
+#: Of a larger frame every n-th row is counted, n times: about so many.
+_SAMPLE: Final = 2_048
 
 
 def ages_of(rows: pl.DataFrame, now: Instant) -> Ages:
     """The ages of the rows whose arrival is known."""
-    if ARRIVED not in rows.columns and PATH not in rows.columns:
-        return Ages()
-    # Neighbours mostly arrived together: a run of them is counted at once.
-    runs = arrival_times(rows).rle().struct.unnest().drop_nulls()
-    age = pl.max_horizontal(now // 1000 - pl.col("value"), 0)
-    bucket = ((age + 1).log(2) * STEPS).floor().cast(pl.Int32).alias("bucket")
-    counts = runs.group_by(bucket).agg(pl.col("len").sum())
-    return Ages({int(number): int(count) for number, count in counts.iter_rows()})
+    if ARRIVED in rows.columns:
+        return _ages(_counts(rows[ARRIVED]), now)
+    if PATH in rows.columns:
+        times: Counter[int | None] = Counter()
+        for path, count in _counts(rows[PATH]).items():
+            times[_modified(path)] += count  # files may have the same time
+        return _ages(times, now)
+    return Ages()
+
+
+def _counts(values: pl.Series) -> Counter[Any]:
+    """How many rows have which value, by a sample."""
+    step = max(1, len(values) // _SAMPLE)
+    sample = values.gather_every(step).to_list()
+    counts = Counter(sample)
+    if step > 1:
+        counts = Counter({value: count * step for value, count in counts.items()})
+        counts[sample[-1]] -= step * len(sample) - len(values)  # the last one stands for fewer
+    return counts
+
+
+def _ages(counts: dict[int | None, int], now: Instant) -> Ages:
+    """The ages of so many rows each, which arrived at these milliseconds."""
+    ages: dict[int, int] = {}
+    for arrived, count in counts.items():
+        if arrived is not None:
+            bucket = bucket_of(now // 1000 - arrived)
+            ages[bucket] = ages.get(bucket, 0) + count
+    return Ages(ages)
 
 
 def arrival_times(rows: pl.DataFrame) -> pl.Series:
@@ -34,10 +60,7 @@ def arrival_times(rows: pl.DataFrame) -> pl.Series:
         return rows[ARRIVED]
     if PATH not in rows.columns:
         return pl.Series(ARRIVED, [None], pl.Int64).new_from_index(0, rows.height)
-    times = {path: _modified(path) for path in rows[PATH].rle().struct.field("value").unique()}
-    if len(times) == 1:
-        (only,) = times.values()
-        return pl.Series(ARRIVED, [only], pl.Int64).new_from_index(0, rows.height)
+    times = {path: _modified(path) for path in rows[PATH].unique()}
     return rows[PATH].replace_strict(times, return_dtype=pl.Int64).alias(ARRIVED)
 
 
