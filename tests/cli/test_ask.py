@@ -142,6 +142,17 @@ def test_status_has_the_last_step_of_each_operator(penstock: Penstock, tmp_path:
     assert ["pairs", "1", "250", "ms", "2"] in lines
 
 
+def test_status_has_the_freshness_of_views_and_sinks(penstock: Penstock, tmp_path: Path) -> None:
+    live = LiveApp(tmp_path)
+    live.commit()
+    live.store.close()
+    lines = [line.split() for line in penstock("status", "--dir", tmp_path).output.splitlines()]
+    assert ["freshness", "name", "median", "99", "%", "within", "events,", "last", "minute"] in lines
+    assert {tuple(line[:2]) for line in lines if "ms" in line} == {
+        *(("view", name) for name in live.app.views), ("sink", "trending_jsonl"),
+    }  # fmt: skip
+
+
 def test_an_unknown_view_is_refused_with_the_near_one(penstock: Penstock, app_file: Callable[..., Path]) -> None:
     result = penstock("explain", app_file(), "by_pag")
     assert result.exit_code == 1

@@ -25,6 +25,7 @@ from penstock.model.time import SECOND
 from penstock.sources.base import FILE
 from penstock.store import Reader
 from penstock.store.base import DEAD_FILES, REFUSALS
+from penstock.store.freshness import SPAN, Freshness
 from penstock.store.state_size import IN_STORE, StateSize
 from penstock.store.tables import quoted
 
@@ -99,7 +100,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_totals(console, found)
         _print_dead_files(console, directory, found)
         _print_times(console, found)
-        _print_freshness(console, found)
+        _print_freshness(console, fig.read_freshness(reader, found.now - SPAN))
         _print_states(console, found)
         _print_operators(console, found)
         _print_generations(console, directory)
@@ -215,12 +216,12 @@ def _print_times(console: Console, found: fig.Figures) -> None:
         console.print("", table)
 
 
-def _print_freshness(console: Console, found: fig.Figures) -> None:
+def _print_freshness(console: Console, fresh: Freshness) -> None:
     """How long events took from their arrival to the commit and to delivery, in the last minute."""
     table = Table("freshness", "name", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("median", "99 % within", "events, last minute"):
         table.add_column(title, justify="right")
-    for what, delays in (("view", found.freshness.views), ("sink", found.freshness.sinks)):
+    for what, delays in (("view", fresh.views), ("sink", fresh.sinks)):
         for name, delay in delays.items():
             times = fig.show_delay(delay.median), fig.show_delay(delay.high)
             table.add_row(what, name, *times, fig.number(delay.events))

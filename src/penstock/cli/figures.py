@@ -12,7 +12,7 @@ from penstock.model.time import BEGINNING, END, SECOND, Instant, show_instant
 from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import HistorySize
-from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Freshness, freshness
+from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, Freshness, freshness
 from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, latest_timings
 from penstock.store.state_size import IN_STORE
 
@@ -37,7 +37,6 @@ class Figures:
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
-    freshness: Freshness = field(default_factory=Freshness)
 
     @property
     def behind(self) -> int | None:
@@ -61,9 +60,9 @@ class Figures:
 
 def read(store: Reader, rate: float | None = None) -> Figures:
     """The figures of now."""
-    last, now = store.last(), time.time_ns() // 1000
+    last = store.last()
     return Figures(
-        now=now,
+        now=time.time_ns() // 1000,
         commits=0 if last is None else last.number,
         epochs=store.query("SELECT coalesce(sum(epoch + 1), 0) FROM __progress").item(),
         counters=_by_stream(store.counters()),
@@ -76,12 +75,11 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         history=store.history_sizes(),
         states=read_states(store),
         operators=latest_timings(store.query(LATEST_DETAILS)["details"]),
-        freshness=read_freshness(store, now - SPAN),
     )
 
 
 def read_freshness(store: Reader, since: Instant) -> Freshness:
-    """How fresh views and sinks are, by what was committed and delivered since an instant."""
+    """How fresh views and sinks are, by what was committed and delivered since an instant. It reads many rows."""
     arrivals, deliveries = (store.query(text, [since]).rows() for text in (RECENT_ARRIVALS, RECENT_DELIVERIES))
     graphs = store.query(GRAPH)["statement"]
     feeding = graph_from_json(graphs[0]).feeding if len(graphs) else {}
