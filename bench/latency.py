@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -139,6 +140,7 @@ def through_kafka(
     with way:
         sender = _client("send", servers, topics[0], load.rate)
         try:
+            _wait_for_messages(servers, topics[1])
             time.sleep(load.warm)
             since = time.time_ns() // 1000
             weighted = _finished(_client(receive, servers, topics[1], load.seconds))
@@ -147,6 +149,16 @@ def through_kafka(
             sender.kill()
             sender.wait()
     return measured(weighted, shown)
+
+
+def _wait_for_messages(servers: str, topic: str, patience: float = 120.0) -> None:
+    """Until something comes out: Spark plans and compiles for the first epochs."""
+    consumer, end = Consumer({"bootstrap.servers": servers, "group.id": "begin"}), time.monotonic() + patience
+    while consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1] == 0:
+        if time.monotonic() > end:
+            raise SystemExit(f"nothing came to '{topic}' in {patience:g} s")
+        time.sleep(0.1)
+    consumer.close()
 
 
 # lookups, and operators before the view
@@ -228,11 +240,15 @@ def kafka_rows(part: str, spark: SparkSession, root: Path, load: Load) -> list[l
             running = way(spark, kafka.servers, topics, folder, what)
             receive = "counts" if what == "view" else "rows"
             rows.append(through_kafka(running, kafka.servers, topics, folder, load, receive).row(name))
+            print(*rows[-1], sep=" | ", flush=True)
     return rows
 
 
 def lookup_rows(spark: SparkSession, root: Path, load: Load) -> list[list[str]]:
-    found = [by_lookup(spark, root / f"lookups-{count}", load, count) for count in range(6)]
+    found = []
+    for count in range(6):
+        found.append(by_lookup(spark, root / f"lookups-{count}", load, count))
+        print(*found[-1].row(f"{count} operators"), sep=" | ", flush=True)
     plain = found[0].taken.median
     names = ["a plain view"]
     names += [f"{n} operator{'s' if n > 1 else ''}: {found[n].taken.median / plain:.1f} times" for n in range(1, 6)]

@@ -14,6 +14,7 @@ from typer.testing import Result
 
 from penstock.store import Commit, SqliteStore
 from penstock.store.operator_timings import OperatorTiming, timing_details
+from tests.browser.live import LiveApp
 
 Penstock = Callable[..., Result]
 ALL = "SELECT * FROM by_page ORDER BY window_start, page"
