@@ -17,7 +17,9 @@ from penstock.model.time import Instant
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks, quoted, select
-from penstock.store.file import File, HistorySize, Kept, Listing, Tombstone
+from penstock.store.file import File as File
+from penstock.store.file import HistorySize, Kept, Listing
+from penstock.store.file import Tombstone as Tombstone
 
 MASTER_TABLES: Final = (
     """CREATE TABLE __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,

@@ -24,7 +24,6 @@ from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
 from penstock.store.entry import Part
-from penstock.store.file import File, Tombstone
 from penstock.store.known_ids import KnownIds
 from penstock.store.lock import FileLock, Standby, TakenOver
 from penstock.store.operators import Operators
@@ -360,7 +359,7 @@ class SqlStore(Reader, Store):
         with self._transaction() as connection:
             files.renew_home(connection)
 
-    def swap_files(self, old: Collection[str], new: Sequence[File], now: Instant) -> None:
+    def swap_files(self, old: Collection[str], new: Sequence[files.File], now: Instant) -> None:
         """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
         with self._transaction() as connection:
             files.swap(connection, old, new, now)
@@ -380,7 +379,7 @@ class SqlStore(Reader, Store):
         with self._transaction() as connection:
             files.forget(connection, paths)
 
-    def erase(self, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
+    def erase(self, stream: str, condition: str, reason: str | None, now: Instant) -> files.Tombstone:
         """Appends a tombstone: rows of a stream so far, for which a condition holds, are gone."""
         with self._transaction() as connection:
             return files.write_tombstone(connection, stream, condition, reason, now)
