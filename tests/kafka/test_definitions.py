@@ -53,6 +53,12 @@ def test_a_schema_that_the_messages_cannot_give_is_refused_when_the_stream_is_ma
         ps.App("test").stream("s", log, schema=schema)
 
 
+def test_a_tombstone_without_a_column_for_its_key_is_refused():
+    log = ps.kafka("prices", metadata={"since": "timestamp", "deleted": "tombstone"})
+    with pytest.raises(DefinitionError, match="no column has the key"):
+        ps.App("shop").stream("prices", log, schema="item string, since timestamp, deleted boolean")
+
+
 def test_a_log_prints_as_its_constructor_without_its_secrets(tmp_path: Path):
     (tmp_path / "a.avsc").write_text(json.dumps({"type": "record", "name": "A", "fields": []}))
     logs = [

@@ -24,6 +24,7 @@ def test_the_programs_of_the_page_run(kafka, state, spark, secure, monkeypatch):
     for program in PROGRAMS:
         exec(program, scope)
     kafka.create("orders", 2)
+    kafka.create("discounts")
     kafka.put("orders", {"item": "tea", "price": 2.5, "at": at(1)}, key="ann")
     kafka.put("orders", {"item": "tea", "price": 2.0, "at": at(2)}, key="bob", partition=1)
     with running(scope["app"], state, spark, Clock()) as run:

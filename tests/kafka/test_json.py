@@ -80,6 +80,18 @@ def test_every_shape_of_message_is_read_as_spark_reads_it(spark):
     assert not differing(pairs, schema), "\n".join(differing(pairs, schema))
 
 
+def test_tombstones_are_rows_where_a_column_shows_them(spark):
+    schema = Schema.parse("k string, v int, gone boolean")
+    given: list[Message] = [(b"a", b'{"v": 1}'), (b"b", None), (b"\xff", None), (b"c", b"no json"), (None, None)]
+    pairs = both(spark, schema, given, {"k": "key", "gone": "tombstone"})
+    assert differing(pairs, schema) == []
+    rows = [ours for _, ours in pairs]
+    assert [(row["k"], row["v"], row["gone"]) for row in rows if row[MALFORMED] is None] == [
+        ("a", 1, False), ("b", None, True), (None, None, True),
+    ]  # fmt: skip
+    assert [row[REASON] for row in rows if row[MALFORMED] is not None] == ["the key is not text in UTF-8", None]
+
+
 def test_each_message_keeps_its_place_among_many():
     chance = random.Random(3)
     kinds = [

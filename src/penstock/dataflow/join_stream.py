@@ -55,7 +55,12 @@ def joined_stream(
     max_ahead: str | timedelta | None = "1 day",
     keep: str | timedelta | None = None,
 ) -> Stream:
-    """What a join gives that was made elsewhere, as a stream of this name."""
+    """What a join gives that was made elsewhere, as a stream of this name.
+
+    With versions it has the event time of the left, if nothing else is said.
+    """
+    if event_time is None and join.as_of:
+        event_time = join.default_time
     if watermark is None and event_time is not None:
         watermark = Carried()
     made = stream(

@@ -70,7 +70,7 @@ class StreamJoin:
         for pair in self.on:
             _check_keys(pair, *(_key_type(text, self._schema(side)) for side, text in enumerate(pair)))
         if self.as_of:
-            check_versions(self.right, self.how, tuple(right for _, right in self.on), self.deleted)
+            check_versions(self.right, self.how, tuple(right.strip("`") for _, right in self.on), self.deleted)
         for side in (0, 1):
             for name in self.columns(side):
                 if has_structs(kind := self._schema(side).type_of(name)):

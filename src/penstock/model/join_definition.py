@@ -75,8 +75,8 @@ def _as_of_join(left: Flow, table: Versions, on: str | Sequence[str] | None, how
     """A join with a table that has versions. `on` must name the whole key, and nothing else of the table."""
     check_side(left)
     right = table.flow
-    pairs = _all_pairs(table.keys if on is None else on, left, right)
-    if {own.lower() for _, own in pairs} != {key.lower() for key in table.keys}:
+    pairs = _all_pairs([f"`{key}`" for key in table.keys] if on is None else on, left, right)
+    if {own.strip("`").lower() for _, own in pairs} != {key.lower() for key in table.keys}:
         raise DefinitionError(
             f"the versions are those of {in_quotes(table.keys)}, and the join compares "
             f"{in_quotes(own for _, own in pairs)}",

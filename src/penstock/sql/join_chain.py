@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.model.join import LEFT_ONLY, StreamJoin
-from penstock.model.join_definition import all_of, left_of, stream_of_join
+from penstock.model.join_definition import left_of, stream_of_join
 from penstock.model.stream import Flow, Step, Stream
 from penstock.model.table import TableJoin
 from penstock.sql import queries as sql
@@ -55,10 +55,10 @@ class Chain:
 
     def _with_stream(self, part: sql.JoinPart) -> Chain:
         found = self.meeting(part)
-        left, right = found.sides.flows
+        left, _ = found.sides.flows
         prefix = f"{next(iter(found.sides.known[1]), 'right')}_"
         with self.source.at(part.on or part.place, WORDS):
-            gives = left_of(left) if part.how in LEFT_ONLY else all_of(left, right, found.conditions.pairs, prefix)
+            gives = left_of(left) if part.how in LEFT_ONLY else found.all_columns(prefix)
             join = found.join(gives)
             made = stream_of_join(self.find.join_name(), join, join.default_time or next(iter(_sure_times(join)), None))
         of_right = {own.lower(): name for name, side, own in gives if side}
@@ -95,8 +95,8 @@ def times_of(flow: Flow) -> tuple[str, ...]:
 
 
 def _sure_times(join: StreamJoin) -> tuple[str, ...]:
-    """The columns with the event times of both sides, where they cannot be null."""
-    sure = not join.gives_alone(1), not join.gives_alone(0)
+    """The columns with the event times of both sides, where they cannot be null. That of a version may be long past."""
+    sure = not join.gives_alone(1), not join.gives_alone(0) and not join.as_of
     return tuple(name for name, is_there in zip(join.times, sure, strict=True) if name is not None and is_there)
 
 

@@ -82,22 +82,34 @@ class Sides:
 
 @dataclass
 class Conditions:
-    """What ON says: pairs of what is equal, between what the right one's time less the left one's lies, the window."""
+    """What ON says: pairs of what is equal, between what the right one's time less the left one's lies, the window.
+
+    `as_of`: it is about the versions of a table, and may name the column that tells which of them are `deleted`.
+    """
 
     sides: Sides
     place: Piece
     windowed: bool
+    as_of: bool = False
     pairs: list[tuple[str, str]] = field(default_factory=list)
     earliest: Duration | None = None
     latest: Duration | None = None
     in_window: bool = False
+    deleted: str | None = None
     chosen: list[str | None] = field(default_factory=lambda: [None, None])  # of the times that a side may have
 
     def read(self, on: Piece) -> None:
         with self.sides.source.at(on):
             tree = parse(on.text).tree
         for part in _parts(tree):
-            if not (self._same_window(part) or self._bound(part) or self._equal(part)):
+            if self.as_of and not (self._deletion(part) or self._equal(part)):
+                qualifier = next(iter(self.sides.qualifiers[1]), "table")
+                raise self.sides.source.error(
+                    f"'{canonical(part)}' does not say what of the event and of the table's key is equal",
+                    self.place,
+                    hint=f"a boolean column that deletes a key is named by {qualifier}.column IS NOT TRUE",
+                )
+            if not self.as_of and not (self._same_window(part) or self._bound(part) or self._equal(part)):
                 raise self.sides.source.error(
                     f"'{canonical(part)}' says neither what of both is equal nor how far apart their event times are",
                     self.place,
@@ -110,6 +122,17 @@ class Conditions:
         if not self.windowed or len(names) != 1 or not names <= set(WINDOW_COLUMNS):
             return False
         self.in_window = True
+        return True
+
+    def _deletion(self, tree: exp.Expr) -> bool:
+        """Takes the column that tells deletions, if it is named: p.deleted IS NOT TRUE."""
+        tested = tree.this if isinstance(tree, exp.Not) else None
+        if not isinstance(tested, exp.Is) or not isinstance(tested.this, exp.Column) or self.deleted is not None:
+            return False
+        is_true = isinstance(tested.expression, exp.Boolean) and tested.expression.this
+        if not is_true or self.sides.of(tested.this, self.place) != 1:
+            return False
+        self.deleted = self.sides.plain(tested.this, 1, self.place).strip("`")
         return True
 
     def _equal(self, tree: exp.Expr) -> bool:

@@ -30,8 +30,12 @@ def show_join(join: StreamJoin, relation: Callable[[Flow], str], identifier: Cal
     """The SELECT that a join is. `relation` writes what stands after FROM for a flow, `identifier` a name."""
     left, right = (_side(join, number, relation) for number in (0, 1))
     on = [f"{_of(0, one)} = {_of(1, other)}" for one, other in join.on]
+    if join.as_of:
+        on += [] if join.deleted is None else [f"{_of(1, join.deleted)} IS NOT TRUE"]
+    else:
+        on.append(_times(join))
     lines = [f"SELECT {_columns(join, identifier)}", f"FROM {left} {_WORDS[join.how]} {right}"]
-    return "\n  ".join([*lines, f"ON {' AND '.join([*on, _times(join)])}"])
+    return "\n  ".join([*lines, f"ON {' AND '.join(on)}"])
 
 
 def undeclared_join(flow: Flow) -> StreamJoin | None:
@@ -46,6 +50,8 @@ def carries_watermark(stream: Stream) -> bool:
 
 def _side(join: StreamJoin, number: int, relation: Callable[[Flow], str]) -> str:
     flow = (join.left, join.right)[number]
+    if join.as_of and number == 1:
+        return f"{relation(flow)} FOR SYSTEM_TIME AS OF {_of(0, _time_of(join.left))} AS {_SIDES[1]}"
     if join.window is None:
         return f"{relation(flow)} AS {_SIDES[number]}"
     if isinstance(flow, WithTime):
@@ -67,7 +73,8 @@ def _all(join: StreamJoin) -> tuple[tuple[str, int, str], ...] | None:
     if join.how in LEFT_ONLY:
         return left_of(join.left)
     try:
-        return all_of(join.left, join.right, join.on, f"{_SIDES[1]}_")
+        columns = all_of(join.left, join.right, join.on, f"{_SIDES[1]}_")
+        return tuple(column for column in columns if column[1:] != (1, join.deleted))
     except DefinitionError:
         return None
 

@@ -1,6 +1,7 @@
 """Two streams joined in SQL: CREATE STREAM both AS SELECT … FROM clicks AS c JOIN shown AS s ON …
 
-ON says what is equal and between what the times of both lie; or both stand in the same TUMBLE.
+ON says what is equal and between what the times of both lie; or both stand in the same TUMBLE. With FOR SYSTEM_TIME AS
+OF the second one is a table with versions, by the key that ON compares.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from penstock.model.join import HOWS, LEFT_ONLY, StreamJoin
 from penstock.model.join_definition import all_of, left_of
 from penstock.model.stream import Flow
 from penstock.model.time import Duration
+from penstock.model.versions import HOWS as HOWS_AS_OF
 from penstock.model.view import WINDOW_COLUMNS
 from penstock.model.windows import Fixed
 from penstock.sql import queries as sql
-from penstock.sql.errors import Source
+from penstock.sql.errors import Piece, Source
 from penstock.sql.flow import at_time, event_time, relation
 from penstock.sql.join_conditions import Conditions, Sides
-from penstock.sql.joins import Find, qualifiers
+from penstock.sql.joins import Find, Names, qualifiers
 
 #: How what Python says is said in SQL.
 WORDS = {
@@ -44,10 +46,17 @@ class Meeting:
     latest: Duration
     window: Fixed | None
 
+    def all_columns(self, prefix: str) -> tuple[tuple[str, int, str], ...]:
+        """All columns of both. The one that tells deletions does not come along."""
+        columns = all_of(*self.sides.flows, self.conditions.pairs, prefix)
+        return tuple(column for column in columns if column[1:] != (1, self.conditions.deleted))
+
     def join(self, gives: tuple[tuple[str, int, str], ...]) -> StreamJoin:
         """The join that gives these columns."""
         left, right = self.sides.flows
-        pairs = tuple(self.conditions.pairs)
+        pairs, deleted = tuple(self.conditions.pairs), self.conditions.deleted
+        if self.part.as_of is not None:
+            return StreamJoin(left, right, pairs, 0, 0, gives, self.part.how, as_of=True, deleted=deleted)
         return StreamJoin(left, right, pairs, self.earliest, self.latest, gives, self.part.how, self.window)
 
 
@@ -109,9 +118,10 @@ def meeting(sides: Sides, part: sql.JoinPart, window: Fixed | None) -> Meeting:
     if part.how not in HOWS:
         hint = "write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN"
         raise source.error(f"streams are not joined by {part.place.text}", part.place, hint=hint)
+    said = Conditions(sides, place, window is not None, part.as_of is not None)
     if part.as_of is not None:
-        raise source.error("FOR SYSTEM_TIME AS OF goes with a table, and this is a stream", part.as_of)
-    said = Conditions(sides, place, window is not None)
+        time = _as_of(sides, part, part.as_of, window)
+        said.chosen[0] = time if time in sides.times[0] else None
     for name in part.using:
         if window is not None and name.text.lower() in WINDOW_COLUMNS:
             said.in_window = True
@@ -121,8 +131,25 @@ def meeting(sides: Sides, part: sql.JoinPart, window: Fixed | None) -> Meeting:
         said.read(part.on)
     if not said.pairs:
         raise source.error("a join of streams says what is equal", place, hint="write … ON a.key = b.key AND …")
-    earliest, latest = _times(said, window)
+    earliest, latest = (0, 0) if part.as_of is not None else _times(said, window)
     return Meeting(sides, part, said, earliest, latest, window)
+
+
+def _as_of(sides: Sides, part: sql.JoinPart, time: Piece, window: Fixed | None) -> str:
+    """The event time as of which versions are found. Refuses any other time, and windows."""
+    source = sides.source
+    if part.how not in HOWS_AS_OF:
+        hint = "write JOIN or LEFT JOIN"
+        raise source.error(f"the versions of a table are not joined by {part.place.text}", part.place, hint=hint)
+    if window is not None:
+        hint = "leave out the second TUMBLE: an event finds the version of its time, whatever window that is in"
+        raise source.error("the versions of a table have no windows", part.place, hint=hint)
+    plain = Names(sides.known[0]).plain(source, time).text
+    if plain not in sides.times[0] and not sides.find.is_event_time(sides.flows[0], plain):
+        raise source.error(
+            f"'{plain}' is not the event time", time, hint=f"give the stream that time: RETIME(stream, {plain})"
+        )
+    return plain
 
 
 def _flow(source: Source, of: sql.Relation | sql.Windowed, find: Find) -> Flow:
@@ -175,7 +202,7 @@ def _gives(query: sql.Select, found: Meeting) -> tuple[tuple[str, int, str], ...
     if query.items is None and found.part.how in LEFT_ONLY:
         return left_of(sides.flows[0])
     if query.items is None:
-        return all_of(*sides.flows, found.conditions.pairs, f"{next(iter(sides.known[1]), 'right')}_")
+        return found.all_columns(f"{next(iter(sides.known[1]), 'right')}_")
     columns: dict[str, tuple[str, int, str]] = {}
     for item in query.items:
         name, side, own = _given(item, sides, found.conditions)

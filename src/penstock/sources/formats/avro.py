@@ -30,9 +30,13 @@ _SECONDS: Final = 30
 
 
 class AvroReader:
-    """Reads values by one schema, or by those of a registry."""
+    """Reads values by one schema, or by those of a registry.
 
-    def __init__(self, schema: str | None, registry: str | None) -> None:
+    With `tombstones` a message without a value is a row of nulls.
+    """
+
+    def __init__(self, schema: str | None, registry: str | None, *, tombstones: bool = False) -> None:
+        self._tombstones = tombstones
         self._schema: Any = None if schema is None else _parsed(schema)
         self._registry = registry
         self._missing: dict[int, RowError] = {}  # asked once for a batch: it may be there later
@@ -63,6 +67,8 @@ class AvroReader:
         """The fields of one record that are columns; one that its schema lacks is null."""
         from fastavro import schemaless_reader
 
+        if value is None and self._tombstones:
+            return dict.fromkeys(fits)
         if value is None:
             raise RowError(tombstone())
         schema, body = (self._schema, value) if self._registry is None else self._named(value)

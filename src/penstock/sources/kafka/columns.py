@@ -27,6 +27,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp",),
     "headers": ("string",),
     "header:NAME": ("string", "binary"),
+    "tombstone": ("boolean",),
 }
 #: A message's value, and the key of one that has none.
 VALUE, KEY = "__value", "__key"
@@ -39,6 +40,11 @@ def partition_number(topic: str, partition: int) -> int:
 
 
 # What a schema may ask for
+
+
+def shows_tombstones(metadata: Mapping[str, str]) -> bool:
+    """Whether messages without a value are rows, whose columns are null except for the other parts of the message."""
+    return "tombstone" in metadata.values()
 
 
 def check_metadata(metadata: Mapping[str, str], schema: Schema) -> None:
@@ -54,6 +60,11 @@ def check_metadata(metadata: Mapping[str, str], schema: Schema) -> None:
             raise unknown("part of a message", part, PARTS)
         if schema.type_of(name) not in kinds:
             raise DefinitionError(f"the column '{name}' is {part}, whose type is {' or '.join(kinds)}")
+    if shows_tombstones(metadata) and "key" not in metadata.values():
+        raise DefinitionError(
+            "a tombstone has a key and no value, and no column has the key",
+            hint="say which column it is: metadata={'item': 'key', 'deleted': 'tombstone'}",
+        )
 
 
 def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:
@@ -142,8 +153,12 @@ def parsed(
     options += ", 'allowSingleQuotes', 'false'" if format == "json" else ""
     made = f"from_{format}(CAST({VALUE} AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
     bad = f"{REASON} IS NOT NULL OR {_is_not_text(VALUE)} OR __parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
-    malformed = f"CASE WHEN {VALUE} IS NULL THEN coalesce({KEY}, '') WHEN {bad} THEN {_text(VALUE)} END"
-    reasons = f"WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}' WHEN {_is_not_text(VALUE)} THEN '{not_text('value')}'"
+    shown = shows_tombstones(metadata)
+    is_dead = f"{VALUE} IS NULL AND {REASON} IS NOT NULL" if shown else f"{VALUE} IS NULL"
+    is_row = f"WHEN {VALUE} IS NULL THEN NULL" if shown else ""
+    malformed = f"CASE WHEN {is_dead} THEN coalesce({KEY}, '') {is_row} WHEN {bad} THEN {_text(VALUE)} END"
+    refused = "" if shown else f"WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}'"
+    reasons = f"{refused} WHEN {_is_not_text(VALUE)} THEN '{not_text('value')}'"
     return [
         [*kept, made, VALUE, KEY, REASON],
         [
@@ -158,6 +173,8 @@ def parsed(
 def _part(part: str, kind: str) -> str:
     if part.startswith("header:"):
         return _header(part) if kind == "binary" else _text(_header(part))
+    if part == "tombstone":
+        return "value IS NULL"
     if part == "headers":
         return f"to_json(transform(headers, h -> named_struct('key', h.key, 'value', {_text('h.value')})))"
     return _text("key") if part == "key" and kind == "string" else f"`{part}`"

@@ -11,10 +11,11 @@ from penstock.sources.formats import json_lines
 from penstock.sources.kafka.columns import KEY, VALUE, not_text, tombstone
 
 
-def decoded_json(rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def decoded_json(rows: pl.DataFrame, schema: Schema, *, tombstones: bool = False) -> pl.DataFrame:
     """Messages with the columns of their values; of those that do not fit the text, and of tombstones the key.
 
-    A message whose key or headers cannot be read has its reason already.
+    With `tombstones` a message without a value is a row of nulls. A message whose key or headers cannot be read has its
+    reason already.
     """
     texts, reasons = _texts(rows[VALUE])
     reasons = rows[REASON].zip_with(rows[REASON].is_not_null(), reasons)
@@ -22,9 +23,13 @@ def decoded_json(rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     none = rows[VALUE].is_null()
     if none.any():
         key = rows[KEY].cast(pl.String).fill_null("")
+        reason = pl.Series([tombstone()]).new_from_index(0, len(none))
+        if tombstones:
+            reason = rows[REASON]
+            key = key.zip_with(reason.is_not_null(), pl.Series([None], dtype=pl.String).new_from_index(0, len(none)))
         found = found.with_columns(
             key.zip_with(none, found[MALFORMED]).alias(MALFORMED),
-            pl.Series([tombstone()]).new_from_index(0, len(none)).zip_with(none, found[REASON]).alias(REASON),
+            reason.zip_with(none, found[REASON]).alias(REASON),
         )
     return rows.drop(VALUE, KEY, REASON).hstack(found)
 

@@ -24,7 +24,7 @@ from penstock.redaction import redact_settings, redact_url
 from penstock.sources.base import Folder, Follower, Source
 from penstock.sources.formats import json_lines
 from penstock.sources.formats.avro import AvroReader, schema_in
-from penstock.sources.kafka.columns import VALUE, check_metadata, check_payload, messages, select
+from penstock.sources.kafka.columns import VALUE, check_metadata, check_payload, messages, select, shows_tombstones
 from penstock.sources.kafka.json import decoded_json
 from penstock.sources.kafka.reach import check_answer
 
@@ -141,7 +141,9 @@ class Kafka(Source):
         return self.format == "json" and json_lines.reads(schema.pick(self.payload(schema)))
 
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-        return decoded_json(rows, schema.pick(self.payload(schema))) if VALUE in rows.columns else rows
+        if VALUE not in rows.columns:
+            return rows
+        return decoded_json(rows, schema.pick(self.payload(schema)), tombstones=shows_tombstones(dict(self.metadata)))
 
     @property
     def several(self) -> bool:
@@ -195,7 +197,7 @@ class KafkaAvro(Kafka):
     def decode(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         if VALUE not in rows.columns:
             return rows  # a stream that takes nothing from the value
-        reader = AvroReader(self.avro_text, self.registry)
+        reader = AvroReader(self.avro_text, self.registry, tombstones=shows_tombstones(dict(self.metadata)))
         return reader.decoded(rows, {name: schema.type_of(name) for name in self.payload(schema)})
 
 
@@ -218,9 +220,10 @@ def kafka(
 
     `start` is where the first run begins: "earliest", "latest", a time, or {topic: {partition: offset}}.
     `metadata` names columns that come from elsewhere than the value: {"user": "key", "trace": "header:trace-id"}; there
-    are key, topic, partition, offset, timestamp, headers and header:NAME. `events_per_epoch` bounds what one epoch
-    takes. `group` is a consumer group whose offsets follow the commits, for tools that show lag. `options` go to
-    Kafka's clients, {"kafka.security.protocol": "SASL_SSL"}. Without `servers` the environment says where Kafka is, in
+    are key, topic, partition, offset, timestamp, headers, header:NAME and tombstone: whether the message has no value,
+    which makes a row of it instead of a dead letter. `events_per_epoch` bounds what one epoch takes. `group` is a
+    consumer group whose offsets follow the commits, for tools that show lag. `options` go to Kafka's clients,
+    {"kafka.security.protocol": "SASL_SSL"}. Without `servers` the environment says where Kafka is, in
     PENSTOCK_KAFKA_SERVERS.
     """
     topics = () if topic is None else (topic,) if isinstance(topic, str) else tuple(topic)
