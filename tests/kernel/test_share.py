@@ -13,7 +13,7 @@ from penstock.kernel.fire import present
 from penstock.kernel.local import events_frame
 from penstock.kernel.plan import START, Plan
 from penstock.kernel.reduce import combine, reduce
-from penstock.kernel.share import share
+from penstock.kernel.share import Cluster, share
 from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.testing import DAY
@@ -67,6 +67,38 @@ def test_shared_deltas_equal_those_of_each_view_alone(views, raw, watermark, see
         late = [b.own[number].late if number in b.own else b.late.get(number, alone.late.clear()) for b in batches]
         places = ["__partition", "__offset"]
         assert_frame_equal(pl.concat(late).sort(places), alone.late.sort(places))
+
+
+@cases(60, deep=50)
+@given(
+    st.lists(st.tuples(st.integers(1, 90), st.integers(0, 50)), min_size=8, max_size=20),
+    st.sampled_from([(), ("k",), ("k", "f")]),
+    st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3),
+    st.lists(rows(0), min_size=1, max_size=40),
+    st.one_of(st.none(), st.integers(0, 100)),
+    st.integers(1, 200),
+)
+def test_views_that_differ_in_their_windows_are_rolled_up_together(windows, keys, aggregates, raw, watermark, largest):
+    events = [Event("s", row, int(str(row["partition"])), offset) for offset, row in enumerate(raw)]
+    frame = admit(STREAM, events_frame(STREAM, events, 0), 0).rows
+    plans = [
+        Plan(
+            STREAM.where("v > 2 OR v IS NULL")
+            .group_by(*(f"{key} AS {key}{number}" for key in keys))
+            .window(ps.fixed(f"{size} seconds", offset=f"{offset % size} seconds"))
+            .agg(**{f"{name}{number}": one for name, one in zip("mno", aggregates, strict=False)})
+        )
+        for number, (size, offset) in enumerate(windows)
+    ]
+    mark = BEGINNING if watermark is None else DAY + (12 * 3600 + watermark) * SECOND
+    cluster = Cluster(STREAM, tuple(plans), tuple(range(len(plans))))
+    assert cluster.alike == (tuple(range(len(plans))),)
+    deltas = cluster.deltas(cluster.base(frame), [mark] * len(plans), largest)
+    for plan, got in zip(plans, deltas, strict=True):
+        by = [*plan.keys, START]
+        expected = combine(plan, [reduce(plan, "s", frame, mark).deltas])
+        assert got.schema == expected.schema
+        assert_frame_equal(shown(plan, got).sort(by), shown(plan, expected).sort(by), rel_tol=1e-9)
 
 
 def test_views_on_few_dimensions_are_reduced_as_one():

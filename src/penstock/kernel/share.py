@@ -23,6 +23,7 @@ from penstock.kernel.expressions import Compiled, dtype
 from penstock.kernel.group import group
 from penstock.kernel.plan import START, Input, Plan, settle
 from penstock.kernel.reduce import Reduced, closing_bound, combine, is_small, late_rows, partials, reduce
+from penstock.kernel.roll_up import FEW, LARGEST, roll_up
 from penstock.model.aggregates import Aggregate
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream, Where
@@ -144,23 +145,53 @@ class Cluster:
         """One view's deltas (before `settle`), rolled up from the base."""
         kind = plan.view.windows
         assert isinstance(kind, Aligned)
-        rows = base.lazy()
-        conditions = _conditions(plan)
+        start = pl.lit(BEGINNING, pl.Int64) if isinstance(kind, Global) else slice_start(kind, pl.col("__t"))
+        rows = self._rows_of(base, plan, start.alias(START))
+        bound = closing_bound(plan, watermark)
+        if bound is not None:
+            rows = rows.filter(reach(kind, pl.col(START)).last > bound)
+        parts = [e for part in plan.aggregates for e in part.columns.combine()]
+        return rows.group_by([*plan.keys, START]).agg(pl.col("__n").sum(), *parts)
+
+    def _rows_of(self, base: pl.DataFrame, plan: Plan, time: pl.Expr) -> pl.LazyFrame:
+        """The rows of the base that count for a view, with the view's names for keys and partials."""
+        rows, conditions = base.lazy(), _conditions(plan)
         if conditions:
             rows = rows.filter(self.holds(text) for text in conditions)
-        start = pl.lit(BEGINNING, pl.Int64) if isinstance(kind, Global) else slice_start(kind, pl.col("__t"))
         fields = [
             pl.col(mine).alias(theirs)
             for part, (_, aggregate) in zip(plan.aggregates, plan.view.aggregates, strict=True)
             for mine, theirs in zip(self.aggregates[aggregate].fields, part.columns.fields, strict=True)
         ]
         keys = [pl.col(self.keys[text]).alias(name) for name, text in plan.view.keys]
-        rows = rows.select(*keys, start.alias(START), "__n", *fields)
-        bound = closing_bound(plan, watermark)
-        if bound is not None:
-            rows = rows.filter(reach(kind, pl.col(START)).last > bound)
-        parts = [e for part in plan.aggregates for e in part.columns.combine()]
-        return rows.group_by([*plan.keys, START]).agg(pl.col("__n").sum(), *parts)
+        return rows.select(*keys, time, "__n", *fields)
+
+    @cached_property
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """Views, by their place in the cluster, that differ in their fixed windows only; each in one such group."""
+        groups: dict[object, list[int]] = {}
+        for place, plan in enumerate(self.plans):
+            texts = tuple(text for _, text in plan.view.keys)
+            aggregates = tuple(aggregate for _, aggregate in plan.view.aggregates)
+            same = (texts, aggregates, tuple(_conditions(plan))) if isinstance(plan.view.windows, Fixed) else place
+            groups.setdefault(same, []).append(place)
+        return tuple(tuple(places) for places in groups.values())
+
+    def deltas(self, base: pl.DataFrame, watermarks: Sequence[Instant], largest: int = LARGEST) -> list[pl.DataFrame]:
+        """The deltas of each view. Views that are rolled up together have about `largest` rows in memory."""
+        found: dict[int, pl.DataFrame] = {}
+        queries: dict[int, pl.LazyFrame] = {}
+        for places in self.alike:
+            plans = [self.plans[place] for place in places]
+            if len(places) < FEW:
+                queries |= {place: self.unfold(base, self.plans[place], watermarks[place]) for place in places}
+                continue
+            rows = self._rows_of(base, plans[0], pl.col("__t")).collect()
+            bounds = [closing_bound(self.plans[place], watermarks[place]) for place in places]
+            found |= dict(zip(places, roll_up(rows, plans, bounds, largest), strict=True))
+        for place, frame in zip(queries, pl.collect_all(queries.values()), strict=True):
+            found[place] = settle(frame, self.plans[place].columns).select(*self.plans[place].delta_schema)
+        return [found[place] for place in range(len(self.plans))]
 
 
 @dataclass
@@ -222,18 +253,10 @@ class Sharing:
             number: combine(self.plans[number], [batch.own[number].deltas for batch in batches])
             for number in self.alone
         }
-        queries: list[pl.LazyFrame] = []
-        order: list[int] = []
         for i, cluster in enumerate(self.clusters):
             base = cluster.combine([batch.bases[i] for batch in batches])
-            queries += [
-                cluster.unfold(base, plan, watermarks[n])
-                for n, plan in zip(cluster.numbers, cluster.plans, strict=True)
-            ]
-            order += cluster.numbers
-        for number, frame in zip(order, pl.collect_all(queries), strict=True):
-            plan = self.plans[number]
-            found[number] = settle(frame, plan.columns).select(*plan.delta_schema)
+            marks = [watermarks[number] for number in cluster.numbers]
+            found |= dict(zip(cluster.numbers, cluster.deltas(base, marks), strict=True))
         return [found[number] for number in range(len(self.plans))]
 
 

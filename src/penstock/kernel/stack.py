@@ -12,16 +12,17 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import polars as pl
 
 from penstock.kernel.fire import Time, pane_schema
 from penstock.kernel.merge import widen
 from penstock.kernel.plan import END, START, Plan, nothing
-from penstock.kernel.reduce import combine, late_schema
+from penstock.kernel.reduce import closing_bound, late_schema
 from penstock.kernel.step import Change, State, advance, step
 from penstock.model.aggregates import Aggregate
 from penstock.model.time import Instant
-from penstock.model.windows import Aligned, Counted
+from penstock.model.windows import Aligned, Counted, Fixed
 
 #: The number of a row's view in its stack.
 VIEW = "__view"
@@ -60,12 +61,35 @@ class Stack:
         """One commit for all of them, by the deltas of those that got some."""
         if len(self.names) == 1:
             return step(self.plan, list(deltas.values()), state, time)
-        windowed = [
-            self.stacked(number, widen(plan, combine(plan, [deltas[name]]), time.before), [*plan.delta_schema, END])
-            for number, (name, plan) in enumerate(zip(self.names, self.plans, strict=True))
-            if name in deltas
-        ]
+        windowed: list[pl.DataFrame] = []
+        fixed: dict[int, pl.DataFrame] = {}
+        for number, (name, plan) in enumerate(zip(self.names, self.plans, strict=True)):
+            if name not in deltas:
+                continue
+            if isinstance(plan.view.windows, Fixed):
+                fixed[number] = deltas[name]
+            else:
+                windowed.append(self.stacked(number, widen(plan, deltas[name], time.before), [*plan.delta_schema, END]))
+        if fixed:
+            windowed.append(self._fixed(fixed, time.before))
         return advance(self.plan, pl.concat(windowed) if windowed else None, state, time)
+
+    def _fixed(self, deltas: Mapping[int, pl.DataFrame], before: Instant) -> pl.DataFrame:
+        """Deltas of views with fixed windows, by number, as `widen` and `stacked` give them: all at once."""
+        schema, frames, sizes = list(self.plans[0].delta_schema), list[pl.DataFrame](), list[int]()
+        for number, rows in deltas.items():
+            plan = self.plans[number]
+            assert isinstance(plan.view.windows, Fixed)
+            frame = rows.select(*plan.delta_schema) if rows.columns != list(plan.delta_schema) else rows.clone()
+            frame.columns = schema
+            frames.append(frame)
+            sizes.append(plan.view.windows.size)
+        together, heights = pl.concat(frames), [frame.height for frame in frames]
+        numbers = pl.Series(VIEW, np.repeat(np.array(list(deltas), np.int32), heights))
+        ends = together[START] + pl.Series(np.repeat(np.array(sizes, np.int64), heights))
+        wide = together.insert_column(0, numbers).with_columns(ends.alias(END))
+        bound = closing_bound(self.plans[0], before)  # the same for all: it is a part of their shape
+        return wide if bound is None else wide.filter(pl.col(END) > bound)
 
     def stacked(self, number: int, frame: pl.DataFrame, schema: Sequence[str]) -> pl.DataFrame:
         """One view's frame with the names of the first, and its number."""
