@@ -1,8 +1,8 @@
-"""Batch runs over the master against a plain Spark aggregation and DuckDB over the same Parquet, and what they disturb.
+"""Batch runs over the history against a plain Spark aggregation and DuckDB on the same Parquet, and what they disturb.
 
     python bench/batch.py [--quick]
 
-Three tables: how fast the whole master is computed; how long questions take before, during and after a batch run and
+Three tables: how fast the whole history is computed; how long questions take before, during and after a batch run and
 its swap, on a view of many rows; and what ten times the history does to a batch run over the newest hour.
 """
 
@@ -87,9 +87,9 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
         for number in range(files):
             write(root / "in", f"{number:04}", rows, 10_000, START + number * HOUR, HOUR)
         run.catch_up()
-        master = run.master
-        assert master is not None
-        paths = [master.place.path(file.path) for file in master.past(run.streams["events"]).files]
+        history = run.history
+        assert history is not None
+        paths = [history.place.path(file.path) for file in history.past(run.streams["events"]).files]
         phases: list[dict[str, float]] = []
 
         def spark_does() -> None:

@@ -94,7 +94,7 @@ class Job:
         return self.app_on(ps.files(folder, format=self.kind, files_per_epoch=per_epoch), keep)
 
     def app_on(self, log: Source, keep: str = "none") -> App:
-        """Without the master, as hand-written code keeps nothing; or with it."""
+        """Without the history, as hand-written code keeps nothing; or with it."""
         app = App("bench")
         stream = app.stream(
             "events",
@@ -225,8 +225,8 @@ def side_by_side(report: Report, spark: SparkSession, root: Path) -> None:
             price = statistics.median(k / e for k, e in zip(rates["kept"], rates["engine"], strict=True))
             cells = [f"{best[way] / 1000:,.0f} k/s" for way in ("native", "engine", "kept", "batch")]
             lines.append([name, f"{per_epoch * PER_FILE:,}", *cells, f"{ratio:.2f}", f"{price:.2f}"])
-    head = ["job", "events an epoch", "hand-written", "Penstock", "with the master", "one-shot batch"]
-    head += ["Penstock, of hand-written", "with the master, of without"]
+    head = ["job", "events an epoch", "hand-written", "Penstock", "with the history", "one-shot batch"]
+    head += ["Penstock, of hand-written", "with the history, of without"]
     report.table(f"{events:,} events from files into SQLite", head, lines)
 
 

@@ -4,8 +4,8 @@
 
 The job: for each key the number and the sum of its events, given out when it was quiet for a minute of event time.
 Hand-written means: rows by `transformWithState`, RocksDB with a changelog, event-time timers, what comes out written as
-Parquet by `foreachBatch`. Penstock reads the same files into a stream with its master, and the processor from there;
-what comes out is in the processor's master and in a view. Both warm up first; then they take turns.
+Parquet by `foreachBatch`. Penstock reads the same files into a stream with its history, and the processor from there;
+what comes out is in the processor's history and in a view. Both warm up first; then they take turns.
 """
 
 from __future__ import annotations

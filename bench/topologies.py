@@ -5,8 +5,8 @@
 Word count: sentences are split, and each word is emitted with its number so far. Hand-written means: `mapInArrow` to
 split, `transformWithState` (RocksDB with a changelog) to count, Parquet by `foreachBatch`. The chain: JSON is parsed, a
 price is reckoned, a line is written, by three functions; hand-written they are called one after the other in one
-`mapInArrow`; and once more with its input kept as Parquet too, as Penstock's master does. Penstock reads the same files
-into a stream with its master, the topology from there, exactly once; what comes out is in the topology's master and in
+`mapInArrow`; and once more with its input kept as Parquet too, as Penstock's history does. Penstock reads the same
+files into a stream with its history, the topology from there, exactly once; output goes to its history and to
 a view. All warm up first; then they take turns.
 
 `--trees` needs no Spark: the memory of an open tree, up to a million descendants.

@@ -95,7 +95,7 @@ class App:
         self.views: dict[str, View] = {}
         self.tables: dict[str, Table] = {}
         self.sinks: dict[str, tuple[str, View | Flow, Sink]] = {}
-        self.batches: dict[str, Duration] = {}  # how often a view is computed from the master
+        self.batches: dict[str, Duration] = {}  # how often a view is computed from the history
         self.audits: dict[str, Duration] = {}  # how often it is audited
         self.placements: dict[str, Placement] = {}  # where a view's state lives, if the user chose
         self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
@@ -151,9 +151,9 @@ class App:
     ) -> View:
         """Keeps a view up to date under a name: it becomes a table of that name.
 
-        `batch="6 hours"` computes it anew from the master that often; late events then count too. `audit="1 day"`
-        proves that often that it is what its events make of it. A new view begins with all of history, where the master
-        has it; with `backfill=False` it begins with the next epoch.
+        `batch="6 hours"` recomputes it from the history every 6 hours; late events then count too. `audit="1 day"`
+        recomputes it every day and compares every row. A new view begins with all events that the history holds;
+        with `backfill=False` it begins with the next epoch.
 
         `state`: "store" keeps the view's state in the store, "sharded" in segments that Spark's tasks merge, "auto"
         (the default) in the store until it is large. `shards` is the number of parts that it is cut into.

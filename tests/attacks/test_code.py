@@ -118,7 +118,7 @@ def test_a_run_an_audit_and_a_batch_run_no_code_of_a_doctored_store(tmp_path: Pa
         run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
         try:
             run.catch_up()
-            Audit(spark, run.store, app.streams, app.views, run.master).run("totals")
+            Audit(spark, run.store, app.streams, app.views, run.history).run("totals")
             list(batch(run))
         finally:
             run.stop()

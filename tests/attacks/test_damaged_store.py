@@ -37,7 +37,7 @@ def store(whole: Path, tmp_path: Path) -> Path:
 
 
 def commands(store: Path) -> list[list[str]]:
-    asked = ["status"], ["views"], ["query", "SELECT count(*) AS n FROM by_user"], ["master", "status"]
+    asked = ["status"], ["views"], ["query", "SELECT count(*) AS n FROM by_user"], ["history", "status"]
     return [[*words, "--dir", str(store.parent)] for words in asked]
 
 

@@ -68,7 +68,7 @@ class LiveApp:
         self.plans = {name: Plan(view) for name, view in self.app.views.items()}
         self.store.prepare(self.plans)
         self.store.note_graph(self.app.graph().to_json())
-        self.store.keep_master({"posts": ("all", self.stream.schema.ddl())}, None)
+        self.store.keep_history({"posts": ("all", self.stream.schema.ddl())}, None)
         self._tracker = Tracker(self.stream.watermark)
         self._chance, self._posts, self._epoch = Random(1), 0, 0
         self._stopping, self._thread = threading.Event(), threading.Thread(target=self._live, daemon=True)

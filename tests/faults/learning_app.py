@@ -29,7 +29,7 @@ class Guarded(Factors):
 
 
 class OneByOne(LearnerSource):
-    """Takes as few commits an epoch as it can, however long the last one took: those of one file of the master."""
+    """Takes as few commits an epoch as it can, however long the last one took: those of one file of the history."""
 
     def limited(self, limit: int) -> LearnerSource:
         return self

@@ -18,7 +18,7 @@ import pytest
 import penstock as ps
 from penstock.dataflow.join_stream import join_stream
 from penstock.dataflow.process_stream import pattern_stream, processor_stream
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.sweep import sweep_orphans as sweep_history
 from penstock.model.placement import Placement
 from penstock.runtime.commit.consumers import Consumers
@@ -177,8 +177,10 @@ class OperatorApp:
             few_rows=self._few_rows,
             few_deltas=0 if not self._few_rows else 5000,
         )
-        self.master = Master(self.store)
-        self.engine = Engine(self.streams, self.store, START, lambda name: True, shards=self.shards, master=self.master)
+        self.history = EventHistory(self.store)
+        self.engine = Engine(
+            self.streams, self.store, START, lambda name: True, shards=self.shards, history=self.history
+        )
         self.engine.registry.keep(self.views)
         self.keeper = StateKeeper(self.store, self.shards, None, lambda: self._now, self)
 
@@ -249,7 +251,7 @@ class OperatorApp:
     def sweep(self, now: int = 0) -> int:
         """Removes what is not listed and belongs to no attempt that runs."""
         orphans = sweep_orphans(self.store, self.shards.writes.ids)
-        return orphans + sweep_history(self.master.place, self.store, self.master.home, self.master.writes)
+        return orphans + sweep_history(self.history.place, self.store, self.history.home, self.history.writes)
 
     def sweep_panes(self, now: int = 0) -> int:
         return sweep_panes(self.store, self._now, -1)
@@ -262,7 +264,7 @@ class OperatorApp:
         listed = set(self.store.query("SELECT path FROM __segments UNION SELECT path FROM __pane_files")["path"])
         assert files_of(Path(self.store.segments_at)) == listed
         kept = {file.path for file in self.store.listing().files}
-        assert set(self.master.place.names(self.master.home)) == kept
+        assert set(self.history.place.names(self.history.home)) == kept
 
     def result(self, *, panes: bool = True) -> dict[str, list[Any]]:
         """All that the app has come to, in an order of its own: two runs with the same result are equal."""
@@ -270,7 +272,7 @@ class OperatorApp:
         for name in self.operators:
             state = self.store.operators.of(name)
             assert state.replayed == LIVE
-            rows = self.master.past(self.streams[name]).read().sort("__offset")
+            rows = self.history.past(self.streams[name]).read().sort("__offset")
             assert rows["__offset"].to_list() == list(range(state.given)), "each row has its own position"
             found[f"rows of {name}"] = _sorted(rows.drop("__commit", "__offset"))
             for kind in self.store.operators.kinds(name).values():

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.join_played import JoinPlayed
 from penstock.store import Reader
 from penstock.testing import join
@@ -48,7 +48,7 @@ def _wanted(scenario: Scenario) -> JoinPlayed:
 
 
 def _kept(reader: Reader, root: Path) -> pl.DataFrame:
-    return Master(reader).past(define(root)[2]).read().select("id", "k", "other")
+    return EventHistory(reader).past(define(root)[2]).read().select("id", "k", "other")
 
 
 def _is_complete(root: Path, want: JoinPlayed) -> bool:
@@ -76,7 +76,7 @@ def _compare_streams(root: Path, want: JoinPlayed) -> None:
 def _compare_names(root: Path, rows: list[dict]) -> None:
     """Each event has the name of the version that its commit says it had."""
     reader = Reader(root / "state")
-    kept = Master(reader).past(define(root)[1]).read().select("id", "k", "__commit")
+    kept = EventHistory(reader).past(define(root)[1]).read().select("id", "k", "__commit")
     sql = """SELECT e."commit", (SELECT version FROM __versions v WHERE v.stream = e.stream AND v."table" = 'names'
              AND v."commit" <= e."commit" ORDER BY v."commit" DESC LIMIT 1) FROM __epochs e"""
     versions = dict(reader.query(sql).iter_rows())

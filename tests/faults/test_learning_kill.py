@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.learning.versions import HEAD, KEY
 from penstock.store import Reader
 from penstock.testing import learn
@@ -30,7 +30,7 @@ def test_killed_around_the_commits_of_an_epoch_a_model_is_what_the_recorded_epoc
     _, _, runs = define(tmp_path)
     want = learn(runs, tmp_path / "state")
     reader = Reader(tmp_path / "state")
-    kept = Master(reader).past(runs).read().select(want.frame.columns)
+    kept = EventHistory(reader).past(runs).read().select(want.frame.columns)
     assert sorted(kept.rows()) == sorted(want.frame.rows())
     counters = reader.counters()
     assert counters["runs.dead"] == len(want.dead) > 0

@@ -241,6 +241,6 @@ def test_an_operator_over_a_view_begins_with_its_rows_though_another_replays_bef
     app = over_changes(tmp_path, ("totals", "changed"))
     app.run()
     values = {row["k"]: row["v"] for row in app.store.state("newest").table().to_dicts()}
-    given = app.master.past(app.streams["changed"]).read().sort("__offset")
+    given = app.history.past(app.streams["changed"]).read().sort("__offset")
     assert {row["k"]: row["v"] for row in given.to_dicts()} == values
     app.checked()

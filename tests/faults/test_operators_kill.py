@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.store import Reader
 from penstock.testing import join, process
 from tests.faults.operator_app import define
@@ -24,11 +24,11 @@ def check(scenario: Scenario) -> None:
     script = scenario.script(events)
     pairs, sums = join(joined, script), process(runs, script)
     reader = Reader(scenario.root / "state")
-    master = Master(reader)
-    kept = master.past(joined).read().select("id", "k", "other")
+    history = EventHistory(reader)
+    kept = history.past(joined).read().select("id", "k", "other")
     assert Counter(kept.iter_rows()) == Counter((row[0], row[1], row[3]) for row in pairs.rows)
     names = ("k", "what", "n", "s", "at")
-    given = Counter(master.past(runs.stream).read().select(names).iter_rows())
+    given = Counter(history.past(runs.stream).read().select(names).iter_rows())
     assert given == Counter(tuple(row.values()) for row in sums.rows)
     assert {what for _, what, *_ in given} == {"event", "quiet"}, "timers have fired"
     counters = reader.counters()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.store import Reader
 from penstock.testing import process
 from tests.faults.process_app import STEPS, define
@@ -29,7 +29,7 @@ def test_killed_around_the_commits_of_an_epoch_a_processor_does_what_the_referen
     want = Counter(tuple(row.values()) for row in reference.rows)
     dead, late = len(reference.dead), len(reference.late)
     reader = Reader(tmp_path / "state")
-    kept = Master(reader).past(runs.stream).read()
+    kept = EventHistory(reader).past(runs.stream).read()
     names = ("k", "what", "n", "s", "at")
     assert Counter(kept.select(names).iter_rows()) == want
     assert sum(want.values()) > scenario.written / 2

@@ -113,7 +113,7 @@ def sample(pid: int, state: Path, began: float) -> Sample:
     is_javas = {one: is_java(one) for one in below}
     java = [one for one, parent in below.items() if is_javas[one] and not is_javas.get(parent)]
     workers = [memory(one) for one in below if not is_javas[one]]
-    history, checkpoint = tree(state / "master"), tree(state / "checkpoints")
+    history, checkpoint = tree(state / "history"), tree(state / "checkpoints")
     store = sum(file.stat().st_size for file in state.glob("store.db*")) / 1e6
     return Sample(
         time.monotonic() - began,

@@ -90,7 +90,7 @@ def running(app: ps.App, state: Path, spark: Any) -> Iterator[Run]:
 
 
 def audited(run: Run, app: ps.App, view: str, **options: Any) -> Audited:
-    return Audit(run.spark, run.store, app.streams, app.views, run.master).run(view, **options)
+    return Audit(run.spark, run.store, app.streams, app.views, run.history).run(view, **options)
 
 
 def fed(spark: Any, tmp_path: Path, seed: int, *views: str, epochs: int = 5) -> tuple[ps.App, Path]:
@@ -186,9 +186,9 @@ def corrupt(state: Path) -> None:
     subprocess.run([sys.executable, "-c", CORRUPT, str(state / "store.db")], check=True)
 
 
-def test_a_damaged_file_of_the_master_and_another_definition_are_found(spark, tmp_path):
+def test_a_damaged_file_of_the_history_and_another_definition_are_found(spark, tmp_path):
     app, state = fed(spark, tmp_path, 3, "fixed", epochs=2)
-    (file,) = sorted((state / "master").rglob("*.parquet"))[:1]
+    (file,) = sorted((state / "history").rglob("*.parquet"))[:1]
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
@@ -202,7 +202,7 @@ def test_a_damaged_file_of_the_master_and_another_definition_are_found(spark, tm
     with running(app, state, spark) as run:
         found = audited(run, app, "fixed")
         assert "its sum is" in found.problems[0]
-        found = Audit(spark, run.store, other.streams, other.views, run.master).run("fixed", checksums=False)
+        found = Audit(spark, run.store, other.streams, other.views, run.history).run("fixed", checksums=False)
         assert "the definition is another" in found.problems[0]
 
 
@@ -234,12 +234,12 @@ def test_after_every_commit_a_view_is_what_the_past_gives_under_the_recorded_dec
             last = run.store.last()
             assert last is not None
             tables[last.number] = {name: rows_of(run.store.query(f"SELECT * FROM {name}")) for name in names}
-        past = Recomputation(spark, run.store, app.streams, app.views, run.master)
+        past = Recomputation(spark, run.store, app.streams, app.views, run.history)
         for commit, found in tables.items():
             for name in names:
                 assert rows_of(past.at(name, commit)) == found[name], (name, commit)
         for name in names:
-            assert Audit(spark, run.store, app.streams, app.views, run.master).run(name).is_right
+            assert Audit(spark, run.store, app.streams, app.views, run.history).run(name).is_right
 
 
 def rows_of(table: pl.DataFrame) -> list[tuple[Any, ...]]:

@@ -59,7 +59,7 @@ def click(root: Path, run: Run, number: int) -> None:
 
 
 def audit(run: Run, app: App, name: str) -> Audited:
-    return Audit(run.spark, run.store, app.streams, app.views, run.master).run(name)
+    return Audit(run.spark, run.store, app.streams, app.views, run.history).run(name)
 
 
 @pytest.mark.deep

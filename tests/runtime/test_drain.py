@@ -122,7 +122,7 @@ def test_the_end_of_input_makes_neither_rows_nor_history_old(tmp_path: Path):
     orders = Orders(tmp_path, keep="1 minute")
     orders.epoch(rows((1, "a", 1), (2, "b", 30)))
     orders.engine.tick(NOW, {"orders": END})
-    assert Compaction(orders.master).run(NOW).expired == 0
+    assert Compaction(orders.history).run(NOW).expired == 0
     assert orders.held().height == 2
     assert {final for (final,) in orders.store.query("SELECT final FROM by_user").rows()} == {1}
     orders.close()

@@ -79,7 +79,7 @@ def truth(folder: Path) -> dict[tuple[str, str], int]:
 def check(run: Run, app: ps.App, *views: str) -> None:
     """The audit finds nothing."""
     for view in views:
-        found = Audit(run.spark, run.store, app.streams, app.views, run.master).run(view)
+        found = Audit(run.spark, run.store, app.streams, app.views, run.history).run(view)
         assert (found.unable, found.problems, found.shown, found.differences) == (None, [], [], 0), view
         assert found.rows > 0
 

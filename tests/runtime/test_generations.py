@@ -184,7 +184,7 @@ def test_another_definition_takes_the_place_of_the_old_one_while_events_come(roo
             put(root, "b", everything[50:])  # after the past has ended
             run.catch_up()
             assert table(run, "SELECT * FROM by_page") != before  # the old one goes on
-            return Reach({"visits": [run.master.past(stream, begun.commit)]})
+            return Reach({"visits": [run.history.past(stream, begun.commit)]})
 
         Generation(run, "by_page", coarse, reach, "replace").run()
         assert run.store.views()["by_page"] == repr(coarse)

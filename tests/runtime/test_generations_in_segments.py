@@ -27,7 +27,7 @@ def rows(run, *columns: str) -> list[tuple]:
 
 
 def audited(run, app):
-    return Audit(run.spark, run.store, app.streams, app.views, run.master).run("by_page")
+    return Audit(run.spark, run.store, app.streams, app.views, run.history).run("by_page")
 
 
 def spoil(run) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.runtime.run import Run
 from penstock.testing import TestStream, join
 from tests.strategies import DEEP
@@ -88,7 +88,7 @@ def want(root: Path, epochs: list[Epoch], **said) -> tuple[Counter, Counter]:
 
 
 def come(run: Run, joined: ps.Stream) -> Counter:
-    return Counter(Master(run.store).past(joined).read().select("user", "place").iter_rows())
+    return Counter(EventHistory(run.store).past(joined).read().select("user", "place").iter_rows())
 
 
 def compare(spark, root: Path, epochs: list[Epoch], restart: int, said: dict[str, Any]) -> None:

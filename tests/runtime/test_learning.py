@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.app import App
 from penstock.errors import DefinitionError
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.learning import Factors, LinearRegression, Rates, load
 from penstock.learning.errors import LearningError
 from penstock.store import Reader
@@ -108,7 +108,7 @@ def test_on_spark_models_predict_and_learn_what_the_reference_does(spark, tmp_pa
     reader = Reader(tmp_path / "run")
     for name in ("live", "line", "liked"):
         stream, again = app.streams[name], learn(app.streams[name], tmp_path / "run")
-        kept = Master(reader).past(stream).read()
+        kept = EventHistory(reader).past(stream).read()
         same(kept, again.frame)
         stored = load(tmp_path / "run", name, learning=stream.log.learning)
         assert [one.number for one in stored.versions] == [one.number for one in versions(again)]

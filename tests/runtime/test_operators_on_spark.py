@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.savepoints.restore import restore
 from penstock.model.process import Processed
 from penstock.runtime.epoch.operator_job import OperatorJob
@@ -86,10 +86,10 @@ def put(root: Path, number: int) -> None:
 
 def result(run: Run, pairs: ps.Stream, runs: Processed) -> dict[str, list[Any]]:
     """What a run has come to: the rows of both operators, with their positions, and the views."""
-    master = Master(run.store)
+    history = EventHistory(run.store)
     found: dict[str, list[Any]] = {}
     for stream, columns in ((pairs, ("id", "k", "other")), (runs.stream, ("k", "n", "at"))):
-        rows = master.past(stream).read()
+        rows = history.past(stream).read()
         assert sorted(rows["__offset"]) == list(range(rows.height)), "each row has its own position"
         found[stream.name] = sorted(rows.select(columns).rows(), key=repr)
     shown = [name for name in VIEWS if name in run.views]

@@ -59,7 +59,7 @@ def test_an_app_lives_in_postgres(spark: Any, tmp_path: Path, postgres: Postgres
         put(tmp_path, 1)
         live.catch_up()
         assert live.store.query("SELECT sum(n) FROM by_page").item() == 240
-        found = Audit(spark, live.store, live.run.streams, shop(tmp_path).views, live.run.master).run("by_page")
+        found = Audit(spark, live.store, live.run.streams, shop(tmp_path).views, live.run.history).run("by_page")
         assert (found.unable, found.problems, found.differences, found.rows) == (None, [], 0, 36)
         assert "240" in penstock("status", "--dir", directory)
         assert "by_page" in penstock("views", "--dir", directory)

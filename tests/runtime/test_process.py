@@ -145,7 +145,7 @@ def test_a_processor_on_spark_does_what_the_reference_does(spark, root: Path):
             user: held["pages"] for user, held in expected.state.items()
         }
         assert [timer["name"] for timer in state["eve"]["timers"]] == ["look", "end"]
-        historian = Historian(spark, run.store, app.streams, run.master, None, run.processor_state)
+        historian = Historian(spark, run.store, app.streams, run.history, None, run.processor_state)
         statement = parse_one("SELECT user, size(pages) AS n FROM STATE(sessions) WHERE clicks > 0 ORDER BY user")
         assert isinstance(statement, History)
         answer = asked(historian, statement, app.streams, ["ended"]).rows()

@@ -67,7 +67,7 @@ def test_views_sinks_and_dead_letters_of_an_app_and_its_audit(spark, tmp_path):
         ]
         assert refused["view"].to_list() == ["by_word", "words"]
         for name in ("by_word", "in_order"):
-            assert Audit(spark, run.store, app.streams, app.views, run.master).run(name).is_right
+            assert Audit(spark, run.store, app.streams, app.views, run.history).run(name).is_right
     finally:
         run.stop()
     out = pl.concat(pl.read_ndjson(path) for path in sorted((tmp_path / "out").rglob("*.jsonl")))
@@ -110,6 +110,6 @@ def test_tables_beside_functions_have_versions_that_the_commit_and_the_audit_kno
         versions = {name: snapshot.version for name, snapshot in run.tables.snapshots.items()}
         stored = run.store.query("SELECT * FROM __versions")
         assert set(stored["version"]) == set(versions.values())
-        assert Audit(spark, run.store, app.streams, app.views, run.master).run("total").is_right
+        assert Audit(spark, run.store, app.streams, app.views, run.history).run("total").is_right
     finally:
         run.stop()

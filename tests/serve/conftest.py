@@ -52,7 +52,7 @@ class Filled:
         self.store = open_store(directory, url=url)
         self.store.lock()
         self.store.prepare({name: Plan(view) for name, view in VIEWS.items()})
-        self.store.keep_master({"posts": ("none", STREAM.schema.ddl())}, None)
+        self.store.keep_history({"posts": ("none", STREAM.schema.ddl())}, None)
         self.segment = 0
         for name in VIEWS if shards else ():
             self.store.shard(name, shards)

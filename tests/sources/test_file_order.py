@@ -128,7 +128,7 @@ def run_once(folder: Path, state: Path, spark: SparkSession) -> pl.DataFrame:
         run.catch_up()
     finally:
         run.stop()
-    files = [path for path in (state / "master").rglob("*.parquet") if "__offset" in pl.read_parquet_schema(path)]
+    files = [path for path in (state / "history").rglob("*.parquet") if "__offset" in pl.read_parquet_schema(path)]
     return (
         pl.concat([pl.read_parquet(path, columns=["n", "row", "__offset"]) for path in files]).unique().sort("__offset")
     )

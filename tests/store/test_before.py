@@ -12,7 +12,7 @@ import pytest
 from penstock.control import Live
 from penstock.errors import PenstockError
 from penstock.history.batch.audit import Audit
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.verify import verify
 from penstock.history.savepoints import find, restore
 from penstock.runtime.commit.definitions import loaded
@@ -52,7 +52,7 @@ def test_every_fact_is_there_after_the_migration(facts: dict[str, list[Any]], st
     columns = ["id", "commit", "view", "key", "start", "values", "kind", "timing"]
     assert [list(row) for row in outbox(store).select(columns).rows()] == panes
     assert store.position("out") == 0
-    assert not list(verify(Master(store)))
+    assert not list(verify(EventHistory(store)))
     epochs = "SELECT \"commit\", read_through FROM __epochs WHERE stream = 'runs' ORDER BY 1"
     offsets = "SELECT number, offsets FROM __commits WHERE stream = 'runs' ORDER BY 1"
     read = [(number, json.loads(text)["commit"]) for number, text in store.query(offsets).rows()]
@@ -104,7 +104,7 @@ def test_the_app_goes_on_with_it_and_with_its_savepoint(facts: dict[str, list[An
         assert len(delivered) == len(panes), "each once: no window has closed since"
         app = define(delivered.extend, users)
         for view in ("by_user", "by_tier", "by_run"):
-            audited = Audit(spark, live.store, app.streams, app.views, live.run.master).run(view)
+            audited = Audit(spark, live.store, app.streams, app.views, live.run.history).run(view)
             assert (audited.unable, list(audited.problems), audited.differences) == (None, [], 0), view
     finally:
         live.stop()

@@ -19,7 +19,7 @@ EVERY = Keep().every
 def store(home: Home) -> Iterator[SqlStore]:
     made = open_store(home.directory, Keep(commits=5), home.url)
     made.lock()
-    made.keep_master({"s": ("all", "k string"), "o": ("none", "k string")}, None)
+    made.keep_history({"s": ("all", "k string"), "o": ("none", "k string")}, None)
     yield made
     made.close()
 

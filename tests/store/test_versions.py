@@ -22,7 +22,7 @@ VIEW = CLICKS.join(USERS, on="user = id").group_by("tier").agg(n=ps.count())
 def store(tmp_path: Path):
     made = SqliteStore.open(tmp_path, keep=Keep(commits=5))
     made.lock()
-    made.keep_master({"clicks": ("all", "user int, at timestamp")}, None)
+    made.keep_history({"clicks": ("all", "user int, at timestamp")}, None)
     yield made
     made.close()
 

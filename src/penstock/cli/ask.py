@@ -20,7 +20,7 @@ from penstock.control import Client, ask
 from penstock.dataflow.drawing import draw
 from penstock.errors import PenstockError, unknown
 from penstock.history.events.dead import dead_letters
-from penstock.history.events.master import Master as Lake
+from penstock.history.events.event_history import EventHistory
 from penstock.model.time import SECOND
 from penstock.sources.base import FILE
 from penstock.store import Reader
@@ -114,11 +114,11 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 def _print_dead_files(console: Console, directory: Path, found: fig.Figures) -> None:
     """Files that could not be read and were not fed in again, where the stream's history is kept."""
-    lake = Lake(Reader(directory))
+    events = EventHistory(Reader(directory))
     table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for stream in found.counters:
-        if found.count(DEAD_FILES, stream) and stream in lake.store.listing().kept:
-            letters = dead_letters(lake, stream).filter(pl.col("extent") == FILE)
+        if found.count(DEAD_FILES, stream) and stream in events.store.listing().kept:
+            letters = dead_letters(events, stream).filter(pl.col("extent") == FILE)
             for path, reason in letters.select("row", "reason").iter_rows():
                 table.add_row(stream, Text(path), Text(reason))
     if table.row_count:

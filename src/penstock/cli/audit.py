@@ -49,7 +49,7 @@ def audit(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Recompute views from the master and the recorded decisions, and compare every row.
+    """Recompute views from the history and the recorded decisions, and compare every row.
 
     Prints what differs, with the events behind it, and ends with 1 if anything does. The app may run meanwhile.
     """

@@ -31,7 +31,7 @@ COMMANDS: Final = {
     ),
     "query": Entry("query", "query", "Ask the views a question in SQL, also while the app runs."),
     "ask": Entry(
-        "history",
+        "ask_history",
         "ask",
         "Ask all of history a question, in Spark SQL: the app that runs answers it, or Spark is started for it.",
     ),
@@ -69,7 +69,7 @@ COMMANDS: Final = {
         "Make the definition before the current one the view again, computed from all of history.",
     ),
     "audit": Entry(
-        "audit", "audit", "Recompute views from the master and the recorded decisions, and compare every row."
+        "audit", "audit", "Recompute views from the history and the recorded decisions, and compare every row."
     ),
     "demo": Entry(
         "demo",
@@ -90,7 +90,9 @@ COMMANDS: Final = {
     "savepoint": Entry(
         "savepoint", "savepoint", "Keep a consistent cut of an app's store, offsets and definitions, and go on from it."
     ),
-    "master": Entry("master", "master", "Look after the master: every event that was accepted, by epoch, in Parquet."),
+    "history": Entry(
+        "history", "history", "Inspect, verify and compact the history: every accepted event, in Parquet."
+    ),
     "dead-letter": Entry(
         "dead_letter",
         "dead_letter",
@@ -98,6 +100,9 @@ COMMANDS: Final = {
     ),
     "token": Entry("token", "token", "Tokens for the HTTP server of an app."),
 }
+
+#: What commands were called before. They work for one version, with a warning.
+BEFORE: Final = {"master": "history"}
 
 
 class Commands(TyperGroup):
@@ -109,6 +114,10 @@ class Commands(TyperGroup):
             self.add_command(TyperCommand(name, help=entry.summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in BEFORE:
+            new = BEFORE[args[0]]
+            typer.echo(f"warning: penstock {args[0]} is called penstock {new} now", err=True)
+            args = [new, *args[1:]]
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if command is None or name is None else loaded(name), rest
 

@@ -18,7 +18,7 @@ from penstock.cli.start import start
 from penstock.control.client import Client
 from penstock.errors import PenstockError
 from penstock.history.events.dead import dead_letters
-from penstock.history.events.master import Master as Lake
+from penstock.history.events.event_history import EventHistory
 from penstock.store import Reader
 
 dead_letter = typer.Typer(
@@ -38,12 +38,12 @@ Where: TypeAlias = Annotated[
 def list_all(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     """Count the dead letters of each stream, by reason."""
     with errors_shown(debug):
-        lake = Lake(Reader(directory))
+        events = EventHistory(Reader(directory))
         table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("rows", justify="right")
         table.add_column("reason")
-        for stream in sorted(lake.store.listing().kept):
-            counts = dead_letters(lake, stream).group_by("reason").agg(pl.len().alias("rows"))
+        for stream in sorted(events.store.listing().kept):
+            counts = dead_letters(events, stream).group_by("reason").agg(pl.len().alias("rows"))
             for reason, rows in counts.sort("rows", "reason", descending=[True, False]).iter_rows():
                 table.add_row(stream, fig.number(rows), reason)
         output().print(table if table.row_count else "no dead letters")
@@ -60,7 +60,7 @@ def show(
 ) -> None:
     """Show the newest dead letters of a stream."""
     with errors_shown(debug):
-        found = dead_letters(Lake(Reader(directory)), stream, where).tail(limit)
+        found = dead_letters(EventHistory(Reader(directory)), stream, where).tail(limit)
         Printer(output(), format).frame(found.drop("raw", "rest", "extent"))
 
 

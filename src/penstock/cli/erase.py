@@ -39,5 +39,5 @@ def erase(
         said = f"tombstone {id}: events of '{stream}' up to commit {fig.number(int(str(commit)))} with {where}"
         output().print(said, markup=False)
         output().print(
-            "views have them until they are computed again; penstock master compact drops them", markup=False
+            "views have them until they are computed again; penstock history compact drops them", markup=False
         )

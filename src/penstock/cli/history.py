@@ -1,64 +1,147 @@
-"""The command `ask`: any question to all of history, in Spark SQL."""
+"""The commands of `history`: status, verify, compact. None needs Spark; all work while an app runs."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from penstock.cli.answers import Format, Printer
-from penstock.cli.options import DIRECTORY, Debug, Directory, Master, errors_shown, output
-from penstock.cli.start import quietly
-from penstock.control import Client, NoApp
-from penstock.control.history import asked
-from penstock.errors import PenstockError
-from penstock.history.batch.questions import Historian
-from penstock.history.events.master import Master as Lake
-from penstock.model.stream import Stream, stream
-from penstock.runtime.spark.session import spark_session
-from penstock.sql import parse_one
-from penstock.sql.statements import History
-from penstock.store import Reader
+from penstock.cli import figures as fig
+from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
+from penstock.control.client import Client
+from penstock.history.events.compact import Compaction, Done
+from penstock.history.events.event_history import EventHistory
+from penstock.history.events.verify import to_verify, verify
+from penstock.store import Reader, open_store
+from penstock.store.file import File, HistorySize, Listing
+
+history = typer.Typer(
+    name="history",
+    help="Inspect, verify and compact the history: every accepted event, in Parquet.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+_COLUMNS = ("files", "rows", "bytes", "small files", "dead letters", "written", "on disk")
 
 
-def ask(
-    sql: Annotated[str, typer.Argument(help="SELECT … FROM HISTORY(stream) [AS OF EPOCH n] …", metavar="SQL")],
+@history.command()
+def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Show what the history holds of each stream, and since when."""
+    with errors_shown(debug):
+        reader = Reader(directory)
+        reader.check()
+        found = EventHistory(reader)
+        listing = found.store.listing()
+        table = Table("stream", "keep", "holds", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for title in _COLUMNS:
+            table.add_column(title, justify="right")
+        sizes = found.store.history_sizes()
+        for stream in sorted(listing.kept):
+            table.add_row(*_line(listing, stream, sizes.get(stream)))
+        console = output()
+        console.print(table if table.row_count else "the app has no streams yet")
+        waiting = sum(file.bytes for file in found.store.removed_files(1 << 62))
+        note = f"; {fig.show_bytes(waiting)} were replaced and wait to be removed" if waiting else ""
+        console.print(f"{found.place.location}: commit {fig.number(listing.last)}{note}", markup=False)
+
+
+def _line(listing: Listing, stream: str, size: HistorySize | None) -> list[str]:
+    kept, files = listing.kept[stream], listing.of(stream)
+    since = (
+        "nothing" if kept.since is None else f"after commit {fig.number(kept.since)}" if kept.since else "everything"
+    )
+    dead = sum(file.rows for file in listing.of(stream, "dead"))
+    small = sum(file.first == file.last for file in files)
+    sizes = [fig.number(len(files)), fig.number(_rows(files)), fig.show_bytes(sum(file.bytes for file in files))]
+    times = ["–", "–"]
+    if size is not None:
+        times = [fig.show_times(size.write_amplification), fig.show_times(size.space_amplification)]
+    return [stream, kept.keep, since, *sizes, fig.number(small), fig.number(dead), *times]
+
+
+def _rows(files: list[File]) -> int:
+    return sum(file.rows for file in files)
+
+
+@history.command("verify")
+def verify_files(
+    stream: Annotated[str | None, typer.Argument(help="Only this stream.", metavar="[STREAM]")] = None,
     directory: Directory = DIRECTORY,
-    format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
-    master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Ask all of history a question, in Spark SQL: the app that runs answers it, or Spark is started for it.
-
-    HISTORY(stream) has the stream's columns, and __commit, __partition and __offset. AS OF EPOCH 12, AS OF COMMIT 40
-    or AS OF TIMESTAMP '2026-05-01 12:00' ask what was known then.
-    """
-    console = output()
-    printer = Printer(console, format)
+    """Read every file, and compare it with what the store says of it. Ends with 1 if one differs."""
     with errors_shown(debug):
-        statement = parse_one(sql)
-        if not isinstance(statement, History):
-            raise PenstockError(
-                "this asks nothing of the past", hint="SELECT … FROM HISTORY(stream); views: penstock query"
-            )
-        try:
-            reply = Client(directory).ask(sql)
-            printer.rows(reply.columns, reply.rows)
-            if reply.message:
-                printer.message(reply.message)
-        except NoApp:
-            reader = Reader(directory)
-            streams = kept_streams(reader)
-            with quietly(directory, console, debug):
-                spark = spark_session("penstock-ask", master=master)
-            try:
-                historian = Historian(spark, reader, streams, Lake(reader))
-                printer.frame(asked(historian, statement, streams, list(reader.views())))
-            finally:
-                spark.stop()
-                reader.close()
+        found, console = EventHistory(Reader(directory)), output()
+        files, size = to_verify(found, stream)
+        problems = 0
+        with _bar(console, "verifying", size, DownloadColumn()) as bar:
+            for problem in verify(found, stream, bar.advance):
+                problems += 1
+                console.print(f"{problem.file.path}: {problem.said}", markup=False)
+        if problems:
+            console.print(f"{fig.number(problems)} of {fig.number(files)} files differ", markup=False)
+            raise typer.Exit(1)
+        console.print(f"{fig.number(files)} files, {fig.show_bytes(size)}: all as they were written", markup=False)
 
 
-def kept_streams(reader: Reader) -> dict[str, Stream]:
-    """The streams that the master has, with the columns that it remembers."""
-    return {name: stream(name, schema=kept.schema) for name, kept in reader.listing().kept.items()}
+@history.command()
+def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
+    """Make few large files of many small ones, apply erasures, and remove what nobody needs."""
+    with errors_shown(debug):
+        console, client = output(), Client(directory)
+        if client.is_there:
+            (row,) = client.do("compact").rows
+            client.close()
+            done = Done(*(int(str(value)) for value in row))
+        else:
+            done = _compacted(directory, console)
+        console.print(_said(done), markup=False)
+
+
+def _compacted(directory: Path, console: Console) -> Done:
+    Reader(directory).listing()  # refuses a directory without a store
+    store = open_store(directory)
+    store.lock()
+    try:
+        with _bar(console, "compacting", None, MofNCompleteColumn()) as bar:
+            return Compaction(EventHistory(store)).run(time.time_ns() // 1000, everything=True, told=bar.told)
+    finally:
+        store.close()
+
+
+def _said(done: Done) -> str:
+    if not done:
+        return "nothing to compact"
+    said = [f"{fig.number(done.before)} files became {fig.number(done.after)}, {fig.number(done.rows)} rows"]
+    said += [f"{fig.number(done.erased)} rows erased"] if done.erased else []
+    said += [f"{fig.number(done.expired)} files expired"] if done.expired else []
+    said += [f"{fig.number(done.removed)} files removed"] if done.removed else []
+    return "; ".join(said)
+
+
+class _Bar:
+    """A bar that is told how much more is done, or how much of all."""
+
+    def __init__(self, progress: Progress, what: str, total: int | None) -> None:
+        self._progress, self._task = progress, progress.add_task(what, total=total)
+
+    def advance(self, count: int) -> None:
+        self._progress.advance(self._task, count)
+
+    def told(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def _bar(console: Console, what: str, total: int | None, amount: DownloadColumn | MofNCompleteColumn) -> Iterator[_Bar]:
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Bar(progress, what, total)

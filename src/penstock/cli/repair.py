@@ -43,7 +43,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
         _wait(running, seconds / 4)
         running.run.catch_up()
         _show(console, before, ask_views(running.store, _BY_SONG, [closed]), closed)
-        console.print("and the proof, every row recomputed from the master:", style="bold")
+        console.print("and the proof, every row recomputed from the history:", style="bold")
         right = show_audit(console, as_reply(audit(running.run, ["by_song"])))
     finally:
         running.stop()

@@ -31,7 +31,7 @@ def audit(
     for name in views:
         if name not in known:
             raise unknown("view", name, known)
-    auditor = Audit(run.spark, run.store, run.streams, known, run.master)
+    auditor = Audit(run.spark, run.store, run.streams, known, run.history)
     found = []
     for name in views or known:
 

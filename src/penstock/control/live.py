@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,10 @@ class Live:
     def _begin(self, app: App, store: SqlStore, options: dict[str, Any]) -> None:
         self._remembered = restore(app, store.catalog())
         self._server: Server | None = None
-        self._new = to_fill(app, store, options.get("master_at"))
+        if "master_at" in options:
+            warnings.warn("master_at is called history_at now", DeprecationWarning, stacklevel=4)
+            options["history_at"] = options.pop("master_at")
+        self._new = to_fill(app, store, options.get("history_at"))
         begun = without(app, self._new)
         self.run = Run(
             app.name, waiting(begun.streams), begun.views, self.directory, sinks=begun.sinks,

@@ -7,16 +7,16 @@ from pathlib import Path
 from penstock.app import App
 from penstock.control.changes import copied
 from penstock.history.batch.runs import has_history
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.changes import below, in_order
 from penstock.store import SqlStore
 
 
-def to_fill(app: App, store: SqlStore, master_at: str | Path | None) -> list[str]:
+def to_fill(app: App, store: SqlStore, history_at: str | Path | None) -> list[str]:
     """The views that are new to a store which holds the history that they are made of."""
-    master, known = Master(store, None if master_at is None else str(master_at)), store.views()
+    history, known = EventHistory(store, None if history_at is None else str(history_at)), store.views()
     new = {name: view for name, view in app.views.items() if name not in known and name not in app.from_now}
-    found = {name for name, view in new.items() if has_history(master, view)}
+    found = {name for name, view in new.items() if has_history(history, view)}
     for name, view in in_order(app.views).items():
         if found & below(view.input).keys():
             found.add(name)  # it begins with what those show then

@@ -94,10 +94,10 @@ class Statements:
                 raise _refusal(statement)
 
     def _historian(self) -> Historian:
-        run, master = self.run, self.run.master
+        run, history = self.run, self.run.history
         views = {name: kept.plan.written for name, kept in run.views.items()}
-        at = Recomputation(run.spark, self.run.store, self.app.streams, views, master).at
-        return Historian(run.spark, self.run.store, self.app.streams, master, at, run.processor_state)
+        at = Recomputation(run.spark, self.run.store, self.app.streams, views, history).at
+        return Historian(run.spark, self.run.store, self.app.streams, history, at, run.processor_state)
 
     def _answer(self, statement: Statement) -> Reply:
         found = answer(self.app, statement)
@@ -135,7 +135,7 @@ class Statements:
     # generations
 
     def _has_history(self, app: App, view: str) -> bool:
-        return view not in app.from_now and has_history(self.run.master, app.views[view])
+        return view not in app.from_now and has_history(self.run.history, app.views[view])
 
     def _fill(self, statement: sql.CreateView, trial: App) -> Later:
         """A new view begins with all of history. It is remembered at once, and there when it is whole."""

@@ -157,7 +157,7 @@ def _check_keyed(learning: Learning) -> None:
 
 
 def _check_flow(flow: Flow) -> None:
-    """Refuses what a model cannot read: its rows come from the master, through steps of the kernel."""
+    """Refuses what a model cannot read: its rows come from the history, through steps of the kernel."""
     if not isinstance(flow, Flow):
         raise DefinitionError(f"a model learns from a stream, and not from {flow!r}")
     for source in flow.sources:
@@ -169,7 +169,7 @@ def _check_flow(flow: Flow) -> None:
     check_by_kernel(
         flow,
         lambda step: DefinitionError(
-            f"{step.label} stands before a model, which reads the master",
+            f"{step.label} stands before a model, which reads the history",
             hint="do it in the model, or with select and where",
         ),
         _text_refused,

@@ -84,7 +84,7 @@ class Learned:
         return in_force(self.learning, self.memory, keys, version)
 
     def epoch(self, rows: pl.DataFrame, now: Instant) -> None:
-        """One epoch: events with their places, as the master has them."""
+        """One epoch: events with their places, as the history has them."""
         model, version = in_force(self.learning, self.memory, keys_in(self.learning, rows)), self.version
         updates = []
         for _, part in sorted(dealt(self.learning, rows), key=lambda pair: pair[0]):

@@ -1,4 +1,4 @@
-"""Flows that the kernel alone can follow, from the master: what streams made from others may read."""
+"""Flows that the kernel alone can follow, from the history: what streams made from others may read."""
 
 from __future__ import annotations
 

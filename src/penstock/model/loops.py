@@ -197,7 +197,7 @@ def iteration(
 
 
 def _check_flow(flow: Flow) -> None:
-    """Refuses what a loop cannot read: its events come from the master, through steps of the kernel."""
+    """Refuses what a loop cannot read: its events come from the history, through steps of the kernel."""
     for source in flow.sources:
         if source.sign is not None:
             raise DefinitionError(

@@ -257,14 +257,14 @@ class Stream(Flow):
             self.epoch.check(self.schema)
         if self.keep not in (None, "none") and not is_keepable(self.schema):
             raise DefinitionError(
-                f"the master cannot keep the stream '{self.name}': it has columns of structs or maps",
+                f"the history cannot keep the stream '{self.name}': it has columns of structs or maps",
                 detail=self.schema.ddl(),
                 hint="say keep='none', or declare such columns as string: they come as JSON",
             )
 
     @property
     def kept(self) -> str:
-        """How much of it the master keeps: "all", "none", or for how long. All, where nothing else is said."""
+        """How much of it the history keeps: "all", "none", or for how long. All, where nothing else is said."""
         return self.keep or ("all" if is_keepable(self.schema) else "none")
 
     @property
@@ -306,7 +306,7 @@ def stream(
 
     `event_time` is any expression that gives a timestamp. `id` tells events apart: one that was accepted within
     `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
-    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back. `keep` says how much of it the master
+    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back. `keep` says how much of it the history
     keeps: "all", "none", or for how long, "30 days" of event time; all, if its types allow. `epoch` is the column in
     which the producer says to which of its epochs a row belongs, or `ps.epochs(…)`: `app.on_epoch` goes by them.
     """
@@ -330,7 +330,7 @@ def stream(
 
 
 def is_keepable(schema: Schema) -> bool:
-    """Whether the master can keep rows of these types: neither structs nor maps."""
+    """Whether the history can keep rows of these types: neither structs nor maps."""
     return not any(has_structs(kind) for _, kind in schema)
 
 

@@ -59,7 +59,7 @@ def compile_query(
     statement = parse_one(select) if isinstance(select, str) else select
     if isinstance(statement, History):
         raise statement.source.error(
-            "HISTORY asks the master, which only Spark reads", statement.asked[0].name,
+            "HISTORY(stream) can be read by Spark only", statement.asked[0].name,
             hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
         )  # fmt: skip
     if not isinstance(statement, Question):

@@ -51,7 +51,7 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
     if name not in engine.registry.streams:
         raise unknown("stream", name, engine.registry.streams)
     stream = engine.registry.streams[name]
-    if engine.registry.master is None or stream.kept == "none":
+    if engine.registry.history is None or stream.kept == "none":
         raise RunError(
             f"the dead letters of '{name}' are not kept: the stream says keep = none",
             hint="those in the store's table __refused can be inserted again by hand",
@@ -61,7 +61,7 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
             f"the dead letters of '{name}' are what its processor failed on, and no rows of it",
             hint="correct the processor, and put the events into the streams that it reads",
         )
-    letters = dead_letters(engine.registry.master, name, where)
+    letters = dead_letters(engine.registry.history, name, where)
     is_file = (pl.col("extent") == FILE).fill_null(False)
     texts, files = letters.filter(~is_file), letters.filter(is_file)
     dead = 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
 from penstock.runtime.commit.consumers import Consumers
@@ -57,14 +57,14 @@ class Engine:
         *,
         flows: Mapping[str, Flow] | None = None,
         session: Callable[[], SparkSession] | None = None,
-        master: Master | None = None,
+        history: EventHistory | None = None,
         tables: Tables | None = None,
         shards: Shards | None = None,
         open_rows: int = 250_000,
     ) -> None:
         self.store = store
         self.registry = Registry(
-            streams, store, now, caught_up, flows=flows, session=session, master=master, tables=tables, shards=shards
+            streams, store, now, caught_up, flows=flows, session=session, history=history, tables=tables, shards=shards
         )
         self._stepper = Stepper(self.registry, open_rows)
         self._consumers = Consumers(self.registry)
@@ -195,7 +195,7 @@ class Engine:
         registry = self.registry
         order = [name for stage in in_stages(registry.streams) for name in stage if name in registry.operators]
         operators = [registry.operators[name] for name in order]
-        for replay, after in replays(operators, registry.store, registry.master):
+        for replay, after in replays(operators, registry.store, registry.history):
             count, past = 0, None
             for past in replay.commits(after):
                 count += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.history.events.compact import Rules
 from penstock.history.events.erase import erase
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.savepoints import Savepoint, create
 from penstock.model.time import not_negative
 from penstock.runtime.keeper import Keeper
@@ -23,9 +23,9 @@ class History:
         self, workspace: Workspace, lifecycle: Lifecycle, location: str | Path | None, grace: str | timedelta
     ) -> None:
         self._workspace, self._lifecycle = workspace, lifecycle
-        self.master = Master(workspace.store, None if location is None else str(location))
+        self.events = EventHistory(workspace.store, None if location is None else str(location))
         rules = Rules(grace=not_negative(grace, "the grace of replaced files"))
-        self.keeper = Keeper(self.master, lifecycle.clock, rules)
+        self.keeper = Keeper(self.events, lifecycle.clock, rules)
 
     def savepoint(self, name: str, to: Path | None = None) -> Savepoint:
         """Takes a consistent cut of store, offsets and definitions, here or at a path. Epochs go on meanwhile."""

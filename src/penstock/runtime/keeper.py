@@ -1,4 +1,4 @@
-"""Looks after the master while an app runs: removes what failed attempts left, and compacts in the background."""
+"""Looks after the history while an app runs: removes what failed attempts left, and compacts in the background."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import threading
 from collections.abc import Callable
 
 from penstock.history.events.compact import Compaction, Done, Rules
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.time import Instant
 
-_LOG = logging.getLogger("penstock.master")
-#: So many seconds lie between two looks at the master.
+_LOG = logging.getLogger("penstock.history")
+#: So many seconds lie between two looks at the history.
 EVERY = 60.0
 
 
 class Keeper:
     """One for a run. The store must be this process's to write."""
 
-    def __init__(self, master: Master, clock: Callable[[], Instant], rules: Rules = Rules()) -> None:  # noqa: B008
-        self.master, self._clock = master, clock
-        self._compaction = Compaction(master, rules)
+    def __init__(self, history: EventHistory, clock: Callable[[], Instant], rules: Rules = Rules()) -> None:  # noqa: B008
+        self.history, self._clock = history, clock
+        self._compaction = Compaction(history, rules)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="penstock-master", daemon=True)
+        self._thread = threading.Thread(target=self._look, name="penstock-history", daemon=True)
 
     def start(self) -> None:
-        """No epoch runs yet: what no commit lists is removed. From here on the master is compacted now and then."""
+        """No epoch runs yet: what no commit lists is removed. From here on the history is compacted now and then."""
         self._compaction.sweep_orphans(self._clock())
         self._thread.start()
 
@@ -44,4 +44,4 @@ class Keeper:
             try:
                 self._compaction.run(self._clock())
             except Exception as error:  # the app does without; it is tried again
-                _LOG.warning("the master could not be compacted: %s", error)
+                _LOG.warning("the history could not be compacted: %s", error)

@@ -7,7 +7,7 @@ import time as clock_time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import END, SECOND, duration, positive
 from penstock.model.view import View
@@ -37,7 +37,7 @@ class Reading:
     def __init__(
         self,
         workspace: Workspace,
-        master: Master,
+        history: EventHistory,
         streams: Mapping[str, Stream],
         views: Mapping[str, View],
         flows: Mapping[str, Flow],
@@ -51,17 +51,17 @@ class Reading:
         sizes: TableSizes,
         refresh: float = 0.5,
     ) -> None:
-        self._workspace, self._master, self._lifecycle, self._feed = workspace, master, lifecycle, CommitFeed()
+        self._workspace, self._history, self._lifecycle, self._feed = workspace, history, lifecycle, CommitFeed()
         store, self._refresh = workspace.store, refresh
         self.tables = Tables(
             lambda: workspace.spark, workspace.directory / "tables", lifecycle.clock, store.query, sizes
         )
         self._shards = shards
-        master.keep(streams)
+        history.keep(streams)
         self.groups = Groups(streams, views, flows, self._engine)
-        master.read_through = self.groups.read_through
+        history.read_through = self.groups.read_through
         self._loop = EpochLoop(self.groups, store, lifecycle)
-        launch = QueryLauncher(workspace.app, workspace.spark, master.place, every, self._loop.take)
+        launch = QueryLauncher(workspace.app, workspace.spark, history.place, every, self._loop.take)
         # One that takes less than fits into the time between two epochs falls behind.
         seconds = None if target is None else max(positive(target, "a target"), duration(every)) / SECOND
         self.queries = Queries(workspace, self.groups, launch, self._feed, seconds, bounds)
@@ -75,7 +75,7 @@ class Reading:
         """The engine of a group."""
         return Engine(
             streams, self._workspace.store, self._lifecycle.clock(), lambda name: self.queries.is_caught_up(name),
-            flows=flows, session=lambda: self._workspace.spark, master=self._master, tables=self.tables,
+            flows=flows, session=lambda: self._workspace.spark, history=self._history, tables=self.tables,
             shards=self._shards,
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
+    from penstock.history.events.event_history import EventHistory
     from penstock.history.savepoints import Savepoint
     from penstock.model.stream import Flow, Stream
     from penstock.model.view import View
@@ -46,8 +48,8 @@ class Companion(Protocol):
 class Run:
     """Runs an app in a directory. `tick` is how often time passes without events; `clock` can be set for tests.
 
-    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events. `master_at` is
-    where the master lies, a directory or a URL; without it, in the app's directory. Its files that compaction has
+    `kafka` makes Spark able to read streams from Kafka that come later. `resting` views take no events. `history_at` is
+    where the history lies, a directory or a URL; without it, in the app's directory. Its files that compaction has
     replaced stay for a `grace`, for those who read them still. `patience`: for how many seconds a
     stream is tried again whose broker is away, or while the store is locked or full. `target`: how long an epoch may
     take. Admission estimates how much that is, where the source sets no limit; without a target an epoch takes all.
@@ -77,7 +79,7 @@ class Run:
         kafka: bool = False,
         resting: Collection[str] = (),
         patience: float = 3600.0,
-        master_at: str | Path | None = None,
+        history_at: str | Path | None = None,
         grace: str | timedelta = "10 minutes",
         target: str | timedelta | None = "2 seconds",
         conf: Mapping[str, str] | None = None,
@@ -103,10 +105,10 @@ class Run:
         self.store = self.workspace.store
         try:
             self._lifecycle.begin(self.store)
-            self._history = History(self.workspace, self._lifecycle, master_at, grace)
+            self._history = History(self.workspace, self._lifecycle, history_at, grace)
             self.large_state = LargeState(self.workspace, self._lifecycle, placements)
             self._reading = Reading(
-                self.workspace, self._history.master, streams, views, flows_of(outlets), self._lifecycle,
+                self.workspace, self._history.events, streams, views, flows_of(outlets), self._lifecycle,
                 tick=tick, every=epoch_every, target=target, bounds=bounds, sizes=table_sizes,
                 shards=self.large_state.shards,
             )  # fmt: skip
@@ -122,10 +124,16 @@ class Run:
             self.store.close()  # gives the lock back
             raise
         self._inspection = Inspection(self.workspace, lambda: self.groups.streams, self.wait)
-        self.master, self.keeper, self.tables = self._history.master, self._history.keeper, self._reading.tables
+        self.history, self.keeper, self.tables = self._history.events, self._history.keeper, self._reading.tables
         self.delivery, self.lanes = self._outputs.delivery, self._outputs.lanes
 
     # what runs
+
+    @property
+    def master(self) -> EventHistory:
+        """What `history` was called before."""
+        warnings.warn("run.master is called run.history now", DeprecationWarning, stacklevel=2)
+        return self.history
 
     @property
     def spark(self) -> SparkSession:

@@ -67,6 +67,6 @@ def place(node: exp.Expr, whole: Piece) -> int:
 def refuse_history(statement: History) -> SqlError:
     """The error where only views are asked."""
     return statement.source.error(
-        "HISTORY asks the master, which only Spark reads", statement.asked[0].name,
+        "HISTORY(stream) can be read by Spark only", statement.asked[0].name,
         hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
     )  # fmt: skip

@@ -17,7 +17,7 @@ _REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """One audit. `differences` counts rows; `problems` are of the master or the definition; `unable` says why none."""
+    """One audit. `differences` counts rows; `problems` are of the history or the definition; `unable` says why none."""
 
     at: Instant
     view: str

@@ -107,7 +107,7 @@ class Commit:
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
-    `files` are those that its tasks have written for the master. `retried` are places of dead letters that it feeds in
+    `files` are those that its tasks have written for the history. `retried` are places of dead letters that it feeds in
     again, by stream. `memory` is what streams that are made from others remember from
     here on (`store.memory`). `versions` are those of the tables that its rows were joined with, `past` those of a run
     from the past that it swaps in.
@@ -263,23 +263,23 @@ class Store(ABC):
         """Removes the blocks of panes that end at this id or before; how many panes they had."""
 
     @abstractmethod
-    def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
-        """Remembers what the master keeps of each stream from here on, with its schema, and where it lies.
+    def keep_history(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+        """Remembers what the history keeps of each stream from here on, with its schema, and where it lies.
 
         Without a location that is beside the store.
         """
 
     @abstractmethod
     def listing(self) -> Listing:
-        """The files of the master and what is known of them, at one moment."""
+        """The files of the history and what is known of them, at one moment."""
 
     @abstractmethod
     def swap_files(self, old: Collection[str], new: Sequence[File], now: Instant) -> None:
-        """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
+        """Lists files of the history in the place of others, which hold the same rows except for erased ones."""
 
     @abstractmethod
     def expire_files(self, stream: str, old: Collection[str], now: Instant) -> None:
-        """Takes files off the master's list: the stream's history begins after them."""
+        """Takes files off the list: the stream's history begins after them."""
 
     @abstractmethod
     def note_erased(self, paths: Collection[str], tombstone: int) -> None:

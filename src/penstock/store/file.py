@@ -1,4 +1,4 @@
-"""A file of the master as the store lists it, and what else the store remembers of the past."""
+"""A file of the history as the store lists it, and what else the store remembers of the past."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FileKind: TypeAlias = Literal["events", "dead"]
 
 @dataclass(frozen=True)
 class File:
-    """A file of the master: rows that commits `first` to `last` brought, events from `oldest` to `newest`.
+    """A file of the history: rows that commits `first` to `last` brought, events from `oldest` to `newest`.
 
     An epoch writes files before its commit has a number. `first` and `last` are 0 until the commit lists them; after
     that, rows need not say which commit brought them. Only files of several commits have a column for it.
-    `path` is relative to the master's location. The tombstones up to the id `erased` have been applied to it. `level`
+    `path` is relative to the history's location. The tombstones up to the id `erased` have been applied to it. `level`
     is how often compaction has written its rows again.
     """
 
@@ -66,9 +66,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Listing:
-    """All that a store knows of its master at one moment.
+    """All that a store knows of its history at one moment.
 
-    `home` is the folder of the files that this store writes. `location` is where the master lies, None in the app's
+    `home` is the folder of the files that this store writes. `location` is where the history lies, None in the app's
     directory. `kept` is by stream.
     """
 

@@ -1,6 +1,6 @@
-"""What the store remembers of the master: its files, each listed by the commit that brought it, and what was decided.
+"""What the store remembers of the history: its files, each listed by the commit that brought it, and what was decided.
 
-A file is part of the master because it is listed here, not because it exists. Lists change in transactions only; the
+A file is part of the history because it is listed here, not because it exists. Lists change in transactions only; the
 files themselves never do.
 """
 
@@ -21,7 +21,7 @@ from penstock.store.file import File as File
 from penstock.store.file import HistorySize, Kept, Listing
 from penstock.store.file import Tombstone as Tombstone
 
-MASTER_TABLES: Final = (
+HISTORY_TABLES: Final = (
     """CREATE TABLE __files (path TEXT PRIMARY KEY, stream TEXT NOT NULL, kind TEXT NOT NULL,
        first INTEGER NOT NULL, last INTEGER NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
        checksum TEXT NOT NULL, oldest INTEGER, newest INTEGER, erased INTEGER NOT NULL, query TEXT, epoch INTEGER,
@@ -34,7 +34,7 @@ MASTER_TABLES: Final = (
     """CREATE TABLE __retried (stream TEXT NOT NULL, "commit" INTEGER NOT NULL,
        partition INTEGER NOT NULL, "offset" INTEGER NOT NULL, by INTEGER NOT NULL,
        PRIMARY KEY (stream, "commit", partition, "offset")) WITHOUT ROWID""",
-    "CREATE TABLE __master (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+    "CREATE TABLE __history (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
 )
 #: The bytes of a stream's history that epochs have written, and compaction again.
 WRITTEN: Final = """CREATE TABLE __written (stream TEXT PRIMARY KEY, bytes INTEGER NOT NULL, again INTEGER NOT NULL)
@@ -87,26 +87,26 @@ def write_retried(connection: Connection, stream: str, places: pl.DataFrame, num
 
 def create(connection: Connection) -> None:
     """The tables, and a name for the files that this store writes: no other store has it."""
-    connection.script((*MASTER_TABLES, WRITTEN))
-    connection.run("INSERT INTO __master VALUES ('home', ?1)", [secrets.token_hex(6)])
+    connection.script((*HISTORY_TABLES, WRITTEN))
+    connection.run("INSERT INTO __history VALUES ('home', ?1)", [secrets.token_hex(6)])
 
 
 def renew_home(connection: Connection) -> None:
     """Another name for the files that this store writes."""
-    connection.run("UPDATE __master SET value = ?1 WHERE name = 'home'", [secrets.token_hex(6)])
+    connection.run("UPDATE __history SET value = ?1 WHERE name = 'home'", [secrets.token_hex(6)])
 
 
 def settle(connection: Connection, location: str | None) -> None:
-    """Remembers where the master lies (None: in the app's directory); refuses to look for its files elsewhere."""
-    known = connection.rows("SELECT value FROM __master WHERE name = 'location'")
+    """Remembers where the history lies (None: in the app's directory); refuses to look for its files elsewhere."""
+    known = connection.rows("SELECT value FROM __history WHERE name = 'location'")
     held = connection.rows("SELECT 1 FROM __files LIMIT 1").height > 0
     if known.height and held and known.item() != location:
         there, here = known.item() or "the app's directory", location or "the app's directory"
         raise StoreError(
-            f"the master lies in {there}, and not in {here}",
-            hint="say master_at as before; to move it, move its files and then the store's row __master.location",
+            f"the history lies in {there}, and not in {here}",
+            hint="say history_at as before; to move it, move its files and then the store's row __history.location",
         )
-    sql = "INSERT INTO __master VALUES ('location', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    sql = "INSERT INTO __history VALUES ('location', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
     connection.run(sql, [location])
 
 
@@ -181,7 +181,7 @@ def write_tombstone(connection: Connection, stream: str, condition: str, reason:
 def _check_listed(connection: Connection, paths: Collection[str]) -> None:
     for path in paths:
         if not connection.rows("SELECT 1 FROM __files WHERE path = ?1 AND removed IS NULL", [path]).height:
-            raise StoreError(f"the file '{path}' is no longer part of the master", hint="read the list again")
+            raise StoreError(f"the file '{path}' is no longer part of the history", hint="read the list again")
 
 
 def _remove(connection: Connection, paths: Collection[str], now: Instant) -> None:
@@ -193,7 +193,7 @@ def _remove(connection: Connection, paths: Collection[str], now: Instant) -> Non
 
 
 def listed(connection: Connection, stream: str | None = None) -> list[File]:
-    """The master's files in the order of their commits."""
+    """The history's files in the order of their commits."""
     rule = "removed IS NULL" if stream is None else "removed IS NULL AND stream = ?1"
     return _files(connection, rule, [] if stream is None else [stream])
 
@@ -227,7 +227,7 @@ def tombstones(connection: Connection, stream: str | None = None) -> list[Tombst
 
 def listing(connection: Connection) -> Listing:
     """All of it at one moment; the caller sees to it that this is one transaction."""
-    said = dict(connection.rows("SELECT name, value FROM __master").iter_rows())
+    said = dict(connection.rows("SELECT name, value FROM __history").iter_rows())
     rows = connection.rows("SELECT stream, keep, since, schema FROM __kept").iter_rows()
     kept = {stream: Kept(keep, since, schema) for stream, keep, since, schema in rows}
     (last,) = connection.rows(f"SELECT {_LAST}").row(0)

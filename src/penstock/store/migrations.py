@@ -83,6 +83,12 @@ def _dataflow(connection: Connection) -> None:
     several_streams(connection)
 
 
+def _history(connection: Connection) -> None:
+    """Since format 10 the history is called so in the store too."""
+    if "__master" in connection.tables():
+        connection.run("ALTER TABLE __master RENAME TO __history")
+
+
 #: By the format that they lead to.
 MIGRATIONS: Final = (
     Migration(4, format_4.migrate),
@@ -91,4 +97,5 @@ MIGRATIONS: Final = (
     Migration(7, _dataflow),
     Migration(8, lambda connection: connection.script(PANE_FILES)),
     Migration(9, lambda connection: connection.script(ARRIVAL_TABLES)),
+    Migration(10, _history),
 )

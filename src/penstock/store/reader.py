@@ -243,7 +243,7 @@ class Reader:
         return self._asked(lambda connection: outbox.newest_blocks(connection, after))
 
     def listing(self) -> Listing:
-        """The files of the master and what is known of them, at one moment."""
+        """The files of the history and what is known of them, at one moment."""
 
         def ask(connection: Connection) -> Listing:
             with connection.moment():

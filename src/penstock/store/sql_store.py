@@ -1,6 +1,6 @@
 """What stores in SQL share: everything but how a writer is the only one, and what happens when it loses its database.
 
-The app's directory has a lock, Spark's checkpoints and the master's files, whatever the database is.
+The app's directory has a lock, Spark's checkpoints and the history's files, whatever the database is.
 """
 
 from __future__ import annotations
@@ -346,26 +346,26 @@ class SqlStore(Reader, Store):
         with self._transaction() as connection:
             return trim_panes(connection, through)
 
-    # the master
+    # the history
 
-    def keep_master(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
-        """Remembers what the master keeps of each stream from here on, with its schema, and where it lies."""
+    def keep_history(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+        """Remembers what the history keeps of each stream from here on, with its schema, and where it lies."""
         with self._transaction() as connection:
             files.settle(connection, location)
             files.note_kept(connection, kept)
 
     def renew_home(self) -> None:
-        """Writes the master's files into another folder from here on; those that are listed stay where they are."""
+        """Writes the history's files into another folder from here on; those that are listed stay where they are."""
         with self._transaction() as connection:
             files.renew_home(connection)
 
     def swap_files(self, old: Collection[str], new: Sequence[files.File], now: Instant) -> None:
-        """Lists files of the master in the place of others, which hold the same rows but for those that were erased."""
+        """Lists files of the history in the place of others, which hold the same rows except for erased ones."""
         with self._transaction() as connection:
             files.swap(connection, old, new, now)
 
     def expire_files(self, stream: str, old: Collection[str], now: Instant) -> None:
-        """Takes files off the master's list: the stream's history begins after them."""
+        """Takes files off the list: the stream's history begins after them."""
         with self._transaction() as connection:
             files.expire(connection, stream, old, now)
 

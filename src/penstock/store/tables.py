@@ -25,7 +25,7 @@ from penstock.store.encode import sql_type
 from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 #: The column with the newest event time of a key's elements.
 TOUCHED: Final = ":__touched"
 APPLICATION: Final = 0x50454E53  # 'PENS'

@@ -54,7 +54,7 @@ def process(
 def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
     """Runs a model, as `app.learn` gave its stream, without Spark: over a script, of which each commit is an epoch.
 
-    Or over the directory of an app that ran: again over what the master has, in the epochs that were recorded.
+    Or over the directory of an app that ran: again over what the history has, in the epochs that were recorded.
     """
     from penstock.learning.played import learned as learned_of
 

@@ -164,7 +164,7 @@ class TopologyBuilder:
 
 
 def _check_flow(name: str, flow: Flow) -> None:
-    """Refuses what a spout cannot read: its events come from the master, through steps of the kernel."""
+    """Refuses what a spout cannot read: its events come from the history, through steps of the kernel."""
     for source in flow.sources:
         if isinstance(source, Changes):
             raise DefinitionError(

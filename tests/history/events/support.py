@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 import penstock as ps
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.sweep import sweep_orphans
 from penstock.model.stream import Stream
 from penstock.model.time import instant
@@ -57,7 +57,7 @@ class App:
     """A stream `orders` and a view on it, in a directory; epochs are given by hand."""
 
     def __init__(
-        self, directory: Path, *, id: str | None = "id", keep: str | None = None, master_at: str | None = None
+        self, directory: Path, *, id: str | None = "id", keep: str | None = None, history_at: str | None = None
     ) -> None:
         self.stream: Stream = ps.stream(
             "orders", schema=SCHEMA, event_time="at", id=id, keep=keep, watermark=ps.bounded("10 seconds", idle=None)
@@ -65,8 +65,8 @@ class App:
         view = self.stream.group_by("user").window(ps.fixed("10 seconds")).agg(n=ps.count(), paid=ps.sum("price"))
         self.store = SqliteStore.open(directory)
         self.store.lock()
-        self.master = Master(self.store, master_at)
-        self.engine = Engine({"orders": self.stream}, self.store, NOW, lambda name: True, master=self.master)
+        self.history = EventHistory(self.store, history_at)
+        self.engine = Engine({"orders": self.stream}, self.store, NOW, lambda name: True, history=self.history)
         self.engine.registry.keep({"by_user": view})
         self.next = 1 + (-1 if (found := self.store.progress("q")) is None else found.epoch)
 
@@ -83,16 +83,16 @@ class App:
         return 0 if found is None else found.number
 
     def held(self, **bounds: Any) -> pl.DataFrame:
-        """What the master holds, in the order of commits and places."""
-        return self.master.past(self.stream, **bounds).read().sort("__commit", "__partition", "__offset")
+        """What the history holds, in the order of commits and places."""
+        return self.history.past(self.stream, **bounds).read().sort("__commit", "__partition", "__offset")
 
     def paths(self) -> set[str]:
-        """All files that lie in the master's place."""
-        return set(self.master.place.names(self.master.home))
+        """All files that lie in the history's place."""
+        return set(self.history.place.names(self.history.home))
 
     def swept(self) -> int:
         """How many files that nobody lists were removed."""
-        return sweep_orphans(self.master.place, self.store, self.master.home, self.master.writes)
+        return sweep_orphans(self.history.place, self.store, self.history.home, self.history.writes)
 
     def close(self) -> None:
         self.store.close()

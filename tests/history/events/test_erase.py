@@ -1,4 +1,4 @@
-"""Nothing in the master is edited: a tombstone says what is gone, readers honour it, compaction applies it."""
+"""Nothing in the history is edited: a tombstone says what is gone, readers honour it, compaction applies it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def test_rows_that_came_before_a_tombstone_are_gone_and_later_ones_are_not(app):
     assert ids(app) == [1, 4]
     app.epoch(rows((5, "b", 5), first=4))  # the correction: what is appended counts
     assert ids(app) == [1, 4, 5]
-    assert app.master.past(app.stream).rows is None  # it is not known before they are read
-    assert app.master.past(app.stream, after=3).rows == 1
+    assert app.history.past(app.stream).rows is None  # it is not known before they are read
+    assert app.history.past(app.stream, after=3).rows == 1
 
 
 def test_compaction_drops_them_from_the_files_and_nothing_else(app):
     filled(app)
     erase(app.store, "orders", "user = 'b'", None, NOW)
-    done = Compaction(app.master, Rules(least=99)).run(NOW)
+    done = Compaction(app.history, Rules(least=99)).run(NOW)
     assert done.erased == 2
     assert ids(app) == [1, 4]
-    past = app.master.past(app.stream)
+    past = app.history.past(app.stream)
     assert (past.tombstones, past.rows) == ((), 2)
-    assert not list(verify(app.master))
-    assert not Compaction(app.master, Rules(least=99)).run(NOW)  # once is enough
-    Compaction(app.master, Rules(least=99)).run(NOW + duration("2 days"))
-    texts = [app.master.place.open(path).read() for path in app.paths()]
+    assert not list(verify(app.history))
+    assert not Compaction(app.history, Rules(least=99)).run(NOW)  # once is enough
+    Compaction(app.history, Rules(least=99)).run(NOW + duration("2 days"))
+    texts = [app.history.place.open(path).read() for path in app.paths()]
     assert texts
     assert len(app.paths()) == len(app.store.listing().files)
 
@@ -60,11 +60,11 @@ def test_a_tombstone_that_comes_while_it_compacts_is_not_lost(app, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(app.store, "swap_files", meanwhile)
-        Compaction(app.master, Rules(least=2, behind=0)).run(NOW)
+        Compaction(app.history, Rules(least=2, behind=0)).run(NOW)
     assert ids(app) == [2, 3, 4]
-    Compaction(app.master).run(NOW)
+    Compaction(app.history).run(NOW)
     assert ids(app) == [2, 3, 4]
-    assert app.master.past(app.stream).tombstones == ()
+    assert app.history.past(app.stream).tombstones == ()
 
 
 def test_null_is_not_true(app):
@@ -98,9 +98,9 @@ def test_what_was_refused_is_erased_too_where_its_columns_can_be_told(app):
     assert [(kind, None if row is None else row[:5]) for kind, row in texts] == [
         ("dead", None), ("dead", "bad 3"), ("dead", '{"id"'), ("late", None),
     ]  # fmt: skip
-    assert dead_letters(app.master, "orders")["offset"].to_list() == [2, 3]
-    Compaction(app.master, Rules(least=99)).run(NOW)
+    assert dead_letters(app.history, "orders")["offset"].to_list() == [2, 3]
+    Compaction(app.history, Rules(least=99)).run(NOW)
     (file,) = app.store.listing().of("orders", "dead")
     assert file.rows == 2
     assert ids(app) == []
-    assert dead_letters(app.master, "orders")["offset"].to_list() == [2, 3]
+    assert dead_letters(app.history, "orders")["offset"].to_list() == [2, 3]

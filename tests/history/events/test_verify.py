@@ -17,40 +17,40 @@ def path(app) -> Path:
     app.epoch(rows((1, "a", 1), (2, "a", 2)))
     app.epoch(rows((3, "a", 3), first=2))
     (first, _) = app.store.listing().files
-    return Path(app.master.place.path(first.path))
+    return Path(app.history.place.path(first.path))
 
 
-def test_a_whole_master_has_no_problems(app, path):
+def test_a_whole_history_has_no_problems(app, path):
     read: list[int] = []
-    assert list(verify(app.master, told=read.append)) == []
-    assert (2, sum(read)) == to_verify(app.master)
+    assert list(verify(app.history, told=read.append)) == []
+    assert (2, sum(read)) == to_verify(app.history)
 
 
 def test_a_flipped_byte_is_found(app, path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    (problem,) = verify(app.master)
+    (problem,) = verify(app.history)
     assert "its sum is" in problem.said
     assert problem.file.first == 1
 
 
 def test_a_missing_file_is_found(app, path):
     path.unlink()
-    (problem,) = verify(app.master, "orders")
+    (problem,) = verify(app.history, "orders")
     assert problem.said == "it is missing"
 
 
 def test_a_truncated_file_is_found(app, path):
     path.write_bytes(path.read_bytes()[:-10])
-    (problem,) = verify(app.master)
+    (problem,) = verify(app.history)
     assert "bytes, and had" in problem.said
 
 
 def test_a_file_with_other_rows_than_listed_is_found(app, path):
     app.store._writing().run("UPDATE __files SET rows = 7 WHERE first = 1")
     app.store._writing().commit()
-    (problem,) = verify(app.master)
+    (problem,) = verify(app.history)
     assert problem.said == "it has 2 rows, and 7 are listed"
 
 
@@ -62,13 +62,13 @@ def test_a_file_that_is_no_parquet_is_found_even_where_its_sum_was_listed_so(app
     values = [20, hashlib.sha256(b"x" * 20).hexdigest()]
     connection.run("UPDATE __files SET bytes = ?1, checksum = ?2 WHERE first = 1", values)
     connection.commit()
-    (problem,) = verify(app.master)
+    (problem,) = verify(app.history)
     assert problem.said.startswith("it cannot be read")
 
 
 def test_a_stream_that_is_not_there_is_named(app, path):
-    with pytest.raises(PenstockError, match="unknown stream of the master 'order'"):
-        list(verify(app.master, "order"))
+    with pytest.raises(PenstockError, match="unknown stream of the history 'order'"):
+        list(verify(app.history, "order"))
 
 
 def test_the_files_are_plain_parquet_and_their_rows_name_no_commit(app, path):

@@ -1,7 +1,7 @@
-"""The audit: recomputes views from the master and the recorded decisions, and compares every row with the store.
+"""The audit: recomputes views from the history and the recorded decisions, and compares every row with the store.
 
 What is compared is what people read and, where it is exact, the state behind it. A row that differs is shown with both
-values and with events of the master that belong to it. The app may run meanwhile: all is judged as of one commit.
+values and with events of the history that belong to it. The app may run meanwhile: all is judged as of one commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.history.batch.differences import PLACE, differing, scope, sketchy
 from penstock.history.batch.evidence import Evidence, Row
 from penstock.history.batch.moment import ViewMoment, moment_of
 from penstock.history.batch.recomputation import Recomputation, Told
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.pins import pinned
 from penstock.history.events.verify import verify
 from penstock.model.stream import Stream
@@ -46,7 +46,7 @@ class Audited:
     events: int = 0
     differences: int = 0
     shown: list[Row] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  # of the master, or of the definition
+    problems: list[str] = field(default_factory=list)  # of the history, or of the definition
     unable: str | None = None
     seconds: float = 0.0
 
@@ -64,11 +64,11 @@ class Audit:
         reader: Reader,
         streams: Mapping[str, Stream],
         views: Mapping[str, View],
-        master: Master,
+        history: EventHistory,
     ) -> None:
-        self._reader, self._master = reader, master
-        self._past = Recomputation(spark, reader, streams, views, master)
-        self._evidence = Evidence(spark, streams, master)
+        self._reader, self._history = reader, history
+        self._past = Recomputation(spark, reader, streams, views, history)
+        self._evidence = Evidence(spark, streams, history)
 
     def run(
         self,
@@ -106,11 +106,11 @@ class Audit:
         return found
 
     def _verified(self, view: View) -> list[str]:
-        """What is wrong with the files of the master that the view is made of."""
+        """What is wrong with the files of the history that the view is made of."""
         found = []
         for source in view.input.sources:
-            for problem in verify(self._master, source.name):
-                found.append(f"the file '{problem.file.path}' of the master: {problem.said}")
+            for problem in verify(self._history, source.name):
+                found.append(f"the file '{problem.file.path}' of the history: {problem.said}")
         return found
 
     def _compare(

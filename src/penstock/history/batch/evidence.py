@@ -1,4 +1,4 @@
-"""What an audit shows of a row that differs: its key and window, both values, and events of the master behind it."""
+"""What an audit shows of a row that differs: its key and window, both values, and events of the history behind it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.history.batch.differences import compared
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.kernel.plan import END, START
 from penstock.model.stream import Stream, branches
 from penstock.model.time import Instant, show_instant
@@ -35,10 +35,10 @@ class Row:
 
 
 class Evidence:
-    """Shows rows of a view that differ, with events of the master that belong to them."""
+    """Shows rows of a view that differ, with events of the history that belong to them."""
 
-    def __init__(self, spark: SparkSession, streams: Mapping[str, Stream], master: Master) -> None:
-        self._spark, self._streams, self._master = spark, streams, master
+    def __init__(self, spark: SparkSession, streams: Mapping[str, Stream], history: EventHistory) -> None:
+        self._spark, self._streams, self._history = spark, streams, history
 
     def row(self, layout: Layout, row: Mapping[str, Any], commit: int) -> Row:
         """What the audit shows of a row that differs."""
@@ -67,7 +67,7 @@ class Evidence:
 
         events: list[dict[str, object]] = []
         for branch in branches(view.input):
-            frame = self._master.past(self._streams[branch.source.name], commit).frame(
+            frame = self._history.past(self._streams[branch.source.name], commit).frame(
                 self._spark, branch.source.schema.names
             )
             try:

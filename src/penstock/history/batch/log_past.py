@@ -107,7 +107,7 @@ def log_past(stream: Stream, checkpoint: Place, offsets: str | None, start: From
         return KafkaPast(stream, _place(offsets, start), offsets)
     raise ReplayError(
         f"the log of the stream '{stream.name}' cannot be read again: {log!r}",
-        hint="only Kafka topics and directories can; keep a master: keep='all'",
+        hint="only Kafka topics and directories can; keep a history: keep='all'",
     )
 
 
@@ -127,7 +127,7 @@ def _files(checkpoint: Place, through: int, start: From) -> list[str]:
     """The files of the epochs up to one, from Spark's source log. Compacted entries hold all that came before."""
     folder = (checkpoint / "sources" / "0").local
     if folder is None:
-        raise ReplayError(f"the checkpoint '{checkpoint}' does not lie on this machine", hint="replay from the master")
+        raise ReplayError(f"the checkpoint '{checkpoint}' does not lie on this machine", hint="replay from the history")
     files: set[ListedFile] = set()
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.removesuffix(".compact").isdigit():

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from penstock.history.batch.tasks import Piece, Pieces
 from penstock.history.events.columns import COMMIT, OWN
-from penstock.history.events.master import MasterPast
+from penstock.history.events.event_history import HistoryPast
 from penstock.history.events.past import Past
 from penstock.kernel.expressions import is_of_kernel
 from penstock.kernel.plan import PLACE, Plan
@@ -24,7 +24,7 @@ _UNORDERED: Final = (Count, Sum, Avg, Min, Max)
 
 def pieces_of(past: Past, plan: Plan, schema: Schema, columns: tuple[str, ...], *, by_commit: bool) -> Pieces | None:
     """The pieces of a past, or None where only Spark can read it. `by_commit`: the commit of each row is needed."""
-    if not isinstance(past, MasterPast) or past.tombstones or not past.place.is_local:
+    if not isinstance(past, HistoryPast) or past.tombstones or not past.place.is_local:
         return None
     if not all(is_of_kernel(schema.type_of(name)) for name in columns):
         return None

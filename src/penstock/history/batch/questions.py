@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.pins import pinned
 from penstock.model.stream import Stream
 from penstock.model.time import instant
@@ -56,11 +56,11 @@ class Historian:
         spark: SparkSession,
         reader: Reader,
         streams: Mapping[str, Stream],
-        master: Master | None,
+        history: EventHistory | None,
         view_at: Callable[[str, int], pl.DataFrame] | None = None,
         state: Callable[[str], pl.DataFrame] | None = None,
     ) -> None:
-        self._spark, self._reader, self._streams, self._master = spark, reader, streams, master
+        self._spark, self._reader, self._streams, self._history = spark, reader, streams, history
         self._view_at, self._state = view_at, state
 
     def ask(self, text: str, tables: list[Table], views: list[str]) -> pa.Table:
@@ -99,11 +99,11 @@ class Historian:
             if self._view_at is None:
                 raise PenstockError(f"the view '{table.of}' as it was needs the app", hint="ask while it runs")
             return self._typed(table.of, self._view_at(table.of, commit))
-        if self._master is None or self._master.since(stream) is None:
+        if self._history is None or self._history.since(stream) is None:
             raise PenstockError(
                 f"the history of the stream '{stream.name}' is not kept", hint="let it be from now on: keep='all'"
             )
-        frame = self._master.past(stream, self.commit_of(table.moment, stream.name)).frame(
+        frame = self._history.past(stream, self.commit_of(table.moment, stream.name)).frame(
             self._spark, stream.schema.names
         )
         return frame.select(*(f"`{name}`" for name in (*stream.schema.names, *TOLD)))

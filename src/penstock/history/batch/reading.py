@@ -106,7 +106,7 @@ class Reading:
         Reduction(feeds, jobs, columns, FirstOfEach(), take).run(rows)
 
     def _tasks(self, rows: int) -> int:
-        """How many tasks read so many rows of the master."""
+        """How many tasks read so many rows of the history."""
         return max(self._spark.sparkContext.defaultParallelism, rows // _TASK)
 
     def _reads(self, feed: Feed) -> bool:

@@ -1,4 +1,4 @@
-"""Views computed again from the master and the recorded decisions, as live had them after a commit."""
+"""Views computed again from the history and the recorded decisions, as live had them after a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.errors import PenstockError, unknown
 from penstock.history.batch.as_live import Decisions, LiveReading
 from penstock.history.batch.moment import ViewMoment, moment_of
 from penstock.history.batch.versions import Untold, Versions
-from penstock.history.events.master import Master, MasterPast
+from penstock.history.events.event_history import EventHistory, HistoryPast
 from penstock.history.events.past import Past
 from penstock.kernel.plan import Plan
 from penstock.model.aggregates import Paired
@@ -56,9 +56,9 @@ class Recomputation:
         reader: Reader,
         streams: Mapping[str, Stream],
         views: Mapping[str, View],
-        master: Master,
+        history: EventHistory,
     ) -> None:
-        self._spark, self._reader, self._streams, self._views, self._master = spark, reader, streams, views, master
+        self._spark, self._reader, self._streams, self._views, self._history = spark, reader, streams, views, history
 
     def basis(self, name: str) -> Basis:
         """From where on a view is what live made of it, or why that cannot be told."""
@@ -78,11 +78,11 @@ class Recomputation:
         return Layout(name, Plan(lowered.views[name], view, self._reader.closed().get(name, BEGINNING))), lowered
 
     def unable(self, name: str, view: View, lowered: Lowered, moment: ViewMoment, as_of: int | None) -> str | None:
-        """Why what the view should hold cannot be told from the master."""
-        again = f"compute it anew from the master: penstock batch {name} --whole"
+        """Why what the view should hold cannot be told from the history."""
+        again = f"compute it anew from the history: penstock batch {name} --whole"
         needed = 0 if moment.point else moment.since
         for source in view.input.sources:
-            since = self._master.since(source)
+            since = self._history.since(source)
             if since is None:
                 return f"the history of '{source.name}' is not kept"
             if since > needed:
@@ -133,13 +133,13 @@ class Recomputation:
 
     def _pasts(
         self, name: str, view: View, moment: ViewMoment, commit: int
-    ) -> tuple[dict[str, list[MasterPast]], Callable[[Past], Lowered] | None]:
+    ) -> tuple[dict[str, list[HistoryPast]], Callable[[Past], Lowered] | None]:
         """The past of each stream and, where it had several versions of tables, by what each part of it is read."""
         after = 0 if moment.point else moment.since
         versions = self._versions(name, view, moment, commit)
         spans = [(after, commit)] if versions is None else [(one.after, one.through) for one in versions.stretches]
         pasts = {
-            source.name: [self._master.past(self._streams[source.name], last, first) for first, last in spans]
+            source.name: [self._history.past(self._streams[source.name], last, first) for first, last in spans]
             for source in view.input.sources
         }
         if versions is None:
@@ -147,7 +147,7 @@ class Recomputation:
         lowered = self._lowered_by(name, versions)
 
         def lowered_for(past: Past) -> Lowered:
-            assert isinstance(past, MasterPast)
+            assert isinstance(past, HistoryPast)
             return lowered[past.after]
 
         return pasts, lowered_for

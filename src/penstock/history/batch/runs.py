@@ -15,7 +15,7 @@ from penstock.history.batch.log_past import From, ReplayError, log_past
 from penstock.history.batch.reading import PART_ROWS
 from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.touched import is_incremental, pasts, touched
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.past import Past
 from penstock.kernel.plan import Plan
 from penstock.model.stream import Stream
@@ -54,10 +54,10 @@ def batch(
     run: Run, views: Collection[str] = (), *, whole: bool = False, late: Late = "in-time", told: Told | None = None,
     part_rows: int = PART_ROWS,
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Computes views from the master up to now; only the windows touched since the last time, where that is possible.
+    """Computes views from the history up to now; only the windows touched since the last time, where that is possible.
 
     To the batch layer no event is late; `late="as-live"` leaves out those that were, as live did since the last batch
-    run, and computes all windows. Without names: all views whose streams have a master.
+    run, and computes all windows. Without names: all views whose streams have a history.
     Views are computed in parts of about `part_rows` rows.
     """
     if late not in get_args(Late):
@@ -75,25 +75,25 @@ def batch(
         point = None if whole else batch_point(run, name, view)
 
         def reach(begun: GenerationStart, view: View = view, point: int | None = point) -> Reach:
-            master = run.master
+            history = run.history
             if point is None:
                 return _whole(run, view, begun)
-            spans = touched(run.spark, view, master, point, begun.commit)
-            return Reach(pasts(view, master, spans, begun.commit), spans)
+            spans = touched(run.spark, view, history, point, begun.commit)
+            return Reach(pasts(view, history, spans, begun.commit), spans)
 
         yield Generation(run, name, view, reach, "batch", told=told, part_rows=part_rows).run()
 
 
 def _as_live(run: Run, name: str, view: View, told: Told | None) -> Outcome:
     """What live holds, computed again. It is no batch point: the next batch run takes up where the last one was."""
-    master = run.master
-    basis = Recomputation(run.spark, run.store, run.streams, {name: view}, master).basis(name)
+    history = run.history
+    basis = Recomputation(run.spark, run.store, run.streams, {name: view}, history).basis(name)
     if basis.unable is not None:
         raise RunError(f"what live decided for the view '{name}' cannot be told: {basis.unable}")
 
     def reach(begun: GenerationStart) -> Reach:
         streams = (run.streams[source.name] for source in view.input.sources)
-        return Reach({stream.name: [master.past(stream, begun.commit, basis.after)] for stream in streams})
+        return Reach({stream.name: [history.past(stream, begun.commit, basis.after)] for stream in streams})
 
     return Generation(run, name, view, reach, "as-live", told=told, point=basis.point).run()
 
@@ -148,21 +148,21 @@ def previous(made: list[Made], current: View) -> Made | None:
 
 
 def is_kept(run: Run, view: View) -> bool:
-    """Whether the master holds all of the history that a view is made of."""
-    return all(run.master.has(source) for source in view.input.sources)
+    """Whether the history holds every event that a view is made of."""
+    return all(run.history.has(source) for source in view.input.sources)
 
 
-def has_history(master: Master | None, view: View) -> bool:
-    """Whether the master holds all of it, and there is some."""
+def has_history(history: EventHistory | None, view: View) -> bool:
+    """Whether the history holds every event that a view is made of, and there are some."""
     sources = view.input.sources
-    return master is not None and all(map(master.has, sources)) and any(master.past(s).files for s in sources)
+    return history is not None and all(map(history.has, sources)) and any(history.past(s).files for s in sources)
 
 
 def check_kept(run: Run, name: str, view: View) -> None:
     """Refuses a view whose history is not whole."""
     for source in view.input.sources:
-        if not run.master.has(source):
-            since = run.master.since(source)
+        if not run.history.has(source):
+            since = run.history.since(source)
             what = "is not kept" if since is None else f"is kept from commit {since + 1} on only"
             raise RunError(
                 f"the view '{name}' cannot be computed from history: that of the stream '{source.name}' {what}",
@@ -171,7 +171,7 @@ def check_kept(run: Run, name: str, view: View) -> None:
 
 
 def batch_point(run: Run, name: str, view: View) -> int | None:
-    """The commit up to which the view was last computed from the master by the definition that it has."""
+    """The commit up to which the view was last computed from the history by the definition that it has."""
     if not is_incremental(view):
         return None
     made = run.store.generations_of(name)
@@ -181,17 +181,17 @@ def batch_point(run: Run, name: str, view: View) -> int | None:
 
 
 def _whole(run: Run, view: View, begun: GenerationStart) -> Reach:
-    """All of history: from the master, or where it is not whole from logs that still have it."""
+    """All events so far: from the history, or where it is not complete, from logs that still have them."""
     return Reach({s.name: [_past(run, run.streams[s.name], From(), begun)] for s in view.input.sources})
 
 
 def _past(run: Run, stream: Stream, start: From, begun: GenerationStart) -> Past:
-    """A stream's past from a point on. Offsets are the log's own; else the master has it, if it has all of it."""
-    master, since = run.master, run.master.since(stream)
+    """A stream's past from a point on. Offsets are the log's own; else the history has it, if it has all of it."""
+    history, since = run.history, run.history.since(stream)
     if since is not None and start.offset is None:
         after = 0 if start.at is None else _commit_before(run, stream.name, start.at)
         if since <= after:
-            return master.past(stream, begun.commit, after)
+            return history.past(stream, begun.commit, after)
     return log_past(stream, run.workspace.checkpoint(stream.name), begun.offsets[stream.name], start)
 
 

@@ -30,7 +30,7 @@ _ROWS = 250_000
 
 @dataclass(frozen=True)
 class Piece:
-    """Some row groups of a file of the master; none are all. `commit` brought all of its rows, unless they say so."""
+    """Some row groups of a file of the history; none are all. `commit` brought all of its rows, unless they say so."""
 
     path: str
     groups: tuple[int, ...] = ()

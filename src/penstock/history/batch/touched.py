@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import polars as pl
 
 from penstock.history.events.columns import COMMIT
-from penstock.history.events.master import Master, MasterPast
+from penstock.history.events.event_history import EventHistory, HistoryPast
 from penstock.history.events.past import Past
 from penstock.history.events.read import as_frame, read_file
 from penstock.model.stream import Transform, WithTime, branches
@@ -39,19 +39,19 @@ def is_incremental(view: View) -> bool:
     return fixed and not any(isinstance(step, moved) or sides(step) for step in steps)
 
 
-def touched(spark: SparkSession, view: View, master: Master, after: int, through: int) -> tuple[Span, ...]:
+def touched(spark: SparkSession, view: View, history: EventHistory, after: int, through: int) -> tuple[Span, ...]:
     """The spans of time that rows of the commits above `after` up to `through` fall into."""
     step, offset = _step(view)
     found: set[int] = set()
     for source in view.input.sources:
-        past = master.past(source, through, after)
+        past = history.past(source, through, after)
         few = past.place.is_local and not past.tombstones and sum(file.rows for file in past.files) <= _FEW
         found |= _here(past, step, offset) if few else _in_spark(spark, past, step, offset)
     spans = [(n * step + offset, (n + 1) * step + offset) for n in sorted(found)]
     return tuple(merged(spans, MOST))
 
 
-def _here(past: MasterPast, step: int, offset: int) -> set[int]:
+def _here(past: HistoryPast, step: int, offset: int) -> set[int]:
     """The slices that rows fall into, by number; of few rows without a job of Spark's."""
     found: set[int] = set()
     for file in past.files:
@@ -61,7 +61,7 @@ def _here(past: MasterPast, step: int, offset: int) -> set[int]:
     return found
 
 
-def _in_spark(spark: SparkSession, past: MasterPast, step: int, offset: int) -> set[int]:
+def _in_spark(spark: SparkSession, past: HistoryPast, step: int, offset: int) -> set[int]:
     from pyspark.sql import functions as f
 
     at = f.col("__at") - f.lit(offset)
@@ -75,10 +75,10 @@ def around(view: View, spans: Iterable[Span]) -> list[Span]:
     return merged([(start - size, end + size) for start, end in spans], MOST)
 
 
-def pasts(view: View, master: Master, spans: Sequence[Span], through: int) -> Mapping[str, list[Past]]:
+def pasts(view: View, history: EventHistory, spans: Sequence[Span], through: int) -> Mapping[str, list[Past]]:
     """The rows with these times, by stream."""
     return {
-        source.name: [master.past(source, through, start=start, end=end) for start, end in around(view, spans)]
+        source.name: [history.past(source, through, start=start, end=end) for start, end in around(view, spans)]
         for source in view.input.sources
     }
 

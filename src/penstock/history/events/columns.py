@@ -1,4 +1,4 @@
-"""The columns of the master's files: a stream's own in plain Parquet types, and where each row comes from.
+"""The columns of the history's files: a stream's own in plain Parquet types, and where each row comes from.
 
 >>> arrow_schema(Schema.parse("id bigint, tags array<string>")).names
 ['id', 'tags', '__commit', '__at', '__partition', '__offset']

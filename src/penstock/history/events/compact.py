@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from penstock.history.events.columns import COMMIT, of_one_commit, table
 from penstock.history.events.erase import without_erased
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.pins import needed_from
 from penstock.history.events.place import LakeError
 from penstock.history.events.read import as_frame, read_file
@@ -81,17 +81,17 @@ class Done:
 
 @dataclass
 class Compaction:
-    """Compacts the master of an app whose store is ours to write. One at a time."""
+    """Compacts the history of an app whose store is ours to write. One at a time."""
 
-    master: Master
+    history: EventHistory
     rules: Rules = field(default_factory=Rules)
     _running: Lock = field(default_factory=Lock)
     _swept: Instant = BEGINNING
 
     @property
     def store(self) -> Store:
-        assert isinstance(self.master.store, Store)
-        return self.master.store
+        assert isinstance(self.history.store, Store)
+        return self.history.store
 
     def run(self, now: Instant, *, everything: bool = False, told: Callable[[int, int], None] | None = None) -> Done:
         """Lets files expire, compacts, and removes what nobody needs. `told` hears how many rows of all are done.
@@ -110,8 +110,8 @@ class Compaction:
                     self._rewrite(group, listing, done, now)
                     if told is not None:
                         told(done.rows, total)
-            needed = needed_from(self.master.store.directory, now)
-            done.removed = sweep(self.master.place, self.store, now - self.rules.grace, needed)
+            needed = needed_from(self.history.store.directory, now)
+            done.removed = sweep(self.history.place, self.store, now - self.rules.grace, needed)
             if everything or now - self._swept >= self.rules.sweep:
                 done.removed += self.sweep_orphans(now)
         return done
@@ -119,7 +119,7 @@ class Compaction:
     def sweep_orphans(self, now: Instant) -> int:
         """Removes the files that no commit lists and no epoch is writing; how many."""
         self._swept = now
-        return sweep_orphans(self.master.place, self.store, self.master.home, self.master.writes)
+        return sweep_orphans(self.history.place, self.store, self.history.home, self.history.writes)
 
     # by age
 
@@ -133,7 +133,7 @@ class Compaction:
             if kept.keep in ("all", "none") or watermark <= BEGINNING:
                 continue
             before = watermark - duration(kept.keep)
-            read = self.master.read_through(stream)
+            read = self.history.read_through(stream)
             old = [
                 file
                 for file in listing.of(stream)
@@ -155,7 +155,7 @@ class Compaction:
 
     def _touched(self, file: File, pending: Sequence[Tombstone], listing: Listing) -> bool:
         schema = Schema.parse(listing.kept[file.stream].schema)
-        rows = as_frame(read_file(self.master.place, file))
+        rows = as_frame(read_file(self.history.place, file))
         return _left(rows, pending, schema, file.kind).height < rows.height
 
     # by size
@@ -167,7 +167,7 @@ class Compaction:
             newest = listing.last
             if not everything:
                 # What others have yet to read of it stays apart: they take it file by file, as much as an epoch can.
-                read = self.master.read_through(stream)
+                read = self.history.read_through(stream)
                 newest = min(newest - self.rules.behind, newest if read is None else read)
             for kind in kinds:
                 grouped = list(self._of_one(listing.of(stream, kind), newest, everything))
@@ -211,7 +211,7 @@ class Compaction:
         return of_one_commit(schema) if COMMIT in schema.names else schema
 
     def _footer(self, file: File) -> pq.FileMetaData:
-        with self.master.place.open(file.path) as opened:
+        with self.history.place.open(file.path) as opened:
             return pq.read_metadata(opened)
 
     def _memory(self, file: File) -> int:
@@ -225,7 +225,7 @@ class Compaction:
         """Writes the rows of several files into one, and swaps the lists."""
         stream, kind = group[0].stream, group[0].kind
         pending = [tombstone for file in group for tombstone in _pending(listing, file)]
-        tables = [read_file(self.master.place, file) for file in group]
+        tables = [read_file(self.history.place, file) for file in group]
         rows = pa.concat_tables([one.select(tables[0].column_names) for one in tables])
         left = rows
         if pending:
@@ -233,17 +233,17 @@ class Compaction:
             own = {tombstone.id: tombstone for tombstone in pending}.values()
             left = table(_left(as_frame(rows), list(own), schema, kind), rows.schema)
         first, last = min(file.first for file in group), max(file.last for file in group)
-        path = f"{self.master.home}/{stream}/{kind}/{first}-{last}-{uuid.uuid4().hex}.parquet"
+        path = f"{self.history.home}/{stream}/{kind}/{first}-{last}-{uuid.uuid4().hex}.parquet"
         known = max((t.id for t in listing.tombstones if t.stream == stream), default=0)
         level = max(file.level for file in group)
         if len(group) > 1:
             level = min(level + 1, self.rules.levels)
         blank = File(path, stream, kind, first, last, 0, 0, "", None, None, known, level=level)
         size = self.rules.group_rows
-        with FileWriter(self.master.place, blank, rows.schema, _LEVEL, size) as writer:
+        with FileWriter(self.history.place, blank, rows.schema, _LEVEL, size) as writer:
             for some in _in_order(left, _ORDER[kind], size):
                 writer.add_table(some)
-        if writer.file is not None and self.master.place.size(path) != writer.file.bytes:
+        if writer.file is not None and self.history.place.size(path) != writer.file.bytes:
             raise LakeError(f"the file '{path}' has gone while it was written", hint="do two apps share its folder?")
         try:
             self.store.swap_files(paths(group), [writer.file] if writer.file is not None else [], now)

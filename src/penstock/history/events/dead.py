@@ -8,7 +8,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError, unknown
 from penstock.history.events.columns import dead_schema
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.read import read_files
 from penstock.history.events.texts import without_erased_texts
 from penstock.kernel.elements import compiled
@@ -18,15 +18,15 @@ from penstock.model.types import Schema
 COLUMNS: Final = Schema.parse("commit bigint, partition int, offset bigint, at timestamp, reason string, row string")
 
 
-def dead_letters(master: Master, stream: str, where: str | None = None) -> pl.DataFrame:
+def dead_letters(history: EventHistory, stream: str, where: str | None = None) -> pl.DataFrame:
     """The rows that a stream itself refused and that were not fed in again, in the order in which they came.
 
-    What only a view could not compute is no dead letter of the stream: it is in the master, and takes a corrected view.
+    What only a view could not compute is no dead letter of the stream: it is in the history. Correct the view.
     """
-    listing = master.store.listing()
+    listing = history.store.listing()
     if stream not in listing.kept:
-        raise unknown("stream of the master", stream, listing.kept)
-    rows = read_files(master.place, listing.of(stream, "dead"), dead_schema())
+        raise unknown("stream of the history", stream, listing.kept)
+    rows = read_files(history.place, listing.of(stream, "dead"), dead_schema())
     tombstones = [tombstone for tombstone in listing.tombstones if tombstone.stream == stream]
     rows = without_erased_texts(rows, tombstones, Schema.parse(listing.kept[stream].schema))
     rows = rows.filter(pl.col("view").is_null()).select(
@@ -36,7 +36,7 @@ def dead_letters(master: Master, stream: str, where: str | None = None) -> pl.Da
         pl.col("at").cast(pl.Datetime("us", "UTC")),
         "reason", "row", "raw", "rest", "extent",
     )  # fmt: skip
-    done = master.store.query('SELECT "commit", partition, "offset" FROM __retried WHERE stream = ?1', [stream])
+    done = history.store.query('SELECT "commit", partition, "offset" FROM __retried WHERE stream = ?1', [stream])
     if done.height:
         done = done.select(
             pl.col("commit").cast(pl.Int64), pl.col("partition").cast(pl.Int32), pl.col("offset").cast(pl.Int64)

@@ -28,7 +28,7 @@ def erase(store: Store, stream: str, condition: str, reason: str | None, now: In
     """
     kept = store.listing().kept
     if stream not in kept:
-        raise unknown("stream of the master", stream, kept)
+        raise unknown("stream of the history", stream, kept)
     schema = Schema.parse(kept[stream].schema)
     made = store.erase(stream, checked(condition, schema), reason, now)
     refused = store.query("SELECT rowid AS id, row FROM __refused WHERE stream = ?1 AND row IS NOT NULL", [stream])
@@ -56,7 +56,7 @@ def checked(condition: str, schema: Schema) -> str:
 
 
 def gone(tombstones: Iterable[Tombstone], schema: Schema) -> pl.Expr:
-    """Whether a row of the master (with `__commit`) is erased."""
+    """Whether a row of the history (with `__commit`) is erased."""
     found = pl.lit(False)
     for tombstone in tombstones:
         holds = compiled(tombstone.condition, schema).value.fill_null(False)

@@ -1,4 +1,4 @@
-"""The past of a stream: its rows up to a commit, for Spark to read as one frame. A master has it, and so has a log."""
+"""The past of a stream: its rows up to a commit, for Spark to read as one frame. A history has it, and so has a log."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class Past(ABC):
         """These columns of the stream, and where each row stood in its log: `__partition` int, `__offset` bigint.
 
         Of files, what `Files.read` gives instead.
-        A master adds `__commit` bigint, the commit that brought the row.
+        A history adds `__commit` bigint, the commit that brought the row.
         """

@@ -19,7 +19,7 @@ from typing import Final
 from penstock.model.time import Duration, Instant, duration
 from penstock.store.reader import Reader
 
-_log = logging.getLogger("penstock.master")
+_log = logging.getLogger("penstock.history")
 _FOLDER: Final = "pins"
 #: No reading takes longer.
 EXPIRES: Final = duration("1 day")

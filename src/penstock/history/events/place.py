@@ -1,4 +1,4 @@
-"""Where the master lies: a directory, or a place that a URL names. Files are made there whole, read, and removed."""
+"""Where the history lies: a directory, or a place that a URL names. Files are made there whole, read, and removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK: Final = 1 << 20
 
 
 class LakeError(PenstockError):
-    """The master cannot be read or written, or is not what the store says of it."""
+    """The history cannot be read or written, or is not what the store says of it."""
 
 
 class Summed:
@@ -99,7 +99,7 @@ class Place:
             return Summed(open(path, "xb"))
         except OSError as error:
             raise LakeError(
-                f"cannot write the master's file '{path}': {error.strerror}",
+                f"cannot write the history's file '{path}': {error.strerror}",
                 hint="give the process write access there, or room",
             ) from error
 

@@ -1,4 +1,4 @@
-"""Reads files of the master without Spark."""
+"""Reads files of the history without Spark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def read_file(place: Place, file: File, columns: Sequence[str] | None = None) ->
             rows = parquet.read(columns=chosen)
     except (FileNotFoundError, pa.ArrowException) as error:
         raise LakeError(
-            f"the master's file '{place.path(file.path)}' cannot be read",
+            f"the history's file '{place.path(file.path)}' cannot be read",
             detail=str(error),
-            hint="penstock master verify",
+            hint="penstock history verify",
         ) from error
     if file.commit is None or COMMIT in rows.column_names or (columns is not None and COMMIT not in columns):
         return rows

@@ -1,4 +1,4 @@
-"""Removes files that are no part of the master: replaced ones after a while, and those that no commit ever listed.
+"""Removes files that are no part of the history: replaced ones after a while, and those that no commit ever listed.
 
 A file's name begins with the id of the attempt that wrote it. An attempt that is still running may list its files
 later; a file of any other attempt that is not on the list is garbage.

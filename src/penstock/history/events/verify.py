@@ -1,4 +1,4 @@
-"""Looks whether the master is what the store says of it: every file there, byte for byte, row for row."""
+"""Looks whether the history is what the store says of it: every file there, byte for byte, row for row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import unknown
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.place import Place
 from penstock.store.file import File
 
@@ -22,27 +22,29 @@ class Problem:
     said: str
 
 
-def verify(master: Master, stream: str | None = None, told: Callable[[int], None] | None = None) -> Iterator[Problem]:
+def verify(
+    history: EventHistory, stream: str | None = None, told: Callable[[int], None] | None = None
+) -> Iterator[Problem]:
     """The files that are missing, damaged, or hold other rows than listed. `told` hears of each piece that was read."""
-    listing = master.store.listing()
+    listing = history.store.listing()
     if stream is not None and stream not in listing.kept:
-        raise unknown("stream of the master", stream, listing.kept)
+        raise unknown("stream of the history", stream, listing.kept)
     for file in listing.files:
         if stream in (None, file.stream):
-            said = _problem(master.place, file, told or (lambda count: None))
-            if said is not None and _is_listed(master, file):
+            said = _problem(history.place, file, told or (lambda count: None))
+            if said is not None and _is_listed(history, file):
                 yield Problem(file, said)
 
 
-def to_verify(master: Master, stream: str | None = None) -> tuple[int, int]:
+def to_verify(history: EventHistory, stream: str | None = None) -> tuple[int, int]:
     """How many files and bytes a verification reads."""
-    files = [file for file in master.store.listing().files if stream in (None, file.stream)]
+    files = [file for file in history.store.listing().files if stream in (None, file.stream)]
     return len(files), sum(file.bytes for file in files)
 
 
-def _is_listed(master: Master, file: File) -> bool:
-    """Whether a file is still part of the master: it may have been compacted while we looked."""
-    return any(one.path == file.path for one in master.store.listing().files)
+def _is_listed(history: EventHistory, file: File) -> bool:
+    """Whether a file is still part of the history: it may have been compacted while we looked."""
+    return any(one.path == file.path for one in history.store.listing().files)
 
 
 def _problem(place: Place, file: File, told: Callable[[int], None]) -> str | None:

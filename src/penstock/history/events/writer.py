@@ -1,4 +1,4 @@
-"""Writes one file of the master: rows come batch by batch and leave as row groups, so that memory stays bounded."""
+"""Writes one file of the history: rows come batch by batch and leave as row groups, so that memory stays bounded."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from penstock.history.events.master import default_location
+from penstock.history.events.event_history import default_location
 from penstock.history.events.pins import pinned
 from penstock.history.events.place import Place as LakePlace
 from penstock.history.savepoints.checkpoints import Checkpoints, queries
@@ -102,7 +102,7 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
         raise SavepointError(f"streams come and go in '{directory}': no savepoint could be taken", hint="try again")
     reader = Reader(hidden)
     try:
-        _link_master(reader, directory, hidden)
+        _link_history(reader, directory, hidden)
         link_tables(reader, directory, hidden)
         link_segments(reader, directory, hidden)
         return _described(reader, name, made, app, checkpoints.cut(reader.progress))
@@ -120,10 +120,10 @@ def _checkpoints_of(directory: Path) -> Path:
     return place.local
 
 
-def _link_master(reader: Reader, directory: Path, hidden: Path) -> None:
-    """The master's files of this moment, where they lie in the app's directory: they never change, so links will do.
+def _link_history(reader: Reader, directory: Path, hidden: Path) -> None:
+    """The history's files of this moment, where they lie in the app's directory: they never change, so links will do.
 
-    A master that lies elsewhere stays there, and the store's list refers to it.
+    A history that lies elsewhere stays there, and the store's list refers to it.
     """
     listing = reader.listing()
     if listing.location is None:
@@ -153,7 +153,7 @@ def _described(reader: Reader, name: str, made: int, app: str | None, streams: d
 
 
 def _files(reader: Reader) -> dict[str, SavedFile]:
-    """All files with their sums; those of the master the store knows."""
+    """All files with their sums; those of the history the store knows."""
     folder = reader.directory
     top = default_location(folder)
     known = {top / file.path: SavedFile(file.bytes, file.checksum) for file in reader.listing().files}

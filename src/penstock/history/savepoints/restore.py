@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import unknown
-from penstock.history.events.master import default_location
+from penstock.history.events.event_history import BEFORE
 from penstock.history.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
 from penstock.history.savepoints.segments import check_segments
 from penstock.history.savepoints.tables import TABLES
@@ -29,8 +29,8 @@ from penstock.store.tables import FORMAT
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
 _COPYING: Final = ".restoring"
 PLACING: Final = ".restored"
-MASTER: Final = default_location(Path()).name
-_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, MASTER, TABLES, SEGMENTS, NOTE)
+HISTORY: Final = "history"
+_STATE: Final = (FILE, f"{FILE}-wal", f"{FILE}-shm", STORE_NOTE, CHECKPOINTS, HISTORY, BEFORE, TABLES, SEGMENTS, NOTE)
 
 
 def check_whole(directory: Path) -> None:
@@ -116,7 +116,7 @@ def _prepare(folder: Path, signer: Signer, name: str, drop: Collection[str], tru
     try:
         check_segments(store, folder)
         if store.listing().location is not None:
-            # The master lies outside of the app's directory: two apps go on with its files, and each writes its own.
+            # The history lies outside of the app's directory: two apps go on with its files, and each writes its own.
             store.renew_home()
         for view in drop:
             store.drop(view)
@@ -147,7 +147,7 @@ def _place(directory: Path, there: list[str]) -> Path | None:
     os.rename(directory / _COPYING, placing)
     sync(directory)
     aside = _aside(directory, there)
-    for name in (CHECKPOINTS, MASTER, TABLES, SEGMENTS, FILE):
+    for name in (CHECKPOINTS, HISTORY, BEFORE, TABLES, SEGMENTS, FILE):
         if (placing / name).exists():
             os.rename(placing / name, directory / name)
     sync(directory)

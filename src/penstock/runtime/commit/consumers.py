@@ -90,8 +90,8 @@ class Consumers:
 
     def keeping(self, stream: Stream, query: str, epoch: int, work: CommitWork) -> Keeping | None:
         """Where the tasks keep the rows of a stream, until the commit ends."""
-        master = self._registry.master
-        return None if master is None else work.attempt.enter_context(master.keeping(stream, query, epoch))
+        history = self._registry.history
+        return None if history is None else work.attempt.enter_context(history.keeping(stream, query, epoch))
 
     def note_times(self, work: CommitWork) -> None:
         """The times of all that read operators, before the commit."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import DefinitionError, in_quotes
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.kernel.plan import Plan
 from penstock.model.changes import Changes, above, below, check_below
 from penstock.model.stream import Flow, Stream
@@ -45,7 +45,7 @@ class Registry:
         *,
         flows: Mapping[str, Flow] | None = None,
         session: Callable[[], SparkSession] | None = None,
-        master: Master | None = None,
+        history: EventHistory | None = None,
         tables: Tables | None = None,
         shards: Shards | None = None,
     ) -> None:
@@ -53,7 +53,7 @@ class Registry:
         self.tables = tables or Tables(session or active_session, None, lambda: now, None)
         self.streams, self.store, self.flows = dict(streams), store, dict(flows or {})
         self._analyst = Analyst(session or active_session)
-        self.caught_up, self.master = caught_up, master
+        self.caught_up, self.history = caught_up, history
         saved = store.trackers()
         self.trackers = {
             name: Tracker.restore(stream.watermark, saved[name]) if name in saved else Tracker(stream.watermark)
@@ -66,8 +66,8 @@ class Registry:
         self.inputs = Inputs()  # the time of what derived streams read
         for stream in self.streams.values():
             self.inputs.add(stream, self.trackers, store)
-        if master is not None:
-            master.keep(self.streams)
+        if history is not None:
+            history.keep(self.streams)
         self.views: dict[str, ViewRuntime] = {}
         self.lowered = Lowered({}, {}, {})
         self.generations: dict[str, PendingGeneration] = {}  # by their hidden name
@@ -210,7 +210,7 @@ class Registry:
         self._check_unread(name)
         if below(view.input):
             raise DefinitionError(
-                f"'{name}' is a view over views: it has no events in the master to be computed from",
+                f"'{name}' is a view over views: it has no events in the history to be computed from",
                 hint="drop it and create it again: it then begins with what the views below it show",
             )
         old = self.views.get(name)
@@ -258,8 +258,8 @@ class Registry:
         except BaseException:
             del self.streams[name]
             raise
-        if self.master is not None:
-            self.master.keep({name: stream})
+        if self.history is not None:
+            self.history.keep({name: stream})
         if stream.watermark is not None:
             self.trackers[name] = Tracker(stream.watermark)
             self.trackers[name].resume(now)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.kernel.admit import admit
 from penstock.kernel.elements import elements
 from penstock.kernel.plan import PLACE
@@ -45,8 +45,8 @@ class PastCommit:
 class Replay:
     """The past of new operators. They take it together: one that reads another gets its rows in the same commit."""
 
-    def __init__(self, operators: Sequence[OperatorRuntime], store: Store, master: Master) -> None:
-        self.operators, self._store, self._master = operators, store, master
+    def __init__(self, operators: Sequence[OperatorRuntime], store: Store, history: EventHistory) -> None:
+        self.operators, self._store, self._history = operators, store, history
         self.names = {operator.name for operator in operators}
         self._sources: dict[str, Stream] = {
             source.name: source
@@ -66,7 +66,7 @@ class Replay:
             entering: dict[str, list[pl.DataFrame]] = {}
             dead: list[pl.DataFrame] = []
             for name, source in self._sources.items():
-                rows = self._master.past(source, number, number - 1).read()
+                rows = self._history.past(source, number, number - 1).read()
                 if not rows.height:
                     continue
                 rows = rows.drop("__at", "__commit", strict=False).with_columns(pl.lit(0, pl.Int32).alias("__source"))
@@ -94,7 +94,9 @@ class Replay:
                         yield refusals(source.name, into.stream, failed.with_columns(text))
 
 
-def replays(operators: Iterable[OperatorRuntime], store: Store, master: Master | None) -> Iterator[tuple[Replay, int]]:
+def replays(
+    operators: Iterable[OperatorRuntime], store: Store, history: EventHistory | None
+) -> Iterator[tuple[Replay, int]]:
     """What new operators have to read of the past, and after which commit: those together that are equally far.
 
     `operators` come in an order in which each stands behind those that it reads.
@@ -102,26 +104,27 @@ def replays(operators: Iterable[OperatorRuntime], store: Store, master: Master |
     far: dict[int, list[OperatorRuntime]] = {}
     for operator in operators:
         after = store.operators.of(operator.name).replayed
-        if after == LIVE or master is None:
+        if after == LIVE or history is None:
             continue
         beside = {one.name for one in far.get(after, ())}
-        if _has_past(operator, beside, master):
+        if _has_past(operator, beside, history):
             far.setdefault(after, []).append(operator)
         elif not any(isinstance(source, Changes) for source in operator.sources):
             message = "'%s' begins with the next epoch: the history does not have all rows of its inputs"
             _log.warning(message, operator.name)
     for after, several in far.items():
-        assert master is not None
-        yield Replay(several, store, master), after
+        assert history is not None
+        yield Replay(several, store, history), after
 
 
-def _has_past(operator: OperatorRuntime, beside: Collection[str], master: Master) -> bool:
+def _has_past(operator: OperatorRuntime, beside: Collection[str], history: EventHistory) -> bool:
     """Whether the history has all rows of an operator's inputs, and the kernel alone can read them.
 
     Those that operators give which are replayed `beside` it come along.
     """
     names = {source.name for source in operator.sources}
     known = all(
-        not isinstance(source, Changes) and (source.name in beside or master.has(source)) for source in operator.sources
+        not isinstance(source, Changes) and (source.name in beside or history.has(source))
+        for source in operator.sources
     )
     return known and all(plan.sources.keys() <= names for plan in operator.plans)

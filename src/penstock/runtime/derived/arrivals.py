@@ -1,7 +1,7 @@
 """The events that an epoch of a stream made from others has read: rows of a flow, with their places and times.
 
-Spark's tasks read them from the master and take the flow's steps by the kernel. A row on which a step fails comes along
-as a dead letter, to be given out as one.
+Spark's tasks read them from the history and run the flow's steps in the kernel. A row on which a step fails comes
+along as a dead letter, to be given out as one.
 """
 
 from __future__ import annotations

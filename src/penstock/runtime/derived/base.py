@@ -1,8 +1,8 @@
 """Streams that are made from other streams by jobs of their own: loops, topologies and models. Each has a query.
 
-Such a query reads what the other streams have accepted, commit by commit, from the master: neither malformed rows nor
+Such a query reads what the other streams have accepted, commit by commit, from the history: neither malformed rows nor
 duplicates are among it, and each commit comes with the time that it had. What the operator gives is a stream like any
-other, with a master of its own.
+other, with a history of its own.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _inputs(source: EpochOrigin) -> int:
 
 
 def check_inputs(streams: Mapping[str, Stream]) -> None:
-    """Refuses a stream made from one that the app does not have, or whose events the master does not keep."""
+    """Refuses a stream made from one that the app does not have, or whose events the history does not keep."""
     for name, stream in streams.items():
         for source in made_from(stream):
             if streams.get(source.name) != source:
@@ -239,7 +239,7 @@ def check_inputs(streams: Mapping[str, Stream]) -> None:
                 )
             if source.kept == "none" and derived(stream) is not None:
                 raise DefinitionError(
-                    f"the stream '{name}' is made from '{source.name}', of which the master keeps nothing",
+                    f"the stream '{name}' is made from '{source.name}', of which the history keeps nothing",
                     hint=f"say keep='all' or keep='7 days' for '{source.name}'",
                 )
 

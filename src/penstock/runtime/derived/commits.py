@@ -1,6 +1,6 @@
 """Which commits of streams are new to those that are made from them, and what they brought.
 
-What a commit brought lies in the master; which files those are, and what time it was then, the store says. So an epoch
+What a commit brought lies in the history; which files those are, and what time it was then, the store says. So an epoch
 that comes again reads the same events at the same times.
 """
 
@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.history.events.master import Master, MasterPast
+from penstock.history.events.event_history import EventHistory, HistoryPast
 from penstock.model.stream import Stream
 from penstock.model.types import Schema
 from penstock.runtime.derived.commits_source import FILES, Offset
@@ -94,16 +94,16 @@ class CommitReader:
         """What an epoch reads: its times first, and then files."""
         times = self.times(start["commit"], end["commit"])
         parts = [(TIME, json.dumps([asdict(time) for time in times]).encode())]
-        master = Master(self._store)
+        history = EventHistory(self._store)
         for name, schema in self._streams.items():
-            since = master.since(name)
+            since = history.since(name)
             if 0 < start["commit"] < (since or 0):
                 raise PenstockError(
-                    f"events of '{name}' that '{self._name}' has not read yet are gone from the master",
-                    detail=f"it has read up to commit {start['commit']}, and the master begins after commit {since}",
+                    f"events of '{name}' that '{self._name}' has not read yet are gone from the history",
+                    detail=f"it has read up to commit {start['commit']}, and the history begins after commit {since}",
                     hint=f"restore a savepoint, or give '{self._name}' another name: it then begins with what there is",
                 )
-            past = master.past(Stream(name, schema), end["commit"], start["commit"])
+            past = history.past(Stream(name, schema), end["commit"], start["commit"])
             parts += [(FILES, pickle.dumps(piece)) for piece in _pieces(past)]
         return parts
 
@@ -117,7 +117,7 @@ def arrow_of(parts: Sequence[Part]) -> pa.Table:
     return pa.table([pa.array(kinds, pa.string()), pa.array(data, pa.binary())], schema=_ARROW)
 
 
-def _pieces(past: MasterPast) -> Iterator[MasterPast]:
+def _pieces(past: HistoryPast) -> Iterator[HistoryPast]:
     """The files, so many at a time that each piece has enough to do."""
     files, rows = [], 0
     for file in past.files:
@@ -130,12 +130,12 @@ def _pieces(past: MasterPast) -> Iterator[MasterPast]:
         yield _of(past, files)
 
 
-def _of(past: MasterPast, files: list[Any]) -> MasterPast:
-    return MasterPast(past.stream, past.place, tuple(files), past.tombstones, past.after, past.through)
+def _of(past: HistoryPast, files: list[Any]) -> HistoryPast:
+    return HistoryPast(past.stream, past.place, tuple(files), past.tombstones, past.after, past.through)
 
 
-def past_of(data: bytes) -> MasterPast:
+def past_of(data: bytes) -> HistoryPast:
     """What a row of the kind 'files' stands for."""
     found = pickle.loads(data)
-    assert isinstance(found, MasterPast)
+    assert isinstance(found, HistoryPast)
     return found

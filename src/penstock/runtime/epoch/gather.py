@@ -92,7 +92,7 @@ def refused(parts: Iterable[Epoch]) -> dict[str, pl.DataFrame]:
 
 
 def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Mapping[str, pl.DataFrame]) -> list[File]:
-    """The master's files of an epoch: what its tasks wrote, and its dead letters, written here."""
+    """The history's files of an epoch: what its tasks wrote, and its dead letters, written here."""
     files = [*epoch.files]
     if "dead" in refused:
         file = keeping.write_dead(refused["dead"])

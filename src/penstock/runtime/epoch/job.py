@@ -67,7 +67,7 @@ class Job:
     """The reduction of one epoch of one feed, for all its views.
 
     `source` is the stream that it comes from, `stream` what the kernel takes the feed for. `place` is the partition of
-    rows that DataFrame code made; such rows say nothing about the watermark. `keeping` says where the master keeps the
+    rows that DataFrame code made; such rows say nothing about the watermark. `keeping` says where the history keeps the
     rows that the stream accepts.
     """
 

@@ -119,7 +119,7 @@ class Task:
             self.batches = [job.sharing.combine(self.batches)]
 
     def _keep(self, rows: pl.DataFrame) -> None:
-        """Writes the rows that the stream accepts to the master."""
+        """Writes the rows that the stream accepts to the history."""
         if self.file is not None:
             self.file.add(rows)
 

@@ -280,7 +280,7 @@ def late_reason(plan: Plan) -> pl.Expr:
 
 
 def refusals(stream: str, view: str | None, rows: pl.DataFrame, *, raw: bool = False) -> pl.DataFrame:
-    """Refused rows (place, reason, the row as JSON) as store and master keep them; `raw` ones are text as it came."""
+    """Refused rows (place, reason, the row as JSON) as store and history keep them; `raw` ones are text as it came."""
     have = rows.columns
     return rows.select(
         pl.lit(stream).alias("stream"),

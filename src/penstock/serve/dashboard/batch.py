@@ -1,4 +1,4 @@
-"""Generations, audits, and what the master holds."""
+"""Generations, audits, and what the history holds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Batch:
     def __init__(self, place: Place) -> None:
         with card("Generations", "each a view's state as one definition computed it, from one commit on"):
             self._generations = Grid("generations", low=True)
-        with card("Audits", "the live view against its recomputation from the master"):
+        with card("Audits", "the live view against its recomputation from the history"):
             self._audits = Grid("audits", low=True)
-        with card("Master", "every event that was kept"):
-            self._files = Grid("master", low=True)
+        with card("History", "every event that was kept"):
+            self._files = Grid("history", low=True)
             self._note = ui.label("").classes("ps-note")
 
     def draw(self, snapshot: Snapshot) -> None:

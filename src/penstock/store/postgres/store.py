@@ -36,7 +36,7 @@ _CHECK: Final = """SELECT (SELECT value FROM __meta WHERE name = 'token' FOR SHA
 
 
 class PostgresStore(SqlStore):
-    """An app's state in PostgreSQL; Spark's checkpoints and the master lie in the app's directory.
+    """An app's state in PostgreSQL; Spark's checkpoints and the history lie in the app's directory.
 
     Frames of at least `many` rows are written by COPY. A commit that loses the server waits for it for `patience`
     seconds, to learn whether it was committed.

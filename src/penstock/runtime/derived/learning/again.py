@@ -1,4 +1,4 @@
-"""A model learned again from the master, in the epochs that its commits recorded: it must be what the store has.
+"""A model learned again from the history, in the epochs that its commits recorded: it must be what the store has.
 
 How a model turns out depends on where its epochs were cut, and that is written down: the offsets of an epoch say which
 commits of the streams it has read.
@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.learning.definition import Learning
 from penstock.learning.played import Learned
 from penstock.model.time import Instant
@@ -28,15 +28,15 @@ def learned_again(learning: Learning, name: str, directory: Path) -> Learned:
     """What a model makes of the recorded epochs of the stream of this name, without Spark."""
     reader = Reader(directory)
     try:
-        master, found, before = Master(reader), Learned(learning), 0
+        history, found, before = EventHistory(reader), Learned(learning), 0
         for source in learning.input.sources:
-            if master.since(source.name):
+            if history.since(source.name):
                 raise RunError(
-                    f"the master has no longer all events of '{source.name}': the model cannot be learned again",
+                    f"the history has no longer all events of '{source.name}': the model cannot be learned again",
                     hint="keep='all' keeps them",
                 )
         for through, now in _epochs(reader, name):
-            good, dead = _read(master, learning, before, through)
+            good, dead = _read(history, learning, before, through)
             found.dead += [{**json.loads(row), "reason": reason} for row, reason in dead.iter_rows()]
             if good.height:
                 found.epoch(good, now)
@@ -52,9 +52,9 @@ def _epochs(reader: Reader, name: str) -> Iterator[tuple[int, Instant]]:
     yield from reader.query(sql, [name]).iter_rows()
 
 
-def _read(master: Master, learning: Learning, after: int, through: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _read(history: EventHistory, learning: Learning, after: int, through: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of the model's flow in these commits, and those on which the steps before it fail."""
-    pasts = [master.past(source, through, after) for source in learning.input.sources]
+    pasts = [history.past(source, through, after) for source in learning.input.sources]
     told = [pickle.dumps(past) for past in pasts if past.files]
     batch = pa.RecordBatch.from_pydict({"kind": [FILES] * len(told), "data": pa.array(told, pa.binary())})
     found = list(arrived(learning, [batch]))

@@ -1,4 +1,4 @@
-"""A model in Spark's tasks: events of the master on their way to their part of an epoch, and what the model does there.
+"""A model in Spark's tasks: events of the history on their way to their part of an epoch, and the model's work there.
 
 Rows pass through Spark as a few binary records: frames of events by part, then frames of predictions and updates.
 """

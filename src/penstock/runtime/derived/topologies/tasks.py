@@ -1,4 +1,4 @@
-"""A topology in Spark's tasks: events of the master on their way to bolts, and the bolts.
+"""A topology in Spark's tasks: events of the history on their way to bolts, and the bolts.
 
 Tuples pass through Spark as a few binary records, one for each task of a bolt that a task has emitted something for. So
 what a tuple costs is what the user's code costs.

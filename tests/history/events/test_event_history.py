@@ -1,4 +1,4 @@
-"""The master holds each accepted event once, by the commit that brought it, in whatever way epochs are cut and fail."""
+"""The history holds each accepted event once, by the commit that brought it, however epochs are cut and fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.history.events.columns import arrow_schema, of_one_commit
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.history.events.verify import verify
 from penstock.history.events.writer import FileWriter
 from penstock.store import Commit, Reader, StoreError
@@ -68,7 +68,7 @@ def test_in_any_cut_with_any_failure_each_accepted_event_is_there_once(epochs):
             app.epoch(*frames, lost=lost)
         found = app.held().select("__commit", "id", "__partition", "__offset").rows()
         assert sorted(found) == sorted(expected)
-        assert not list(verify(app.master))
+        assert not list(verify(app.history))
         app.swept()
         assert app.paths() == {file.path for file in app.store.listing().files}
         app.close()
@@ -82,7 +82,7 @@ def _fail_once(app: App, frames: list[pl.DataFrame]) -> None:
     app.epoch(*frames)
 
 
-def test_a_file_belongs_to_the_master_because_a_commit_lists_it(app):
+def test_a_file_belongs_to_the_history_because_a_commit_lists_it(app):
     app.epoch(rows((1, "a", 1)), lost=1)
     assert len(app.paths()) == 2
     assert app.held()["id"].to_list() == [1]
@@ -92,7 +92,7 @@ def test_a_file_belongs_to_the_master_because_a_commit_lists_it(app):
 
 def test_files_that_a_running_epoch_may_write_are_not_swept(app):
     app.epoch(rows((1, "a", 1)))
-    with app.master.keeping(app.stream, "q", 1) as keeping:
+    with app.history.keeping(app.stream, "q", 1) as keeping:
         writer = keeping.writer(0)
         writer.add(app.held())
         writer.close()
@@ -102,7 +102,7 @@ def test_files_that_a_running_epoch_may_write_are_not_swept(app):
 
 
 def test_files_of_a_writer_before_that_no_commit_lists_are_swept(app):
-    with app.master.keeping(app.stream, "q", 0) as keeping, keeping.writer(0) as writer:
+    with app.history.keeping(app.stream, "q", 0) as keeping, keeping.writer(0) as writer:
         writer.add(ROW)
     directory = app.store.directory
     app.close()
@@ -113,12 +113,12 @@ def test_files_of_a_writer_before_that_no_commit_lists_are_swept(app):
 
 def test_a_file_that_nobody_of_us_has_named_is_left_alone(app):
     app.epoch(rows((1, "a", 1)))
-    Path(app.master.place.path(f"{app.master.home}/README")).write_text("of an operator")
+    Path(app.history.place.path(f"{app.history.home}/README")).write_text("of an operator")
     assert app.swept() == 0
 
 
 def test_epochs_of_two_streams_that_overlap_list_their_files_under_the_commits_that_they_got(app):
-    with app.master.keeping(app.stream, "slow", 0) as slow:
+    with app.history.keeping(app.stream, "slow", 0) as slow:
         with slow.writer(0) as writer:
             writer.add(ROW)
         app.epoch(rows((2, "b", 2)))  # commits first, though it began later
@@ -132,10 +132,10 @@ def test_a_range_of_commits_or_of_times_reads_only_files_that_may_hold_it(app):
     for number in range(6):
         app.epoch(rows((number, "a", number * 5), first=number))
     second = 1_000_000
-    past = app.master.past(app.stream, start=START + 10 * second, end=START + 20 * second)
+    past = app.history.past(app.stream, start=START + 10 * second, end=START + 20 * second)
     assert [file.first for file in past.files] == [3, 4]
     assert past.read()["id"].to_list() == [2, 3]
-    past = app.master.past(app.stream, after=1, through=3)
+    past = app.history.past(app.stream, after=1, through=3)
     assert [file.first for file in past.files] == [2, 3]
     assert past.rows == 2
 
@@ -143,10 +143,10 @@ def test_a_range_of_commits_or_of_times_reads_only_files_that_may_hold_it(app):
 def test_row_groups_are_written_as_rows_come(app):
     schema = of_one_commit(arrow_schema(app.stream.schema))
     blank = File("a.parquet", "orders", "events", 1, 1, 0, 0, "", None, None)
-    with FileWriter(app.master.place, blank, schema, group_rows=4) as writer:
+    with FileWriter(app.history.place, blank, schema, group_rows=4) as writer:
         for first in range(0, 12, 3):
             writer.add(pl.concat([ROW] * 3).with_columns(pl.Series("__offset", range(first, first + 3))))
-    with app.master.place.open("a.parquet") as opened:
+    with app.history.place.open("a.parquet") as opened:
         footer = pq.read_metadata(opened)
     assert [footer.row_group(number).num_rows for number in range(footer.num_row_groups)] == [6, 6]
     group = footer.row_group(0)
@@ -158,19 +158,40 @@ def test_a_stream_that_is_not_kept_writes_nothing(tmp_path):
     app = App(tmp_path, keep="none")
     app.epoch(rows((1, "a", 1), (2, "a", None)))
     assert app.store.listing().files == []
-    assert app.master.since("orders") is None
-    assert not (tmp_path / "master").exists()
+    assert app.history.since("orders") is None
+    assert not (tmp_path / "history").exists()
     app.close()
 
 
-def test_the_master_is_not_looked_for_elsewhere_than_where_it_lies(app, tmp_path):
+def test_the_history_is_not_looked_for_elsewhere_than_where_it_lies(app, tmp_path):
     app.epoch(rows((1, "a", 1)))
-    with pytest.raises(StoreError, match="the master lies in the app's directory"):
-        Master(app.store, str(tmp_path / "other")).keep({"orders": app.stream})
+    with pytest.raises(StoreError, match="the history lies in the app's directory"):
+        EventHistory(app.store, str(tmp_path / "other")).keep({"orders": app.stream})
 
 
 def test_a_reader_in_another_process_needs_no_lock(app, tmp_path):
     app.epoch(rows((1, "a", 1)))
     reader = Reader(tmp_path / "state")
-    assert Master(reader).past(app.stream).read()["id"].to_list() == [1]
+    assert EventHistory(reader).past(app.stream).read()["id"].to_list() == [1]
     reader.close()
+
+
+def test_a_directory_of_an_earlier_version_keeps_its_folder(app, tmp_path):
+    app.epoch(rows((1, "a", 1)))
+    app.close()
+    (tmp_path / "state" / "history").rename(tmp_path / "state" / "master")
+    other = App(tmp_path / "state")
+    assert other.held()["id"].to_list() == [1]
+    other.epoch(rows((2, "a", 1), first=1))
+    other.close()
+    assert not (tmp_path / "state" / "history").exists()
+    assert len(list((tmp_path / "state" / "master").rglob("*.parquet"))) == 2
+
+
+def test_the_old_names_of_the_classes_work_with_a_warning():
+    from penstock.history.events import master
+
+    with pytest.warns(DeprecationWarning, match="is called penstock.history.events.event_history.EventHistory now"):
+        assert master.Master is EventHistory
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        master.Other  # noqa: B018

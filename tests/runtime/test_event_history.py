@@ -1,4 +1,4 @@
-"""The master on real queries: what a stream accepts is kept once, whatever its epochs go through."""
+"""The history on real queries: what a stream accepts is kept once, whatever its epochs go through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import penstock as ps
 from penstock.app import App
 from penstock.history.events.dead import dead_letters
-from penstock.history.events.master import Master
+from penstock.history.events.event_history import EventHistory
 from penstock.model.time import BEGINNING, instant
 from penstock.runtime.run import Run
 from penstock.store import SqliteStore
@@ -58,8 +58,8 @@ def started(app: App, root: Path, spark, **options: object) -> Run:
 
 
 def held(run: Run, spark, **bounds: object) -> list[tuple]:
-    """The rows that the master holds, in the order of their commits and places."""
-    past = Master(run.store).past(run.streams["orders"], **bounds)
+    """The rows that the history holds, in the order of their commits and places."""
+    past = EventHistory(run.store).past(run.streams["orders"], **bounds)
     frame = past.frame(spark, ["id", "user"])
     found = sorted(tuple(row) for row in frame.select("__commit", "id", "user", "__partition", "__offset").collect())
     if past.rows is not None:
@@ -82,10 +82,10 @@ def test_every_accepted_event_is_kept_by_the_commit_that_brought_it(root, spark)
         assert held(run, spark, after=1) == [(2, 3, "u"), (3, 4, "u")]
         start = instant("2024-05-01T12:00:50Z")
         assert held(run, spark, start=start) == [(2, 3, "u")]
-        master = Master(run.store)
-        assert len(master.past(run.streams["orders"], start=start).files) == 1
-        assert master.has("orders")
-        row = master.past(run.streams["orders"]).frame(spark, ["tags", "price", "at"]).first()
+        history = EventHistory(run.store)
+        assert len(history.past(run.streams["orders"], start=start).files) == 1
+        assert history.has("orders")
+        row = history.past(run.streams["orders"]).frame(spark, ["tags", "price", "at"]).first()
         assert row["tags"] == ["a", None]
         assert str(row["price"]) == "1.50"
         assert row["__at"] == instant("2024-05-01T12:00:01Z")
@@ -96,9 +96,13 @@ def test_every_accepted_event_is_kept_by_the_commit_that_brought_it(root, spark)
 def test_what_each_epoch_decided_by_time_is_remembered(root, spark):
     app = make(root)
     put(root, "a", event(1, 30))
-    run = started(app, root, spark)
+    with pytest.warns(DeprecationWarning, match="master_at is called history_at now"):
+        run = started(app, root, spark, master_at=root / "elsewhere")
     try:
         run.catch_up()
+        assert list((root / "elsewhere").rglob("*.parquet"))
+        with pytest.warns(DeprecationWarning, match=r"run.master is called run\.history now"):
+            assert run.master is run.history
         put(root, "b", event(2, 50))
         run.catch_up()
         epochs = run.store.query('SELECT "commit", stream, epoch FROM __epochs ORDER BY 1').rows()
@@ -114,13 +118,13 @@ def test_a_stream_that_is_kept_only_later_says_since_when(root, spark):
     put(root, "a", event(1, 1))
     run = started(make(root, keep="none"), root, spark)
     run.catch_up()
-    assert Master(run.store).since("orders") is None
+    assert EventHistory(run.store).since("orders") is None
     run.stop()
     put(root, "b", event(2, 2))
     run = started(make(root), root, spark)
     try:
         run.catch_up()
-        assert Master(run.store).since("orders") == 1
+        assert EventHistory(run.store).since("orders") == 1
         assert held(run, spark) == [(2, 2, "u")]
     finally:
         run.stop()
@@ -142,7 +146,7 @@ def test_an_erasure_is_honoured_by_spark_too(root, spark):
         before = held(run, spark)
         assert run.keeper.compact().erased == 1
         assert held(run, spark) == before
-        frame = Master(run.store).past(run.streams["orders"]).frame(spark, ["price"])
+        frame = EventHistory(run.store).past(run.streams["orders"]).frame(spark, ["price"])
         assert frame.columns == ["price", "__commit", "__at", "__partition", "__offset"]
     finally:
         run.stop()
@@ -163,17 +167,17 @@ def test_dead_letters_come_back_once_after_a_fix(root, spark):
         run.catch_up()
         assert counted(run) == {"u": 1}
         assert held(run, spark) == [(1, 1, "u")]
-        assert len(dead_letters(run.master, "orders")) == 3
+        assert len(dead_letters(run.history, "orders")) == 3
         again = run.retry_dead_letters("orders")
         assert (again.rows, again.dead) == (3, 3)
-        assert len(dead_letters(run.master, "orders")) == 3
+        assert len(dead_letters(run.history, "orders")) == 3
         now[0] = instant("2024-05-02T13:00:00Z")
         again = run.retry_dead_letters("orders", "reason LIKE '%ahead%'")
         assert (again.rows, again.dead) == (1, 0)
         assert held(run, spark)[-1] == (3, 4, "u")
         assert counted(run) == {"u": 2}
         assert run.retry_dead_letters("orders", "reason LIKE '%ahead%'").rows == 0
-        left = dead_letters(run.master, "orders")
+        left = dead_letters(run.history, "orders")
         assert left["commit"].to_list() == [2, 2]
         assert run.store.counters()["orders.retried"] == 4
         assert run.store.progress("dead-letter:orders").epoch == 1
@@ -200,7 +204,7 @@ def test_a_wider_schema_lets_dead_letters_in_at_their_old_places(root, spark):
     )
     run = started(app_with("int"), root, spark)
     run.catch_up()
-    (place,) = dead_letters(run.master, "orders").select("partition", "offset").rows()
+    (place,) = dead_letters(run.history, "orders").select("partition", "offset").rows()
     run.stop()
     store = SqliteStore.open(root / "state")
     store.lock()
@@ -210,7 +214,7 @@ def test_a_wider_schema_lets_dead_letters_in_at_their_old_places(root, spark):
     try:
         assert run.retry_dead_letters("orders").dead == 0
         assert counted(run) == {"w": 1}
-        past = Master(run.store).past(run.streams["orders"])
+        past = EventHistory(run.store).past(run.streams["orders"])
         rows = past.frame(spark, ["id"]).collect()  # the older file has narrower numbers
         assert sorted(row["id"] for row in rows) == [1, 1 << 40]
         assert next((row["__partition"], row["__offset"]) for row in rows if row["id"] > 1) == place
@@ -229,6 +233,6 @@ def test_what_fails_in_catalyst_and_runs_twice_is_kept_once(root, spark):
         assert held(run, spark) == [(1, 1, "1"), (1, 2, "0"), (1, 3, "2")]
         dead = run.store.query("SELECT view FROM __refused WHERE kind = 'dead'").rows()
         assert dead == [("odd",)]
-        assert len(dead_letters(run.master, "orders")) == 0  # the stream has accepted it
+        assert len(dead_letters(run.history, "orders")) == 0  # the stream has accepted it
     finally:
         run.stop()
