@@ -34,3 +34,6 @@ class History:
     def erase(self, stream: str, condition: str, reason: str | None = None) -> Tombstone:
         """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
         return erase(self._workspace.store, stream, condition, reason, self._lifecycle.clock())
+
+
+__all__ = ["EventHistory", "History"]

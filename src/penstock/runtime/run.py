@@ -13,7 +13,7 @@ from penstock.model.time import Instant
 from penstock.runtime.commit.generations import Generations
 from penstock.runtime.dead_letters import Retried, retry
 from penstock.runtime.derived.inspection import Inspection, Model
-from penstock.runtime.history import History
+from penstock.runtime.history import EventHistory, History
 from penstock.runtime.large_state import LargeState, Placement
 from penstock.runtime.outputs import Outputs, flows_of
 from penstock.runtime.queries.admission import BOUNDS, Bounds
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
-    from penstock.history.events.event_history import EventHistory
     from penstock.history.savepoints import Savepoint
     from penstock.model.stream import Flow, Stream
     from penstock.model.view import View
