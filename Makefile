@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test attacks dependencies deep lint types check bench pictures screenshots clean help
+.PHONY: demo kafka cluster test attacks dependencies deep lint types check bench site words pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ bench: $(STAMP) ## the benchmarks; write bench/results/
 	$(BIN)/python bench/kernel.py $(ARGS)
 	$(BIN)/python bench/engine.py $(ARGS)
 	$(BIN)/python bench/serving.py
+
+words: $(STAMP) ## lowers the counts of words that are still there (tests/words.yaml)
+	$(BIN)/python -m tests.test_words
 
 pictures: $(STAMP) ## the pictures of docs/
 	$(BIN)/python docs/make_pictures.py
