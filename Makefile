@@ -54,6 +54,9 @@ bench: $(STAMP) ## the benchmarks; write bench/results/
 	$(BIN)/python bench/engine.py $(ARGS)
 	$(BIN)/python bench/serving.py
 
+site: $(STAMP) ## the documentation site, in build/site/index.html
+	$(BIN)/mkdocs build --strict --quiet
+
 words: $(STAMP) ## lowers the counts of words that are still there (tests/words.yaml)
 	$(BIN)/python -m tests.test_words
 

@@ -1,7 +1,7 @@
 """Words that do not come back. `tests/words.yaml` lists patterns, what to write instead, and where they may still be.
 
-A folder that is not clean yet has a count that may only shrink: `python -m tests.test_words` writes the counts of today,
-and refuses to raise one.
+A folder that is not clean yet has a count that may only shrink: `python -m tests.test_words` writes those of today, and
+refuses to raise one.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _COUNTED = 1_000_000
 
 
 def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """List the views: rows, how many of them are final, watermark, definition."""
+    """List the views: rows, final rows, watermark, definition."""
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
@@ -92,7 +92,7 @@ def short(definition: str) -> str:
 
 
 def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """Show how far the app is: commits, events, watermarks, what was refused, and how far it is behind its logs."""
+    """Show progress: commits, events, watermarks, rejected rows, and the lag behind each source."""
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
@@ -248,19 +248,19 @@ def _print_lags(console: Console, found: fig.Figures) -> None:
 def explain(
     file: AppFile,
     view: Annotated[
-        str | None, typer.Argument(help="Which view; the dataflow and all views, if left out.", metavar="[VIEW]")
+        str | None, typer.Argument(help="Which view. Default: the dataflow and all views.", metavar="[VIEW]")
     ] = None,
     app: AppName = None,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Draw the dataflow into this file instead.", metavar="FILE")
+        Path | None, typer.Option("--svg", help="Write a drawing of the dataflow to this file instead.", metavar="FILE")
     ] = None,
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Explain an app: its dataflow, and each view in full.
+    """Explain an app: its dataflow, and each view with all defaults.
 
     The dataflow has a line for each source, table, operator, view and sink. A view is shown with every default that
-    applies, who evaluates each expression, and where its state is.
+    applies, the engine that evaluates each expression, and the place of its state.
     """
     with errors_shown(debug):
         loaded = load_app(file, app)

@@ -24,14 +24,14 @@ from penstock.store import Reader
 def ask(
     sql: Annotated[str, typer.Argument(help="SELECT … FROM HISTORY(stream) [AS OF EPOCH n] …", metavar="SQL")],
     directory: Directory = DIRECTORY,
-    format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
+    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Ask all of history a question, in Spark SQL: the app that runs answers it, or Spark is started for it.
+    """Query the history in Spark SQL. Starts Spark if the app does not run.
 
     HISTORY(stream) has the stream's columns, and __commit, __partition and __offset. AS OF EPOCH 12, AS OF COMMIT 40
-    or AS OF TIMESTAMP '2026-05-01 12:00' ask what was known then.
+    or AS OF TIMESTAMP '2026-05-01 12:00' query what was known at that time.
     """
     console = output()
     printer = Printer(console, format)
@@ -39,7 +39,7 @@ def ask(
         statement = parse_one(sql)
         if not isinstance(statement, History):
             raise PenstockError(
-                "this asks nothing of the past", hint="SELECT … FROM HISTORY(stream); views: penstock query"
+                "this does not query the history", hint="SELECT … FROM HISTORY(stream); views: penstock query"
             )
         try:
             reply = Client(directory).ask(sql)

@@ -37,12 +37,12 @@ def part(text: str | float) -> float:
 
 
 def audit(
-    views: Annotated[list[str] | None, typer.Argument(help="Which views; all without a name.", metavar="VIEW")] = None,
+    views: Annotated[list[str] | None, typer.Argument(help="Which views. Default: all.", metavar="VIEW")] = None,
     as_of: Annotated[
         int | None, typer.Option("--as-of", help="Only windows that were final after this commit.", metavar="COMMIT")
     ] = None,
     sample: Annotated[
-        float, typer.Option("--sample", help="Only so many of the keys.", parser=part, metavar="1%")
+        float, typer.Option("--sample", help="Audit only this part of the keys.", parser=part, metavar="1%")
     ] = 1.0,
     directory: Directory = DIRECTORY,
     file: File = None,

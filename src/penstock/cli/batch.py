@@ -12,20 +12,22 @@ from penstock.history.batch.runs import batch as compute
 
 
 def batch(
-    views: Annotated[list[str] | None, typer.Argument(help="Which views; all, if left out.", metavar="[VIEW]…")] = None,
+    views: Annotated[list[str] | None, typer.Argument(help="Which views. Default: all.", metavar="[VIEW]…")] = None,
     directory: Directory = DIRECTORY,
     file: File = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Compute all windows, not just those touched since the last time.")
+        bool, typer.Option("--whole", help="Recompute all windows, not only those with new events since the last run.")
     ] = False,
     late: Annotated[
         Literal["in-time", "as-live"],
-        typer.Option("--late", help="Count late events, or leave out those that live left out since the last run."),
+        typer.Option(
+            "--late", help="Count late events, or leave out those that the live view has left out since the last run."
+        ),
     ] = "in-time",
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Compute views from all of history beside the running ones, and swap. To it no event is late, unless told so."""
+    """Recompute views from the history while they run, then swap. Late events count, unless --late says otherwise."""
     with errors_shown(debug):
         given = {"views": views or [], "whole": whole, "late": late}
         done(

@@ -23,50 +23,50 @@ class Entry:
 
 
 COMMANDS: Final = {
-    "run": Entry("run", "run", "Run an app until Ctrl-C. It goes on where it was stopped or killed."),
+    "run": Entry("run", "run", "Run an app until Ctrl-C. A restarted app resumes where it stopped."),
     "sql": Entry(
         "sql",
         "sql",
-        "Ask and change a running app in SQL. Without options a shell; a pipe is read statement by statement.",
+        "Query and change a running app in SQL: in a shell, with -c, from a file, or from a pipe.",
     ),
-    "query": Entry("query", "query", "Ask the views a question in SQL, also while the app runs."),
+    "query": Entry("query", "query", "Query the views in SQL, also while the app runs."),
     "ask": Entry(
         "ask_history",
         "ask",
-        "Ask all of history a question, in Spark SQL: the app that runs answers it, or Spark is started for it.",
+        "Query the history in Spark SQL. Starts Spark if the app does not run.",
     ),
-    "views": Entry("ask", "views", "List the views: rows, how many of them are final, watermark, definition."),
+    "views": Entry("ask", "views", "List the views: rows, final rows, watermark, definition."),
     "status": Entry(
         "ask",
         "status",
-        "Show how far the app is: commits, events, watermarks, what was refused, and how far it is behind its logs.",
+        "Show progress: commits, events, watermarks, rejected rows, and the lag behind each source.",
     ),
     "schema": Entry("schema", "schema", "Infer the schema of a file from its rows, and print it for an app."),
-    "explain": Entry("ask", "explain", "Explain an app: its dataflow, and each view in full."),
+    "explain": Entry("ask", "explain", "Explain an app: its dataflow, and each view with all defaults."),
     "erase": Entry(
         "erase",
         "erase",
-        "Erase events that have come so far: batch leaves them out, and compaction drops them from the files.",
+        "Erase past events of a stream: batch runs skip them, and compaction removes them from the files.",
     ),
     "batch": Entry(
         "batch",
         "batch",
-        "Compute views from all of history beside the running ones, and swap. To it no event is late, unless told so.",
+        "Recompute views from the history while they run, then swap. Late events count, unless --late says otherwise.",
     ),
     "replay": Entry(
         "replay",
         "replay",
-        "Rebuild a stream's views beside the running ones from what its log still has, and swap.",
+        "Rebuild a stream's views from what its source still has, while they run, then swap.",
     ),
     "replace": Entry(
         "replace",
         "replace",
-        "Compute a view by the definition that a file has now, beside the old one, which goes on answering; then swap.",
+        "Replace a view by the definition in a file: compute it while the old one keeps answering, then swap.",
     ),
     "rollback": Entry(
         "replace",
         "rollback",
-        "Make the definition before the current one the view again, computed from all of history.",
+        "Go back to the previous definition of a view, recomputed from the history.",
     ),
     "audit": Entry(
         "audit", "audit", "Recompute views from the history and the recorded decisions, and compare every row."
@@ -74,21 +74,23 @@ COMMANDS: Final = {
     "demo": Entry(
         "demo",
         "demo",
-        "Watch views change: made-up posts with their trending tags, or a year of departures from New York.",
+        "Watch views change: trending tags of generated posts, or a year of departures from New York.",
     ),
     "test": Entry("sql_test", "run_tests", "Run tests that are written in SQL."),
     "serve": Entry(
         "serve",
         "serve",
-        "Serve the views of an app over HTTP, from its directory, whether it runs or not. Ctrl-C stops it.",
+        "Serve the views of an app over HTTP, from its directory, also while the app is stopped. Ctrl-C stops it.",
     ),
     "trust": Entry(
         "trust",
         "trust",
-        "Take the Python functions and objects in a store for this app's own, while no app runs there.",
+        "Trust the Python code in a store that comes from elsewhere. The app must be stopped.",
     ),
     "savepoint": Entry(
-        "savepoint", "savepoint", "Keep a consistent cut of an app's store, offsets and definitions, and go on from it."
+        "savepoint",
+        "savepoint",
+        "Take and restore savepoints: consistent snapshots of an app's store, offsets and definitions.",
     ),
     "history": Entry(
         "history", "history", "Inspect, verify and compact the history: every accepted event, in Parquet."
@@ -96,9 +98,9 @@ COMMANDS: Final = {
     "dead-letter": Entry(
         "dead_letter",
         "dead_letter",
-        "Rows that a stream has refused: look at them, and feed them in again after a fix.",
+        "List, show and retry dead letters: rows that a stream has rejected.",
     ),
-    "token": Entry("token", "token", "Tokens for the HTTP server of an app."),
+    "token": Entry("token", "token", "Create, list and remove tokens for an app's HTTP server."),
 }
 
 #: What commands were called before. They work for one version, with a warning.

@@ -23,11 +23,11 @@ from penstock.store import Reader
 
 dead_letter = typer.Typer(
     name="dead-letter",
-    help="Rows that a stream has refused: look at them, and feed them in again after a fix.",
+    help="List, show and retry dead letters: rows that a stream has rejected.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-Stream: TypeAlias = Annotated[str, typer.Argument(help="The stream that refused them.", metavar="STREAM")]
+Stream: TypeAlias = Annotated[str, typer.Argument(help="The stream.", metavar="STREAM")]
 Where: TypeAlias = Annotated[
     str | None,
     typer.Option("--where", help="Only these, by reason, row, commit, partition, offset or at.", metavar="CONDITION"),
@@ -53,9 +53,9 @@ def list_all(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 def show(
     stream: Stream,
     where: Where = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many.", metavar="N")] = 20,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of rows.", metavar="N")] = 20,
     directory: Directory = DIRECTORY,
-    format: Annotated[Format, typer.Option("--format", help="How they are printed.")] = Format.table,
+    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     debug: Debug = False,
 ) -> None:
     """Show the newest dead letters of a stream."""
@@ -70,13 +70,13 @@ def retry(
     where: Where = None,
     app: Annotated[
         Path | None,
-        typer.Option("--app", help="The app, Python or SQL, if it does not run now.", metavar="APP"),
+        typer.Option("--app", help="The app, Python or SQL, if it is not running.", metavar="APP"),
     ] = None,
     directory: Directory = DIRECTORY,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Feed dead letters in again, as an epoch of its own. Those that fail again stay, with the new reason."""
+    """Retry dead letters, in one epoch. Those that fail again stay, with the new reason."""
     with errors_shown(debug):
         client = Client(directory)
         if client.is_there:

@@ -98,17 +98,17 @@ class Trending:
 def demo(
     name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.", metavar="[NAME]")] = "trending",
     seconds: Long = None,
-    directory: Annotated[Path, typer.Option("--dir", help="Where it keeps its store.", metavar="DIR")] = DIRECTORY,
+    directory: Annotated[Path, typer.Option("--dir", help="Directory of the demo's store.", metavar="DIR")] = DIRECTORY,
     speed: Annotated[
-        str, typer.Option("--speed", help="How much of the year passes in a second (flights).", metavar="DURATION")
+        str, typer.Option("--speed", help="How much time of the data passes in a second (flights).", metavar="DURATION")
     ] = SPEED,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a demo was stopped or killed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a demo that was stopped or killed.")] = False,
     master: Master = "local[*]",
     port: Port = None,
     no_serve: NoServe = False,
     debug: Debug = False,
 ) -> None:
-    """Watch views change: made-up posts with their trending tags, or a year of departures from New York.
+    """Watch views change: trending tags of generated posts, or a year of departures from New York.
 
     'repair' deploys a view that counts wrong, replaces it while events flow, and proves that every number is right.
     """

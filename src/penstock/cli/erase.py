@@ -16,12 +16,14 @@ from penstock.store import Reader, open_store
 
 def erase(
     stream: Annotated[str, typer.Argument(help="The stream whose events are erased.", metavar="STREAM")],
-    where: Annotated[str, typer.Option("--where", help="Which events: \"user = 'x'\".", metavar="CONDITION")],
+    where: Annotated[
+        str, typer.Option("--where", help="Which events, for example \"user = 'x'\".", metavar="CONDITION")
+    ],
     reason: Annotated[str | None, typer.Option("--reason", help="Why, for the record.", metavar="TEXT")] = None,
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Erase events that have come so far: batch leaves them out, and compaction drops them from the files."""
+    """Erase past events of a stream: batch runs skip them, and compaction removes them from the files."""
     with errors_shown(debug):
         client = Client(directory)
         if client.is_there:

@@ -34,7 +34,7 @@ _COLUMNS = ("files", "rows", "bytes", "small files", "dead letters", "written", 
 
 @history.command()
 def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """Show what the history holds of each stream, and since when."""
+    """Show what the history holds of each stream, and from which commit on."""
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
@@ -77,7 +77,7 @@ def verify_files(
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Read every file, and compare it with what the store says of it. Ends with 1 if one differs."""
+    """Verify the checksum and rows of every file. Exits with 1 if one differs."""
     with errors_shown(debug):
         found, console = EventHistory(Reader(directory)), output()
         files, size = to_verify(found, stream)
@@ -94,7 +94,7 @@ def verify_files(
 
 @history.command()
 def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """Make few large files of many small ones, apply erasures, and remove what nobody needs."""
+    """Merge small files, apply erasures, and remove files that are no longer used."""
     with errors_shown(debug):
         console, client = output(), Client(directory)
         if client.is_there:

@@ -45,16 +45,18 @@ def not_negative(text: str) -> float:
 Directory: TypeAlias = Annotated[
     Path, typer.Option("--dir", help="The app's directory: its store, and Spark's checkpoints.", metavar="DIR")
 ]
-Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show Spark's log, and errors with their stack.")]
+Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show Spark's log, and stack traces of errors.")]
 Long: TypeAlias = Annotated[
-    float | None, typer.Option("--for", help="Stop after so long: 30s, 2m, 1h.", parser=seconds, metavar="DURATION")
+    float | None, typer.Option("--for", help="Stop after this time: 30s, 2m, 1h.", parser=seconds, metavar="DURATION")
 ]
-Master: TypeAlias = Annotated[str, typer.Option("--master", help="Where Spark runs.", metavar="URL")]
+Master: TypeAlias = Annotated[
+    str, typer.Option("--master", help="Spark master: local[4], spark://host:7077.", metavar="URL")
+]
 AppFile: TypeAlias = Annotated[
-    Path, typer.Argument(help="A file that makes an app: Python with a ps.App, or SQL.", metavar="APP")
+    Path, typer.Argument(help="A file that defines an app: Python with a ps.App, or SQL.", metavar="APP")
 ]
 AppName: TypeAlias = Annotated[
-    str | None, typer.Option("--app", help="Which app, where the file makes several.", metavar="NAME")
+    str | None, typer.Option("--app", help="Which app, if the file defines several.", metavar="NAME")
 ]
 
 

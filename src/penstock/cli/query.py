@@ -15,12 +15,12 @@ from penstock.store import Reader
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT over the views.", metavar="SQL")],
     directory: Directory = DIRECTORY,
-    format: Annotated[Format, typer.Option("--format", help="How the answer is printed.")] = Format.table,
+    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     debug: Debug = False,
 ) -> None:
-    """Ask the views a question in SQL, also while the app runs.
+    """Query the views in SQL, also while the app runs.
 
-    The store's own tables can be asked too: __refused, __commits and others.
+    The store's own tables can be queried too: __refused, __commits and others.
     """
     with errors_shown(debug):
         reader = Reader(directory)

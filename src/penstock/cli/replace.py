@@ -26,16 +26,14 @@ from penstock.store import SqlStore
 
 def replace(
     file: AppFile,
-    view: Annotated[str, typer.Argument(help="Which view takes its definition from the file.", metavar="VIEW")],
+    view: Annotated[str, typer.Argument(help="The view to replace.", metavar="VIEW")],
     directory: Directory = DIRECTORY,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show which rows would change, and by how much.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which rows would change.")] = False,
     master: Master = "local[*]",
     app: AppName = None,
     debug: Debug = False,
 ) -> None:
-    """Compute a view by the definition that a file has now, beside the old one, which goes on answering; then swap."""
+    """Replace a view by the definition in a file: compute it while the old one keeps answering, then swap."""
     with errors_shown(debug):
         loaded, console = load_app(file, app), output()
         if view not in loaded.views:
@@ -64,7 +62,7 @@ def rollback(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Make the definition before the current one the view again, computed from all of history."""
+    """Go back to the previous definition of a view, recomputed from the history."""
     with errors_shown(debug):
         done(
             "rollback", {"view": view}, directory, file, master, debug,

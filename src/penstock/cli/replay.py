@@ -13,7 +13,7 @@ from penstock.history.batch.runs import replay as rebuild
 
 
 def replay(
-    stream: Annotated[str, typer.Argument(help="Whose views.", metavar="STREAM")],
+    stream: Annotated[str, typer.Argument(help="The stream whose views are rebuilt.", metavar="STREAM")],
     start: Annotated[
         str,
         typer.Option(
@@ -28,7 +28,7 @@ def replay(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Rebuild a stream's views beside the running ones from what its log still has, and swap.
+    """Rebuild a stream's views from what its source still has, while they run, then swap.
 
     Events before the place where it begins are not in them any more.
     """

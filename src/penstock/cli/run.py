@@ -74,69 +74,77 @@ def watermark(figures: Figures) -> str:
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(help="A file that makes an app: Python with a ps.App, or SQL.", metavar="[APP]"),
+        typer.Argument(help="A file that defines an app: Python with a ps.App, or SQL.", metavar="[APP]"),
     ] = None,
     directory: Directory = DIRECTORY,
     seconds: Long = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Stop when all that the logs hold is committed.")
+        bool, typer.Option("--until-caught-up", help="Stop when everything that the sources hold now is committed.")
     ] = False,
     drain: Annotated[
         bool,
         typer.Option(
             "--drain",
-            help="With --until-caught-up: the input has ended. Close all open windows, so that the last ones fire too.",
+            help="With --until-caught-up: close all open windows at the end, so that the last ones fire too.",
         ),
     ] = False,
     master: Master = "local[*]",
     app: AppName = None,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Let streams from Kafka come later, by CREATE STREAM in a shell.")
+        bool, typer.Option("--kafka", help="Allow streams from Kafka to be added later, by CREATE STREAM in a shell.")
     ] = False,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", help="A setting of Spark's; may be given often.", metavar="KEY=VALUE")
+        list[str] | None, typer.Option("--conf", help="A Spark setting; can be repeated.", metavar="KEY=VALUE")
     ] = None,
     executor_python: Annotated[
         str | None, typer.Option("--executor-python", help="The Python of a cluster's executors.", metavar="PATH")
     ] = None,
     cluster_secret: Annotated[
         Path | None,
-        typer.Option("--cluster-secret", help="The file with the secret of a standalone cluster.", metavar="FILE"),
+        typer.Option("--cluster-secret", help="A file with the secret of a standalone cluster.", metavar="FILE"),
     ] = None,
     insecure_cluster: Annotated[
-        bool, typer.Option("--insecure-cluster", help="Neither authenticate nor encrypt between Spark's processes.")
+        bool,
+        typer.Option("--insecure-cluster", help="Do not authenticate or encrypt traffic between Spark's processes."),
     ] = False,
     checkpoints: Annotated[
         str | None,
-        typer.Option("--checkpoints", help="Where Spark's checkpoints go, if not into --dir.", metavar="URL"),
+        typer.Option(
+            "--checkpoints", help="Directory or URL of Spark's checkpoints. Default: in --dir.", metavar="URL"
+        ),
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
             "--store",
-            help="A store in PostgreSQL: postgresql://user@host/database. Else PENSTOCK_STORE, or a file in --dir.",
+            help="Store in PostgreSQL: postgresql://user@host/database. Default: PENSTOCK_STORE, or a file in --dir.",
             metavar="URL",
         ),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", help="A group that may read --dir. Else only you can.", metavar="NAME"),
+        typer.Option("--group", help="Unix group that may read --dir. Default: only you.", metavar="NAME"),
     ] = None,
     standby: Annotated[
-        bool, typer.Option("--standby", help="Wait until the app that runs in --dir ends or hangs, and take over.")
+        bool, typer.Option("--standby", help="Wait until the app that runs in --dir ends or hangs, then take over.")
     ] = False,
     takeover_after: Annotated[
         float | None,
-        typer.Option("--takeover-after", help="How long it may be silent: 10s.", parser=seconds_of, metavar="DURATION"),
+        typer.Option(
+            "--takeover-after",
+            help="How long the running app may be silent before takeover, for example 10s.",
+            parser=seconds_of,
+            metavar="DURATION",
+        ),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Start the app again when its process is killed or fails.")
+        bool, typer.Option("--restart", help="Restart the app when its process is killed or fails.")
     ] = False,
     target: Annotated[
         float | None,
         typer.Option(
             "--target",
-            help="So long an epoch takes at most: 2s. 0s sets no limit.",
+            help="Longest time an epoch may take, for example 2s. 0s: no limit.",
             parser=not_negative,
             metavar="DURATION",
         ),
@@ -145,7 +153,7 @@ def run(
         float | None,
         typer.Option(
             "--grace",
-            help="How long files of the history stay that compaction has replaced. Default: 10m.",
+            help="How long to keep history files that compaction has replaced. Default: 10m.",
             parser=not_negative,
             metavar="DURATION",
         ),
@@ -155,9 +163,9 @@ def run(
     no_tokens: NoTokens = False,
     debug: Debug = False,
 ) -> None:
-    """Run an app until Ctrl-C. It goes on where it was stopped or killed.
+    """Run an app until Ctrl-C. A restarted app resumes where it stopped.
 
-    Without a file it is what was created in a shell: penstock sql.
+    Without a file, run what was created in a shell: penstock sql.
     """
     console = output()
     if drain and not until_caught_up:

@@ -21,7 +21,7 @@ from penstock.model.time import BEGINNING, END
 
 savepoint = typer.Typer(
     name="savepoint",
-    help="Keep a consistent cut of an app's store, offsets and definitions, and go on from it.",
+    help="Take and restore savepoints: consistent snapshots of an app's store, offsets and definitions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -37,7 +37,7 @@ def create(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Take a savepoint, also while the app runs: it does not wait."""
+    """Take a savepoint, also while the app runs."""
     with errors_shown(debug):
         running = address.read(directory)
         made = savepoints.create(directory, name, to=to, app=None if running is None else running.app)
@@ -76,26 +76,28 @@ def restore(
     directory: Directory = DIRECTORY,
     path: Annotated[
         Path | None,
-        typer.Option("--from", help="Where it lies: its path, or the directory of another app.", metavar="PATH"),
+        typer.Option("--from", help="Path of the savepoint, or of another app's directory.", metavar="PATH"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the state that is there; it is moved aside.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing state; it is moved aside.")] = False,
     app: Annotated[
         Path | None,
-        typer.Option("--app", help="The app that is to go on, Python or SQL: its views are compared.", metavar="APP"),
+        typer.Option(
+            "--app",
+            help="The app that will run, Python or SQL: its views are compared with the savepoint's.",
+            metavar="APP",
+        ),
     ] = None,
     drops: Annotated[
-        list[str] | None, typer.Option("--drop", help="Give up the state of this view.", metavar="VIEW")
+        list[str] | None, typer.Option("--drop", help="Drop the state of this view.", metavar="VIEW")
     ] = None,
     rewind: Annotated[
         bool,
-        typer.Option("--rewind-sinks", help="Move away the files of the app's sinks that came after the savepoint."),
+        typer.Option("--rewind-sinks", help="Move away sink files that were written after the savepoint."),
     ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Take Python functions of another app's savepoint for this app's own.")
-    ] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Trust the Python code in another app's savepoint.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Make a savepoint the state of a directory in which no app runs; `penstock run` goes on from there."""
+    """Restore a savepoint into a directory in which no app runs; `penstock run` resumes from it."""
     with errors_shown(debug):
         found, dropped = savepoints.find(name, directory, path), drops or []
         if app is None and rewind:

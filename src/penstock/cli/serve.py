@@ -32,7 +32,7 @@ Port: TypeAlias = Annotated[
 NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
 
 NoTokens: TypeAlias = Annotated[
-    bool, typer.Option("--no-tokens", help="Answer without tokens, although the app had some before.")
+    bool, typer.Option("--no-tokens", help="Accept requests without a token, even if the app has had tokens.")
 ]
 
 
@@ -45,17 +45,21 @@ class LogFormat(StrEnum):
 
 def serve(
     directory: Directory = DIRECTORY,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; others need tokens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0 is any that is free.", min=0, max=65535)] = PORT,
-    cert: Annotated[Path | None, typer.Option("--cert", help="TLS: the certificate.", metavar="FILE")] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="TLS: its key.", metavar="FILE")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without tokens.")] = False,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on. Any other than this machine needs tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.", min=0, max=65535)] = PORT,
+    cert: Annotated[Path | None, typer.Option("--cert", help="TLS certificate.", metavar="FILE")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="TLS key.", metavar="FILE")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Accept requests from other machines without tokens.")
+    ] = False,
     no_tokens: NoTokens = False,
-    rate: Annotated[float, typer.Option("--rate", help="Requests a second, for each client.", min=0.1)] = 1000.0,
-    log_format: Annotated[LogFormat, typer.Option("--log-format", help="How requests are logged.")] = LogFormat.text,
+    rate: Annotated[float, typer.Option("--rate", help="Requests per second and client.", min=0.1)] = 1000.0,
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="Log format of requests.")] = LogFormat.text,
     debug: Debug = False,
 ) -> None:
-    """Serve the views of an app over HTTP, from its directory, whether it runs or not. Ctrl-C stops it."""
+    """Serve the views of an app over HTTP, from its directory, also while the app is stopped. Ctrl-C stops it."""
     console = output()
     with errors_shown(debug):
         _need()

@@ -17,15 +17,15 @@ from penstock.sql.dialect import Unreadable, tokenize
 def sql(
     directory: Directory = DIRECTORY,
     command: Annotated[
-        str | None, typer.Option("-c", "--command", help="Run these statements, and end.", metavar="SQL")
+        str | None, typer.Option("-c", "--command", help="Run these statements, then exit.", metavar="SQL")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Run the statements of a file, and end.", metavar="FILE")
+        Path | None, typer.Option("-f", "--file", help="Run the statements of a file, then exit.", metavar="FILE")
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="How answers are printed.")] = Format.table,
+    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     debug: Debug = False,
 ) -> None:
-    """Ask and change a running app in SQL. Without options a shell; a pipe is read statement by statement."""
+    """Query and change a running app in SQL: in a shell, with -c, from a file, or from a pipe."""
     with errors_shown(debug):
         interactive = command is None and file is None and sys.stdin.isatty()
         session = Session(directory, output(), format, timing=interactive)

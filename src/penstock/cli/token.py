@@ -12,17 +12,17 @@ from rich.table import Table
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.serve.tokens import Tokens
 
-token = typer.Typer(name="token", help="Tokens for the HTTP server of an app.", no_args_is_help=True)
+token = typer.Typer(name="token", help="Create, list and remove tokens for an app's HTTP server.", no_args_is_help=True)
 
 
 @token.command()
 def create(
-    scope: Annotated[list[str], typer.Option("--scope", help="read, write or admin; may be given often.")],
-    name: Annotated[str | None, typer.Option("--name", help="Whose it is; stands in logs.")] = None,
+    scope: Annotated[list[str], typer.Option("--scope", help="read, write or admin; can be repeated.")],
+    name: Annotated[str | None, typer.Option("--name", help="Name of the token, shown in logs.")] = None,
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Make a token. It is printed this once; the app's directory keeps its digest."""
+    """Create a token. It is printed once; only its digest is stored."""
     with errors_shown(debug):
         typer.echo(Tokens(directory).create(scope, name))
 
@@ -44,7 +44,7 @@ def remove(
     directory: Directory = DIRECTORY,
     debug: Debug = False,
 ) -> None:
-    """Remove a token: it is worth nothing from now on."""
+    """Revoke a token."""
     with errors_shown(debug):
         Tokens(directory).remove(name)
         typer.echo(f"token '{name}' removed")

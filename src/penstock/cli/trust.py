@@ -8,9 +8,9 @@ from penstock.store.signed import Signer
 
 
 def trust(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
-    """Take the Python functions and objects in a store for this app's own, while no app runs there.
+    """Trust the Python code in a store that comes from elsewhere. The app must be stopped.
 
-    A store that comes from elsewhere can hold any code. Say this only if you know where it comes from.
+    Such a store can run any code. Trust it only if you know where it comes from.
     """
     with errors_shown(debug):
         store = open_store(directory)

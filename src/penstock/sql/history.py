@@ -23,7 +23,7 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
     """The text that Spark runs, and the views that it reads as they are now."""
     source = statement.source
     if not isinstance(statement, History):
-        raise source.error("this asks nothing of the past", statement.whole, hint="SELECT … FROM HISTORY(stream)")
+        raise source.error("this does not query the history", statement.whole, hint="SELECT … FROM HISTORY(stream)")
     for asked in statement.asked:
         if asked.name.text not in (*streams, *views):
             raise source.placed(unknown("stream or view", asked.name.text, [*streams, *views]), asked.name, {})
