@@ -5,15 +5,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test attacks dependencies deep lint types check bench site words pictures screenshots clean help
+.PHONY: demo kafka cluster test attacks dependencies deep lock lint types check bench site words pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[all,demos]' --group dev
 	@touch $(STAMP)
 
 demo: $(STAMP) ## live views of made-up posts; ARGS="--for 1m"
@@ -38,6 +38,10 @@ attacks: $(STAMP) ## the attacks of docs/security.md, and which of them held
 
 dependencies: $(STAMP) ## known vulnerabilities in dependencies; needs the network
 	.ci/audit
+
+lock: $(STAMP) ## the newest versions of all dependencies into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --extra demos --python-version 3.11 \
+		--upgrade --no-header --no-annotate --quiet --output-file requirements.lock
 
 lint: $(STAMP) ## ruff, and code that nothing uses (vulture)
 	$(BIN)/ruff check .

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.redaction import redact_values
 
 EXAMPLE: Final = "for example 'postgresql://writer@db.example.com/shop', with the password in PGPASSWORD or ~/.pgpass"
@@ -25,6 +25,17 @@ _TIMEOUTS: Final = {
     "tcp_user_timeout": "20000",
 }  # fmt: skip
 _SECRETS: Final = ("password", "sslpassword")
+
+
+def driver() -> Any:
+    """The driver for PostgreSQL, which an extra brings along."""
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ImportError:
+        raise PenstockError(
+            "PostgreSQL needs the package adbc-driver-postgresql", hint="pip install 'penstock[postgres]'"
+        ) from None
+    return dbapi
 
 
 def is_url(text: str) -> bool:

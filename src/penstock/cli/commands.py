@@ -23,6 +23,7 @@ class Entry:
 
 
 COMMANDS: Final = {
+    "init": Entry("init", "init", "Write a small app to begin with: app.py, its test, some data and a README."),
     "run": Entry("run", "run", "Run an app until Ctrl-C. A restarted app resumes where it stopped."),
     "sql": Entry(
         "sql",

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any, Final
 
 import adbc_driver_manager
-import adbc_driver_postgresql.dbapi as adbc
 
 #: Parameters stand as ?1, ?2 …; what is quoted stays as it is.
 _MARK: Final = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'|\?(\d+)""")
@@ -64,7 +63,9 @@ class Asker:
 
     def _all(self, questions: list[list[Any]], seconds: float) -> list[Any]:
         if self._connection is None:
-            self._connection = adbc.connect(self._url, autocommit=True)
+            from adbc_driver_postgresql import dbapi  # an extra brings it along
+
+            self._connection = dbapi.connect(self._url, autocommit=True)
             path = self._schema.replace('"', '""').replace("'", "''")
             self._run(f"""SET search_path = "{path}", pg_catalog""")
         self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from penstock.postgres import redact, with_settings
+from penstock.postgres import driver, redact, with_settings
 from penstock.redaction import redact_url
 from penstock.sinks.base import SinkError
 
@@ -22,9 +22,7 @@ class Session:
     """One connection, in which `name` is how the server shows it. Transactions are begun and ended by statements."""
 
     def __init__(self, url: str, name: str) -> None:
-        from adbc_driver_postgresql import dbapi
-
-        self._url = url
+        self._url, dbapi = url, driver()
         try:
             self._connection: Any = dbapi.connect(with_settings(url, {"application_name": name}), autocommit=True)
         except Exception as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
-from penstock.postgres import redact, with_settings
+from penstock.postgres import driver, redact, with_settings
 from penstock.redaction import redact_url
 
 _KINDS = ("sqlite", "postgresql", "postgres")
@@ -27,7 +27,6 @@ class Database:
     def rows(self) -> pl.DataFrame:
         """All rows, as the database has them now."""
         from adbc_driver_manager import Error
-        from adbc_driver_postgresql import dbapi as postgres
         from adbc_driver_sqlite import dbapi as sqlite
 
         kind, _, rest = self.url.partition("://")
@@ -35,7 +34,7 @@ class Database:
             if kind == "sqlite":
                 made = sqlite.connect(rest.removeprefix("/") or rest)
             else:
-                made = postgres.connect(with_settings(self.url, {"application_name": "penstock table"}))
+                made = driver().connect(with_settings(self.url, {"application_name": "penstock table"}))
             with made as connection, connection.cursor() as cursor:
                 cursor.execute(self.query)
                 found = pl.from_arrow(cursor.fetch_arrow_table())

@@ -14,11 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import adbc_driver_manager
-import adbc_driver_postgresql.dbapi as adbc
 import polars as pl
 import pyarrow as pa
 
-from penstock.postgres import LOCK_TIMEOUT, with_settings
+from penstock.postgres import LOCK_TIMEOUT, driver, with_settings
 from penstock.store.address import Address
 from penstock.store.base import StoreError
 from penstock.store.connection import BATCH, Away, Connection
@@ -60,7 +59,7 @@ class PostgresConnection(Connection):
             raise self._gone()
         if self._adbc is None:
             with self._explained():
-                self._adbc = adbc.connect(_url(self.address.url, self.writes), autocommit=True)
+                self._adbc = driver().connect(_url(self.address.url, self.writes), autocommit=True)
             self.sessions += 1
             try:
                 self._set_up()
