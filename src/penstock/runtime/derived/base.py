@@ -200,7 +200,7 @@ class Came:
 
 def between(before: str | None, offsets: str) -> tuple[dict[str, int], dict[str, int]]:
     """From where and up to where an epoch reads; where its query reads commits several times, all are alike."""
-    from penstock.runtime.derived.commits_source import BEGIN
+    from penstock.runtime.derived.commit_offsets import BEGIN
 
     start = dict(BEGIN) if before is None else json.loads(before.splitlines()[0])
     return start, json.loads(offsets.splitlines()[0])

@@ -13,8 +13,8 @@ import threading
 import time
 from typing import Any
 
+from penstock.runtime.derived.commit_offsets import Offset
 from penstock.runtime.derived.commits import CommitReader
-from penstock.runtime.derived.commits_source import Offset
 from penstock.runtime.queries.retry import AWAY
 from penstock.runtime.rpc import Address, RpcServer
 from penstock.store.connection import Busy, Full

@@ -20,7 +20,7 @@ from penstock.errors import PenstockError
 from penstock.history.events.event_history import EventHistory, HistoryPast
 from penstock.model.stream import Stream
 from penstock.model.types import Schema
-from penstock.runtime.derived.commits_source import FILES, Offset
+from penstock.runtime.derived.commit_offsets import FILES, Offset
 from penstock.runtime.derived.times import TIME, Time
 from penstock.store.reader import Reader
 

@@ -10,28 +10,23 @@ from __future__ import annotations
 import json
 import pickle
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from penstock.errors import PenstockError
+from penstock.runtime.derived.commit_offsets import BEGIN, SCHEMA, Offset
 from penstock.runtime.rpc import Address, asked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a row stands for, if not for what time it was (`times`): files to read.
-FILES: Final = "files"
-SCHEMA: Final = "kind string, data binary"
 
 #: The option that says where the driver is: Spark shows nothing that is called secret.
 _DRIVER: Final = "driver_secret"
-
-Offset: TypeAlias = dict[str, int]
-BEGIN: Final[Mapping[str, int]] = {"commit": 0, "events": 0}
 
 
 class Commits(DataSource):

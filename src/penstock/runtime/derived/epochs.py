@@ -26,8 +26,8 @@ from penstock.model.time import END, SECOND, Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
 from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.commit_offsets import SCHEMA
 from penstock.runtime.derived.commits import past_of
-from penstock.runtime.derived.commits_source import SCHEMA
 from penstock.runtime.derived.followers import Followers, following
 from penstock.runtime.derived.times import TIME
 from penstock.sources.kafka.columns import partition_number

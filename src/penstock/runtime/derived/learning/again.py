@@ -18,7 +18,7 @@ from penstock.history.events.event_history import EventHistory
 from penstock.learning.definition import Learning
 from penstock.learning.played import Learned
 from penstock.model.time import Instant
-from penstock.runtime.derived.commits_source import FILES
+from penstock.runtime.derived.commit_offsets import FILES
 from penstock.runtime.derived.learning.tasks import arrived
 from penstock.runtime.errors import RunError
 from penstock.store import Reader

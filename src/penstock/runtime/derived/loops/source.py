@@ -24,8 +24,8 @@ from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.commit_offsets import SCHEMA
 from penstock.runtime.derived.commits import past_of
-from penstock.runtime.derived.commits_source import SCHEMA
 from penstock.runtime.derived.loops.machine import KEPT, Machine, Told, after, machine_of
 from penstock.runtime.derived.loops.memory import answering
 from penstock.runtime.derived.loops.tasks import (
