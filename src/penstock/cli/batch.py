@@ -1,4 +1,4 @@
-"""The command `batch`: views computed anew from the history, late events and all."""
+"""The command `batch`: views recomputed from the history, late events and all."""
 
 from __future__ import annotations
 

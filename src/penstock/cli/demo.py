@@ -29,9 +29,9 @@ from penstock.store import Reader
 
 #: A demo's directory, where nothing else is said.
 DIRECTORY = Path(".penstock-demo")
-#: So many seconds a demo takes, where nothing else is said.
+#: How many seconds a demo takes, where nothing else is said.
 LONG = 60.0
-#: So much of the year passes in a second of the demo `flights`: all of it in less than a minute.
+#: How much of the year passes in a second of the demo `flights`: all of it in less than a minute.
 SPEED = "7 days"
 #: A file that marks a directory as a demo's, which the next demo may empty.
 MARK = "demo"
@@ -141,7 +141,7 @@ def _show_trending(
 
 
 def _empty(directory: Path, name: str, resume: bool) -> None:
-    """A demo begins anew, unless it is to go on: it removes what an earlier one left, and nothing else."""
+    """A demo starts empty, unless it resumes: it removes what an earlier one left, and nothing else."""
     mark = directory / MARK
     if resume:
         if not mark.is_file() or mark.read_text() != name:

@@ -86,7 +86,7 @@ class View:
     def subscribe(self, *, last: int | None = None, snapshot: bool = False) -> Iterator[Row]:
         """The panes of the view as they fire; each has its id as `pane`. It never ends by itself.
 
-        `last` goes on after that pane. A connection that breaks is made anew, without a gap. With a `snapshot` the
+        `last` goes on after that pane. A connection that breaks is made again, without a gap. With a `snapshot` the
         rows of now come first.
         """
         import httpx

@@ -22,7 +22,7 @@ from penstock.learning.weights import Weights
 
 #: The order of the rows of a part: as they were committed, and then by their places in the logs.
 ORDER: Final = ("__commit", "__stream", "__partition", "__offset")
-#: So many neighbours in a log go to the same part, where no column says to which.
+#: How many neighbours in a log go to the same part, where no column says to which.
 BLOCK: Final = 1024
 #: A part with more dead letters than this stops its stream: then it is the model that is wrong.
 MOST_CULPRITS: Final = 100

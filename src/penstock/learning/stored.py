@@ -39,7 +39,7 @@ from penstock.store import Reader
 from penstock.store.memory import REMEMBERED, memory_table
 
 Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
-#: So many keys are asked for at a time.
+#: How many keys are asked for at a time.
 _KEYS = 500
 
 

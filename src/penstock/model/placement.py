@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError
 
 #: `auto`: the store, until the view has many open windows.
 StateKind: TypeAlias = Literal["auto", "store", "sharded"]
-#: So many shards a view has if nobody says otherwise, and so many it may have.
+#: Default and largest number of shards of a view.
 SHARDS: Final = 16
 MOST_SHARDS: Final = 4096
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: A row that was given out: the side output it goes to (None: the output itself), its values, and at which time.
 Given: TypeAlias = tuple[str | None, tuple[object, ...], Instant]
 
-#: So many timers of one key may fire before the next event: one that always sets another would never end.
+#: How many timers of one key may fire before the next event: one that always sets another would never end.
 MOST_TIMERS: Final = 10_000
 
 

@@ -24,7 +24,7 @@ from penstock.store import Reader
 from penstock.store.scan import Scannable, Snapshot, scanning
 from penstock.store.segment_scan import from_newest
 
-#: So many plans are kept. One that depends on the clock is not.
+#: How many plans are kept. One that depends on the clock is not.
 _PLANS: Final = 256
 _CLOCK: Final = re.compile(r"\bnow\b|current_", re.IGNORECASE)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import DefinitionError, PenstockError
 
-#: So much of a long line is shown.
+#: How much of a long line is shown.
 _WIDTH = 110
 
 

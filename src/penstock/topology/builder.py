@@ -31,7 +31,7 @@ from penstock.topology.definition import GUARANTEES, BoltOf, Fields, Guarantee, 
 from penstock.topology.groupings import Grouping, Kind
 from penstock.topology.tuples import DEFAULT
 
-#: So many tasks has a component where nobody says how many.
+#: Default number of tasks of a component.
 TASKS = 4
 
 

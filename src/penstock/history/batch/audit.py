@@ -32,7 +32,7 @@ from penstock.store.tables import Layout, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: So many rows that differ are shown.
+#: How many rows that differ are shown.
 SHOWN: Final = 10
 
 

@@ -46,7 +46,7 @@ Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", 
 Pasts: TypeAlias = Callable[[GenerationStart], "Reach"]
 #: With so few commits put aside, the rest is merged in while commits wait.
 FEW: Final = 2
-#: So many rounds may end with more left than that; then commits wait for more.
+#: How many rounds may end with more left than that; then commits wait for more.
 ROUNDS: Final = 50
 
 

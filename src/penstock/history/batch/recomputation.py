@@ -79,7 +79,7 @@ class Recomputation:
 
     def unable(self, name: str, view: View, lowered: Lowered, moment: ViewMoment, as_of: int | None) -> str | None:
         """Why what the view should hold cannot be told from the history."""
-        again = f"compute it anew from the history: penstock batch {name} --whole"
+        again = f"recompute it from the history: penstock batch {name} --whole"
         needed = 0 if moment.point else moment.since
         for source in view.input.sources:
             since = self._history.since(source)

@@ -128,7 +128,7 @@ def back_fill(run: Run, name: str, view: View, *, statement: str | None = None, 
 
 
 def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, View]:
-    """Makes the definition before the current one the view again, computed anew from all of history."""
+    """Makes the definition before the current one the view again, recomputed from all of history."""
     if name not in run.views:
         raise unknown("view", name, run.views)
     current = run.views[name].plan.written

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Span: TypeAlias = tuple[Instant, Instant]
-#: So many rows are looked at here, more of them in Spark.
+#: How many rows are looked at here, more of them in Spark.
 _FEW: Final = 5_000_000
 #: At most so many spans are told apart; where there are more, the smallest gaps are read too.
 MOST: Final = 8

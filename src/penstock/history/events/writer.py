@@ -23,7 +23,7 @@ from penstock.store.file import File
 #: A row group is written when so many rows or bytes wait.
 GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 64 << 20
-#: So many epochs have a folder of their own.
+#: How many epochs have a folder of their own.
 FOLDER: Final = 1000
 
 

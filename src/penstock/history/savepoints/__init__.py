@@ -10,7 +10,7 @@ so that nothing up to E is missed, and what goes beyond E is left out. Then
 - it is not ahead: Spark does not know of an epoch after E, and cuts the next one itself, from the offsets of E on;
 - `commits/E` may be missing: then Spark calls with E again, and the engine skips what the store has.
 
-A stream that comes, goes or is made anew meanwhile changes the ids of the queries: then the cut is taken again.
+A stream that comes, goes or is made again meanwhile changes the ids of the queries: then the cut is taken again.
 """
 
 from penstock.history.savepoints.compare import Verdict, compare, refuse_changed

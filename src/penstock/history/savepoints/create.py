@@ -96,7 +96,7 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
             copy_store(directory / FILE, hidden / FILE)
         if queries(checkpoints.source) == checkpoints.queries:
             break
-        (hidden / FILE).unlink()  # a stream came, went or was made anew
+        (hidden / FILE).unlink()  # a stream came, went or was made again
         shutil.rmtree(hidden / CHECKPOINTS, ignore_errors=True)
     else:
         raise SavepointError(f"streams come and go in '{directory}': no savepoint could be taken", hint="try again")

@@ -43,7 +43,7 @@ _JOINS = {
     "RIGHT OUTER JOIN": "right", "FULL JOIN": "full", "FULL OUTER JOIN": "full", "LEFT SEMI JOIN": "semi",
     "SEMI JOIN": "semi", "LEFT ANTI JOIN": "anti", "ANTI JOIN": "anti", "CROSS JOIN": "cross", ",": "cross",
 }  # fmt: skip
-#: So many brackets in a row are no query that anyone wrote.
+#: Deepest nesting of brackets that is accepted.
 _DEEPEST = 50
 #: Words that may follow a relation, and so are no alias of it.
 _NO_ALIAS = {"EMIT", "ALLOWED", "WHERE", "GROUP", "HAVING", "UNION", "WITH"}
