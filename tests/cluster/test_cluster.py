@@ -134,17 +134,20 @@ def write_events(made: Scene, files: int) -> list[tuple[int, str]]:
 
 
 @pytest.mark.deep
-def test_joins_and_processors_commit_on_a_cluster_whose_workers_do_not_share_the_checkpoints(
-    cluster: Cluster, scene: Callable[[int], Scene]
+@pytest.mark.parametrize("is_shared", [True, False], ids=["checkpoints apart", "only the history together"])
+def test_joins_and_processors_commit_on_a_cluster_whose_workers_do_not_share_directories(
+    cluster: Cluster, scene: Callable[[int], Scene], is_shared: bool
 ):
     made = scene(1)
     rows = write_events(made, 4)
     if not any(worker.is_alive for worker in cluster.workers):
         cluster.add()
     # Each process has another directory there, as each machine has: the driver's own, and the executors'.
-    driver = Driver(
-        made, "--master", cluster.master, "--checkpoints", "file:///proc/self/cwd/checkpoints", app=STATE,
-    )  # fmt: skip
+    here = "/proc/self/cwd"
+    places = ["--checkpoints", f"file://{here}/checkpoints"]
+    if not is_shared:
+        places = ["--dir", f"{here}/state", "--history", str(made.root / "history")]
+    driver = Driver(made, "--master", cluster.master, *places, app=STATE)
     pairs = {(a, b) for a, k in rows for b, other in rows if k == other and a % 2 == 0 and b % 2 == 1}
     numbers = {(k, n + 1) for key in "ab" for n, (_, k) in enumerate(row for row in rows if row[1] == key)}
 

@@ -154,7 +154,7 @@ def made_steps(epochs: int, *, ticks: bool = True, seed: int = 5) -> list[Step]:
 
 
 class OperatorApp:
-    """The app. With `few_rows` 0 operators and views are stepped in tasks, which run here."""
+    """The app. With `few_rows` 0 operators and views are stepped in tasks, which run here; output is put into files."""
 
     def __init__(
         self, directory: Path, steps: Sequence[Step], operators: Sequence[str] = OPERATORS, few_rows: int = 20_000
@@ -176,6 +176,7 @@ class OperatorApp:
             PLACEMENTS,
             few_rows=self._few_rows,
             few_deltas=0 if not self._few_rows else 5000,
+            many_rows=self._few_rows or 7,
         )
         self.history = EventHistory(self.store)
         self.engine = Engine(

@@ -386,6 +386,22 @@ def test_a_frequent_key_is_joined_in_chunks():
     assert len(want[1]) == 300 * 21 - 2 * 55
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_chunks_of_a_frequent_key_are_bounded_and_make_up_the_whole(how):
+    kernel = KernelJoin(of(how, within=("-2 seconds", "0 seconds")), candidates=64)
+    some = [*(click(n / 10) for n in range(200)), *(shown(n / 10) for n in range(100))]
+    commit = Commit(START, tuple(Event(name, row, 0, number) for number, (name, row) in enumerate(some)))
+    sides = [kernel.rows(side, commit, []) for side in (0, 1)]
+    time = OperatorTime(0, START + 30 * SECOND, START)
+    state = kernel.shards[0]
+    chunks: list[pl.DataFrame] = []
+    last = kernel.operator.step(sides, state, time, chunks.append).rows
+    assert len(chunks) > 10
+    partners = 21
+    assert max(chunk.height for chunk in chunks) <= 64 + 2 * partners
+    assert pl.concat([*chunks, last]).equals(kernel.operator.step(sides, state, time).rows)
+
+
 def test_a_step_does_not_need_the_number_of_a_row_within_its_event():
     join = of()
     kernel = KernelJoin(join)

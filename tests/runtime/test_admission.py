@@ -45,6 +45,25 @@ class Simulated:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("bounds", "size"), [(EVENTS, 1), (BYTES, 40), (BYTES, 400)], ids=["events", "short", "long"])
+@pytest.mark.parametrize("each", [0.004, 0.0004, 0.00001], ids=["4 ms", "0.4 ms", "10 µs"])
+def test_epochs_of_a_slow_function_stay_within_twice_their_target(each, bounds, size, seed):
+    """A function of so many seconds a row on two cores, more events than it can take, and rows of some size."""
+    chance = random.Random(seed)
+    admission = Admission(bounds, target=2.0, limit=bounds.careful)
+    taken: list[float] = []
+    for number in range(60):
+        amount = admission.limit
+        seconds = (0.4 + each / 2 * amount / size) * chance.uniform(0.85, 1.15)
+        taken.append(seconds)
+        if number:  # the first epoch of a run tells nothing
+            admission.took(amount, seconds)
+    assert max(taken) <= 2 * admission.target
+    assert sorted(taken[10:])[len(taken[10:]) // 2] > 0.7 * admission.target, "it has grown to what fits"
+    assert taken[0] < admission.target, "the first epoch takes few rows"
+
+
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("fixed", "each"),
     [(0.25, 1.5e-6), (0.25, 1e-5), (0.3, 1e-4), (0.5, 1e-3)],

@@ -98,6 +98,8 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         reader.check()
         console, found = output(), fig.read(reader, fig.recent_rate(reader))
         _print_totals(console, found)
+        for call in found.long_calls:
+            console.print(f"{call.text()}: it does not get on", style="yellow", markup=False)
         _print_dead_files(console, directory, found)
         _print_times(console, found)
         _print_freshness(console, fig.read_freshness(reader, found.now - SPAN))

@@ -13,6 +13,7 @@ from penstock.store import Reader
 from penstock.store.base import LATE_EVENTS
 from penstock.store.file import HistorySize
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, Freshness, freshness
+from penstock.store.long_calls import LONG_CALLS, LongCall, parsed
 from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, latest_timings
 from penstock.store.state_size import IN_STORE
 
@@ -37,6 +38,7 @@ class Figures:
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
+    long_calls: tuple[LongCall, ...] = ()  # user code that does not get on
 
     @property
     def behind(self) -> int | None:
@@ -75,6 +77,7 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         history=store.history_sizes(),
         states=read_states(store),
         operators=latest_timings(store.query(LATEST_DETAILS)["details"]),
+        long_calls=tuple(call for text in store.query(LONG_CALLS)["statement"] for call in parsed(text)),
     )
 
 

@@ -113,6 +113,10 @@ def run(
             "--checkpoints", help="Directory or URL of Spark's checkpoints. Default: in --dir.", metavar="URL"
         ),
     ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option("--history", help="Where the history goes, if not into --dir.", metavar="URL"),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -180,7 +184,7 @@ def run(
         running = start(
             loaded, directory, console, master=master, debug=debug, kafka=kafka,
             conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
-            executor_python=executor_python, checkpoints=checkpoints, store=store, group=group,
+            executor_python=executor_python, checkpoints=checkpoints, history_at=history, store=store, group=group,
             grace="10 minutes" if grace is None else timedelta(seconds=grace),
             target="2 seconds" if target is None else timedelta(seconds=target) or None,
             standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),

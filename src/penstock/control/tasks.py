@@ -27,9 +27,9 @@ def _erase(run: Run, stream: str, where: str, reason: str | None = None) -> Repl
     return Reply(("tombstone", "commit"), ((made.id, made.commit),))
 
 
-def _retry(run: Run, stream: str, where: str | None = None) -> Reply:
-    found = run.retry_dead_letters(stream, where)
-    return Reply(("rows", "dead"), ((found.rows, found.dead),))
+def _retry(run: Run, of: str, where: str | None = None) -> Reply:
+    retried = run.retry_dead_letters(of, where)
+    return Reply(("rows", "dead", "late"), ((retried.rows, retried.dead, retried.late),))
 
 
 def _compact(run: Run) -> Reply:

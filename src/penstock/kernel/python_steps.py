@@ -20,6 +20,7 @@ from penstock.kernel.storable import why_not_storable
 from penstock.kernel.values import model_series, plain
 from penstock.model.counters import RowCount, collected
 from penstock.model.row_steps import Filter, Map, MapBatches, PythonStep
+from penstock.model.running_code import running
 from penstock.model.table import Snapshot
 from penstock.model.types import Schema
 from penstock.model.user_rows import Failures, RowCode
@@ -96,7 +97,7 @@ def _batches(step: MapBatches, rows: pl.DataFrame) -> MadeFrame:
     def take(start: int, end: int) -> None:
         """The rows from `start` to `end`, in halves if the function fails on them."""
         try:
-            with collected() as counted:
+            with collected() as counted, running(step.who):
                 output = _called(step, rows[start:end])
         except Exception as error:  # whatever it is, it concerns rows of this batch
             if end - start > 1:

@@ -24,6 +24,7 @@ from penstock.model.counters import RowCount, RowCounts, collecting
 from penstock.model.expressions.casts import single
 from penstock.model.kinds import any_kind
 from penstock.model.row_type import row_type
+from penstock.model.running_code import running
 from penstock.model.storable import has_nul
 from penstock.model.types import INTEGERS, Schema
 
@@ -85,7 +86,7 @@ class RowCode:
         """What a call gives for each row, and what it counts; nothing that counts for rows on which it fails."""
         results: list[Any] = []
         take = results.append
-        with collecting(RowCounts(results)) as counted:
+        with collecting(RowCounts(results)) as counted, running(self._who, results):
             for row in self._rows(columns):
                 try:
                     take(call(row))

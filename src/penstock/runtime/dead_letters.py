@@ -1,6 +1,8 @@
-"""Feeds dead letters in again: parsed and admitted by what the stream is now, as an epoch of its own.
+"""Feeds dead letters in again, where they failed, as an epoch of its own.
 
-A dead letter may stand for a whole file that could not be read: then the file is read again.
+A row that a stream refused is parsed and admitted by what the stream is now. A dead letter may stand for a whole file
+that could not be read: then the file is read again. A row on which a step before an operator, view or sink failed comes
+again to this one alone, and a row on which an operator itself failed comes to that operator.
 
 Those that pass count from that epoch on; those that fail again are dead letters of that epoch, with the new reason. All
 of them are marked as fed in the transaction that commits the epoch, so that none comes twice.
@@ -9,25 +11,30 @@ of them are marked as fed in the transaction that commits the epoch, so that non
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from penstock.errors import unknown
-from penstock.history.events.dead import dead_letters
+from penstock.history.events.dead import dead_letters, letters_key, with_keys
+from penstock.history.events.event_history import EventHistory
 from penstock.kernel.offsets import epoch_offsets, retried_epoch
+from penstock.kernel.plan import Plan
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.base import derived
 from penstock.runtime.engine import Engine
+from penstock.runtime.epoch.entry import INPUT, entering_again, of_input
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.errors import RunError
 from penstock.sources import MALFORMED, REASON, Files, Source
 from penstock.sources.base import EXTENT, FILE, PART
 from penstock.sources.formats import json_lines
+from penstock.store import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,35 +47,77 @@ _TEXT: Final = ("json", "csv")
 
 @dataclass(frozen=True)
 class Retried:
-    """How many dead letters were fed in again, and how many of them failed again."""
+    """How many dead letters were fed in again, how many of them failed again, and how many are late by now."""
 
-    rows: int
-    dead: int
+    rows: int = 0
+    dead: int = 0
+    late: int = 0
+
+    def plus(self, other: Retried) -> Retried:
+        return Retried(self.rows + other.rows, self.dead + other.dead, self.late + other.late)
 
 
 def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clock: Callable[[], Instant]) -> Retried:
-    """Feeds the dead letters of a stream in again, or those for which a condition holds. The caller has the mutex."""
-    if name not in engine.registry.streams:
-        raise unknown("stream", name, engine.registry.streams)
-    stream = engine.registry.streams[name]
-    if engine.registry.history is None or stream.kept == "none":
+    """Feeds the dead letters of a stream, operator, view or sink in again, or those for which a condition holds.
+
+    The caller has the mutex.
+    """
+    _check(engine, name)
+    assert engine.registry.history is not None
+    letters = dead_letters(engine.registry.history, name, where)
+    total = Retried()
+    for (stream, reader), some in letters.partition_by("stream", "operator", maintain_order=True, as_dict=True).items():
+        if reader is not None:
+            parts = [_retry_for(engine, spark, stream, reader, chunk, clock) for chunk in some.iter_slices(CHUNK)]
+        else:
+            entered = pl.col("rest").str.json_path_match(f"$.{INPUT}").is_not_null() & (stream in _operators(engine))
+            own = some.filter(entered)
+            parts = [_enter(engine, spark, stream, chunk, clock) for chunk in own.iter_slices(CHUNK) if chunk.height]
+            parts += _retry_stream(engine, spark, stream, some.filter(~entered.fill_null(False)), clock)
+        total = reduce(Retried.plus, parts, total)
+    return total
+
+
+def letter_streams(engine_streams: Collection[str], history: EventHistory | None, name: str) -> list[str]:
+    """The streams whose dead letters a name stands for: itself, or those that an operator, view or sink reads."""
+    if name in engine_streams or history is None:
+        return [name]
+    return dead_letters(history, name)["stream"].unique().to_list()
+
+
+def _check(engine: Engine, name: str) -> None:
+    """Refuses a name whose dead letters are not kept, or cannot be fed in again."""
+    stream = engine.registry.streams.get(name)
+    if engine.registry.history is None or (stream is not None and stream.kept == "none"):
         raise RunError(
             f"the dead letters of '{name}' are not kept: the stream says keep = none",
             hint="those in the store's table __refused can be inserted again by hand",
         )
-    if derived(stream) is not None:
+    if stream is not None and derived(stream) is not None:
         raise RunError(
-            f"the dead letters of '{name}' are what its processor failed on, and no rows of it",
-            hint="correct the processor, and put the events into the streams that it reads",
+            f"the dead letters of '{name}' are what its code failed on, and no rows of it",
+            hint="correct the code, and put the events into the streams that it reads",
         )
-    letters = dead_letters(engine.registry.history, name, where)
+
+
+def _operators(engine: Engine) -> Collection[str]:
+    return engine.registry.operators
+
+
+def _retry_stream(
+    engine: Engine, spark: SparkSession, name: str, letters: pl.DataFrame, clock: Callable[[], Instant]
+) -> Iterator[Retried]:
+    """Feeds in rows that a stream itself refused."""
+    stream = engine.registry.streams[name]
+    if name in _operators(engine):
+        _refuse_without_row(name, letters)
     is_file = (pl.col("extent") == FILE).fill_null(False)
     texts, files = letters.filter(~is_file), letters.filter(is_file)
-    dead = 0
     for chunk in [*texts.iter_slices(CHUNK), *files.iter_slices(FILES)]:
-        is_files = bool((chunk["extent"] == FILE).any())
+        if not chunk.height:
+            continue
         source = _source(engine, name, chunk)
-        if is_files:
+        if (chunk["extent"] == FILE).any():
             assert isinstance(stream.log, Files)
             paths, space = list(dict.fromkeys(chunk["row"])), epoch_offsets(retried_epoch(source.epoch))
             frame = stream.log.read_these(spark, stream.schema, stream.schema.names, paths)
@@ -76,20 +125,74 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
         else:
             frame = _frame(spark, stream, chunk)
         commit = engine.epoch(name, stream.schema.names, frame, source, clock())
-        again = commit.refused.get("dead")
-        dead += 0 if again is None else again.filter(pl.col("view").is_null()).height
-    return Retried(letters.height, dead)
+        yield Retried(chunk.height, _count(commit, "dead", pl.col("view").is_null()))
 
 
-def _source(engine: Engine, name: str, chunk: pl.DataFrame) -> EpochOrigin:
-    query = f"dead-letter:{name}"
+def _refuse_without_row(name: str, letters: pl.DataFrame) -> None:
+    """A timer on which code failed has no row that could come again."""
+    timers = letters.filter(pl.col("partition").is_null())
+    if timers.height:
+        raise RunError(
+            f"{timers.height} dead letters of '{name}' are timers: there is no row that could be fed in again",
+            hint='choose the others: --where "partition IS NOT NULL"',
+        )
+
+
+def _retry_for(
+    engine: Engine, spark: SparkSession, name: str, reader: str, chunk: pl.DataFrame, clock: Callable[[], Instant]
+) -> Retried:
+    """Rows that a stream has accepted come again to one of its readers, which failed on them: to no other."""
+    registry = engine.registry
+    stream = registry.streams[name]
+    plans = {of: view.plan for of, view in registry.fed.items()}
+    plans |= {of: Plan(output.view) for of, output in registry.lowered.outputs.items()}
+    plans |= {operator.name: plan for operator in registry.operators.values() for plan in operator.plans}
+    if reader not in plans:
+        raise unknown("operator, view or sink", reader, plans)
+    if any(registry.lowered.feeds[feed].prefix for feed in plans[reader].sources):
+        raise RunError(
+            f"'{reader}' reads what DataFrame code makes of '{name}': its dead letters cannot enter behind the code",
+            hint="compute it again from the history: penstock recompute",
+        )
+    source = _source(engine, name, chunk, reader)
+    commit = engine.epoch(name, stream.schema.names, _frame(spark, stream, chunk), source, clock())
+    own = pl.col("view") == reader
+    entered = pl.col("view").is_null() & (pl.col("stream") == reader)  # late for the operator itself
+    return Retried(chunk.height, _count(commit, "dead", own | entered), _count(commit, "late", own | entered))
+
+
+def _enter(
+    engine: Engine, spark: SparkSession, name: str, chunk: pl.DataFrame, clock: Callable[[], Instant]
+) -> Retried:
+    """Rows that came to an operator, on which it failed, come to it again."""
+    inputs = engine.registry.operators[name].inputs
+    own = {number: of_input(chunk, number) for number in range(len(inputs))}
+    entering = {
+        inputs[number].name: entering_again(spark, rows, inputs[number]) for number, rows in own.items() if rows.height
+    }
+    places = with_keys(chunk).partition_by("key", as_dict=True, include_key=False)
+    retried = {str(key): rows.select("commit", "partition", "offset") for (key,), rows in places.items()}
+    commit = engine.enter(entering, retried, clock())
+    mine = pl.col("stream") == name
+    return Retried(chunk.height, _count(commit, "dead", mine), _count(commit, "late", mine & pl.col("view").is_null()))
+
+
+def _count(commit: Commit, kind: str, which: pl.Expr) -> int:
+    refused = commit.refused.get(kind)
+    return 0 if refused is None else refused.filter(which).height
+
+
+def _source(engine: Engine, name: str, chunk: pl.DataFrame, reader: str | None = None) -> EpochOrigin:
+    key = letters_key(name, reader)
+    query = f"dead-letter:{key}"
     done = engine.store.progress(query)
-    told = {"rows": chunk.height, "commits": [chunk["commit"].min(), chunk["commit"].max()]}
+    contents = {"rows": chunk.height, "commits": [chunk["commit"].min(), chunk["commit"].max()]}
     return EpochOrigin(
         query,
         0 if done is None else done.epoch + 1,
-        json.dumps(told),
-        retried=chunk.select("commit", "partition", "offset"),
+        json.dumps(contents),
+        retried={key: chunk.select("commit", "partition", "offset")},
+        reader=reader,
     )
 
 

@@ -98,6 +98,7 @@ class Engine:
         self._consumers.note_times(work)
         result = self._stepper.step({name: parts[name].observed}, work, {}, self._consumers.reduce_made)
         rejected = self._rejected(work, result)
+        self._consumers.keep_failed(work)
         warn_of_dead_files(name, rejected)
         work.count({f"{name}.{'events' if source.retried is None else 'retried'}": parts[name].rows})
         work.count(counted(rejected))
@@ -134,7 +135,7 @@ class Engine:
             files=(*own_files, *work.files),
             mark=Mark.of(name, before, self._consumers.times(name)),
             read_through=read_through(source.offsets) if is_derived else None,
-            retried={} if source.retried is None else {name: source.retried},
+            retried=source.retried or {},
             memory={} if source.step is None else {name: source.step.memory},
             versions=versions,
             operators=work.operators,
@@ -167,6 +168,7 @@ class Engine:
     ) -> Commit:
         """A commit that no source has caused."""
         rejected = self._rejected(work, result)
+        self._consumers.keep_failed(work)
         work.count(counted(rejected))
         return Commit(
             kind="tick",
@@ -187,6 +189,16 @@ class Engine:
             made=self._consumers.marks(work),
             details=timing_details(work.timings),
         )
+
+    def enter(self, entering: Mapping[str, pl.DataFrame], retried: Mapping[str, pl.DataFrame], now: Instant) -> Commit:
+        """Rows come to operators again, by the names of their inputs: dead letters, whose places are `retried`."""
+        with self._attempt(now) as work:
+            work.entering |= {name: [rows] for name, rows in entering.items()}
+            self._consumers.note_times(work)
+            result = self._stepper.step({}, work, {}, self._consumers.reduce_made)
+            commit = replace(self._without_source(work, result), retried=retried)
+            self._stepper.commit(commit, result)
+            return commit
 
     # what operators give
 

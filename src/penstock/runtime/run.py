@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.time import Instant
 from penstock.runtime.commit.generations import Generations
-from penstock.runtime.dead_letters import Retried, retry
+from penstock.runtime.dead_letters import Retried, letter_streams, retry
 from penstock.runtime.derived.inspection import Inspection, Model
 from penstock.runtime.history import EventHistory, History
 from penstock.runtime.large_state import LargeState, Placement
@@ -58,7 +58,8 @@ class Run:
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
     Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose,
-    `table_sizes` which tables every process gets whole.
+    `table_sizes` which tables every process gets whole. `status` names user code that does not get on for `long_calls`
+    seconds.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Run:
         bounds: Sequence[Bounds] = BOUNDS,
         placements: Mapping[str, Placement] | None = None,
         table_sizes: TableSizes = TableSizes(),  # noqa: B008
+        long_calls: float = 10.0,
     ) -> None:
         self._companion = companion
         self.name, self.directory = name, directory
@@ -105,7 +107,7 @@ class Run:
         try:
             self._lifecycle.begin(self.store)
             self._history = History(self.workspace, self._lifecycle, history_at, grace)
-            self.large_state = LargeState(self.workspace, self._lifecycle, placements)
+            self.large_state = LargeState(self.workspace, self._lifecycle, placements, long_calls=long_calls)
             self._reading = Reading(
                 self.workspace, self._history.events, streams, views, flows_of(outlets), self._lifecycle,
                 tick=tick, every=epoch_every, target=target, bounds=bounds, sizes=table_sizes,
@@ -230,10 +232,13 @@ class Run:
         """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
         return self._history.erase(stream, condition, reason)
 
-    def retry_dead_letters(self, stream: str, where: str | None = None) -> Retried:
-        """Feeds dead letters of a stream in again: those for which a condition holds, or all."""
-        with self.groups.turn([stream]) as engine:
-            retried = retry(engine, self.spark, stream, where, self._lifecycle.clock)
+    def retry_dead_letters(self, name: str, where: str | None = None) -> Retried:
+        """Feeds dead letters of a stream, operator, view or sink in again: all, or as a condition says."""
+        streams = letter_streams(self.groups.streams, self.history, name)
+        if not streams:
+            return Retried()
+        with self.groups.turn(streams) as engine:
+            retried = retry(engine, self.spark, name, where, self._lifecycle.clock)
         self._lifecycle.tell_committed()
         return retried
 

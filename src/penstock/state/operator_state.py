@@ -20,11 +20,13 @@ from penstock.kernel.operators.base import (
     Stepped,
 )
 from penstock.kernel.plan import END, START, nothing
+from penstock.model.running_code import operator
 from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import Kind, Layout
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, encoded
 from penstock.state.sharded import ShardedState
 from penstock.state.sorted_rows import SortedRows
+from penstock.state.step_output import MANY_ROWS, OutputWriter, StepOutput
 
 _OWNER: Final = "__op_"
 #: An operator has read the past of its inputs, and takes part in the epochs.
@@ -143,6 +145,7 @@ class OperatorStep:
     run: int
     shard: HashRange = ALL
     seen: Seen = NOTHING_SEEN
+    many_rows: int = MANY_ROWS
 
     def within(self, shard: HashRange) -> OperatorStep:
         """The same step for a part of the keys."""
@@ -156,13 +159,16 @@ class OperatorStep:
             name: SegmentRows(self.state, kind, self.shard, self.seen) for name, kind in self.operator.kinds.items()
         }
 
-    def __call__(self, rows: Sequence[pl.DataFrame], name: str) -> tuple[Stepped, list[Segment]]:
+    def __call__(self, rows: Sequence[pl.DataFrame], name: str) -> tuple[Stepped, StepOutput, list[Segment]]:
         """Steps the shard and writes its file, under a name. All rows are of its keys."""
-        stepped = self.operator.step(rows, self.rows, self.time)
+        with OutputWriter(self.state.root, name, self.many_rows) as output:
+            with operator(self.state.name):
+                stepped = self.operator.step(rows, self.rows, self.time, output.add)
+            given = output.close(stepped.rows, stepped.order)
         with SegmentFile(self.state.root, f"{name}-{uuid.uuid4().hex}.arrow") as file:
             for part in self._encoded(stepped.state):
                 file.add(part)
-            return stepped, file.close()
+            return stepped, given, file.close()
 
     def _encoded(self, changes: Mapping[str, StateChange]) -> list[EncodedRows]:
         owner, kinds = owner_of(self.state.name), self.operator.kinds

@@ -2,7 +2,8 @@
 
 A row says who made it. What the app's own code defines has no statement, and comes back by itself at the next start;
 what a shell created is defined again from its statement. `rested` is the commit after which a view takes no events.
-One more row has the graph of the app's dataflow, as JSON, for those who show it.
+One more row has the graph of the app's dataflow, as JSON, for those who show it. Another one has the user
+code that does not get on at the moment.
 """
 
 from __future__ import annotations
@@ -42,6 +43,15 @@ def note_graph(connection: Connection, graph: str) -> None:
         f"INSERT INTO __catalog (kind, name, statement, since) VALUES ('graph', 'dataflow', ?1, {_LAST}) "
         "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
         [graph],
+    )
+
+
+def note_calls(connection: Connection, calls: str) -> None:
+    """Remembers the user code that does not get on at the moment, as JSON."""
+    connection.run(
+        f"INSERT INTO __catalog (kind, name, statement, since) VALUES ('calls', 'code', ?1, {_LAST}) "
+        "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
+        [calls],
     )
 
 

@@ -157,7 +157,8 @@ class Reader:
     def catalog(self) -> list[Entry]:
         """What the app is made of, in the order in which it was made."""
         rows = self._rows(
-            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog WHERE kind <> 'graph' ORDER BY id"
+            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog "
+            "WHERE kind NOT IN ('graph', 'calls') ORDER BY id"
         ).iter_rows()
         return [
             Entry(id, kind, name, statement, tuple((c, k) for c, k in json.loads(columns)), since, rested)

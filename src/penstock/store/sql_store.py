@@ -185,6 +185,11 @@ class SqlStore(Reader, Store):
         with self._transaction() as connection:
             catalog.note(connection, kind, name, statement)
 
+    def note_long_calls(self, calls: str) -> None:
+        """Remembers the user code that does not get on at the moment, as `long_calls.packed` has it."""
+        with self._transaction() as connection:
+            catalog.note_calls(connection, calls)
+
     def note_graph(self, graph: str) -> None:
         """Remembers the graph of the app's dataflow."""
         with self._transaction() as connection:

@@ -1,4 +1,7 @@
-"""Dead letters: rows that a stream refused, as text with the reason. They wait here to be fed in again after a fix."""
+"""Dead letters: rows that a stream refused or an operator failed on, as text with the reason.
+
+They wait here to be fed in again after a fix.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +20,83 @@ from penstock.model.types import Schema
 #: What a condition on dead letters may name.
 COLUMNS: Final = Schema.parse("commit bigint, partition int, offset bigint, at timestamp, reason string, row string")
 
+_NONE: Final = pl.DataFrame(schema={"stream": pl.String, "operator": pl.String, "reason": pl.String})
 
-def dead_letters(history: EventHistory, stream: str, where: str | None = None) -> pl.DataFrame:
-    """The rows that a stream itself refused and that were not fed in again, in the order in which they came.
 
-    What only a view could not compute is no dead letter of the stream: it is in the history. Correct the view.
+def letters_key(stream: str, reader: str | None) -> str:
+    """The name under which the store remembers the dead letters of a stream that were fed in again.
+
+    Several readers of a stream may have failed on the same event.
+
+    >>> letters_key("orders", "enriched")
+    'orders > enriched'
+    """
+    return stream if reader is None else f"{stream} > {reader}"
+
+
+def dead_letters(history: EventHistory, name: str, where: str | None = None) -> pl.DataFrame:
+    """The dead letters of a stream, operator, view or sink that were not fed in again, in the order in which they came.
+
+    Of a stream these are rows that it refused. Of an operator, view or sink: rows on which its code or expressions
+    failed, and `operator` says so. Rows that came to an operator itself are listed under the stream that it gives.
     """
     listing = history.store.listing()
-    if stream not in listing.kept:
-        raise unknown("stream of the history", stream, listing.kept)
+    parts = [_of_stream(history, stream).filter(_is_of(stream, name)) for stream in sorted(listing.kept)]
+    if name not in listing.kept and not any(part.height for part in parts):
+        raise unknown("stream of the history", name, listing.kept)
+    rows = _waiting(history, pl.concat(parts))
+    if where is not None:
+        rows = rows.filter(_condition(where))
+    return rows.sort("commit", "stream", "partition", "offset")
+
+
+def all_letters(history: EventHistory) -> pl.DataFrame:
+    """All dead letters that were not fed in again."""
+    kept = sorted(history.store.listing().kept)
+    return _waiting(history, pl.concat([_of_stream(history, stream) for stream in kept])) if kept else _NONE
+
+
+def _is_of(stream: str, name: str) -> pl.Expr:
+    return pl.col("operator").is_null() if stream == name else pl.col("operator") == name
+
+
+def _of_stream(history: EventHistory, stream: str) -> pl.DataFrame:
+    """The dead letters of a stream and of all that read it, also those that were fed in again."""
+    listing = history.store.listing()
     rows = read_files(history.place, listing.of(stream, "dead"), dead_schema())
     tombstones = [tombstone for tombstone in listing.tombstones if tombstone.stream == stream]
     rows = without_erased_texts(rows, tombstones, Schema.parse(listing.kept[stream].schema))
-    rows = rows.filter(pl.col("view").is_null()).select(
+    return rows.select(
+        pl.lit(stream).alias("stream"),
+        pl.col("view").alias("operator"),
         pl.col("__commit").alias("commit"),
         pl.col("__partition").alias("partition"),
         pl.col("__offset").alias("offset"),
         pl.col("at").cast(pl.Datetime("us", "UTC")),
         "reason", "row", "raw", "rest", "extent",
     )  # fmt: skip
-    done = history.store.query('SELECT "commit", partition, "offset" FROM __retried WHERE stream = ?1', [stream])
-    if done.height:
-        done = done.select(
-            pl.col("commit").cast(pl.Int64), pl.col("partition").cast(pl.Int32), pl.col("offset").cast(pl.Int64)
-        )
-        rows = rows.join(done, on=["commit", "partition", "offset"], how="anti")
-    if where is not None:
-        rows = rows.filter(_condition(where))
-    return rows.sort("commit", "partition", "offset")
+
+
+def _waiting(history: EventHistory, rows: pl.DataFrame) -> pl.DataFrame:
+    """Dead letters without those that were fed in again."""
+    done = history.store.query('SELECT stream AS key, "commit", partition, "offset" FROM __retried')
+    if not rows.height or not done.height:
+        return rows
+    done = done.with_columns(
+        pl.col("commit").cast(pl.Int64), pl.col("partition").cast(pl.Int32), pl.col("offset").cast(pl.Int64)
+    )
+    return with_keys(rows).join(done, on=["key", "commit", "partition", "offset"], how="anti").drop("key")
+
+
+def with_keys(rows: pl.DataFrame) -> pl.DataFrame:
+    """Dead letters with the `key` under which the store remembers them.
+
+    Rows of several streams may come to an operator: `rest` has the number of the stream then.
+    """
+    source = pl.col("rest").str.json_path_match("$.__source")
+    stream = pl.when(source.is_null()).then(pl.col("stream")).otherwise(pl.format("{} < {}", "stream", source))
+    reader = pl.when(pl.col("operator").is_null()).then(stream).otherwise(pl.format("{} > {}", "stream", "operator"))
+    return rows.with_columns(reader.alias("key"))
 
 
 def _condition(where: str) -> pl.Expr:

@@ -19,6 +19,7 @@ from penstock.kernel.operators.base import (
     DUE_MARK,
     FAILED,
     SIGN,
+    Emit,
     KeyedRows,
     OperatorTime,
     StateChange,
@@ -63,7 +64,13 @@ class AsOfStep:
         versions = StateKind(VERSIONS, tuple(table.keys), (AT, *PLACE), self._versions_schema)
         return {LEFT: self.sides[0].kind, VERSIONS: versions}
 
-    def step(self, rows: Sequence[pl.DataFrame], state: Mapping[str, KeyedRows], time: OperatorTime) -> Stepped:
+    def step(
+        self,
+        rows: Sequence[pl.DataFrame],
+        state: Mapping[str, KeyedRows],
+        time: OperatorTime,
+        emit: Emit | None = None,
+    ) -> Stepped:
         """One commit. What comes out is in the order of event time."""
         arrived = [side.arrivals(rows[side.number], time.before) for side in self.sides]
         events = self._events(arrived[0][0], state[LEFT])

@@ -10,15 +10,17 @@ columns of the event as `c:<name>`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 import polars as pl
 
 from penstock.model.time import Duration, Instant
 
 SIGN: Final = "__sign"
+#: Takes a chunk of the rows that come out of a step.
+Emit: TypeAlias = Callable[[pl.DataFrame], None]
 #: Columns of state with the time at which a row is due: by the watermark, and by the clock.
 DUE_MARK, DUE_CLOCK = "__due_mark", "__due"
 
@@ -91,9 +93,10 @@ class Stepped:
     """What a step gives.
 
     `rows` are what comes out, in an order that does not depend on how keys are split: the columns of the output by
-    their names, and `__sign`; `order` are the columns to sort by when the outputs of several processes are put
-    together. `late` and `dead` have the position of rows that were rejected (`__source`, `__partition`, `__offset`) and
-    `__reason`; `failed` are dead letters that no row caused, as a timer: `row` (JSON) and `__reason`.
+    their names, and `__sign`. If they are many, this is the last chunk, and those before it went to `emit`. `order` are
+    the columns to sort by when the outputs of several processes are put together. `late` and `dead` have the position
+    of rows that were rejected (`__source`, `__partition`, `__offset`) and `__reason`; `failed` are dead letters that no
+    row caused, as a timer: `row` (JSON) and `__reason`.
     """
 
     rows: pl.DataFrame
@@ -125,5 +128,14 @@ class KernelOperator(Protocol):
     def kinds(self) -> Mapping[str, StateKind]:
         """The kinds of state that it keeps."""
 
-    def step(self, rows: Sequence[pl.DataFrame], state: Mapping[str, KeyedRows], time: OperatorTime) -> Stepped:
-        """One commit. `rows` has a frame for each input of the operator: a join has two."""
+    def step(
+        self,
+        rows: Sequence[pl.DataFrame],
+        state: Mapping[str, KeyedRows],
+        time: OperatorTime,
+        emit: Emit | None = None,
+    ) -> Stepped:
+        """One commit. `rows` has a frame for each input of the operator: a join has two.
+
+        `emit` takes chunks of a large output as they are made. Without it all rows are in the result.
+        """

@@ -17,6 +17,7 @@ import polars as pl
 from penstock.kernel.operators.base import (
     FAILED,
     SIGN,
+    Emit,
     KeyedRows,
     OperatorTime,
     StateChange,
@@ -26,7 +27,7 @@ from penstock.kernel.operators.base import (
     rejected_schema,
 )
 from penstock.kernel.operators.join_output import PLACES, JoinedRows, output
-from penstock.kernel.operators.join_pairs import CANDIDATES, Numbers, PairFinder, comparable
+from penstock.kernel.operators.join_pairs import CANDIDATES, ROW, Numbers, PairFinder, comparable
 from penstock.kernel.operators.join_retractions import STATUS, Retracted, retracted
 from penstock.kernel.operators.join_side import AT, FOUND, PLACE, JoinSide
 from penstock.kernel.plan import END, POSITION, START, nothing
@@ -55,17 +56,24 @@ class JoinStep:
     def kinds(self) -> Mapping[str, StateKind]:
         return {side.name: side.kind for side in self.sides}
 
-    def step(self, rows: Sequence[pl.DataFrame], state: Mapping[str, KeyedRows], time: OperatorTime) -> Stepped:
+    def step(
+        self,
+        rows: Sequence[pl.DataFrame],
+        state: Mapping[str, KeyedRows],
+        time: OperatorTime,
+        emit: Emit | None = None,
+    ) -> Stepped:
         """One commit. What comes out is sorted by the places of the left row and of the right one; nulls stand last."""
+        chunks: list[pl.DataFrame] = []
         arrived = [side.arrivals(rows[side.number], time.before) for side in self.sides]
         arrivals = [on_time for on_time, _ in arrived]
         taken = [self._taken(side, arrivals, state[side.name]) for side in self.sides]
-        pairs = self._pairs(taken[0].rows, taken[1].rows)
-        settled = [self._settled(side, taken[side.number].rows, pairs, state[side.name], time) for side in self.sides]
+        tables = [self._with_over(side, taken[side.number].rows, state[side.name], time) for side in self.sides]
+        settled, last = self._give(tables, time, chunks.append if emit is None else emit)
         unmatched = pl.concat([one.unmatched.select(POSITION) for one in taken])
         dead = unmatched.with_columns(pl.lit(NOT_THERE).alias("__reason"))
         return Stepped(
-            output(self.join, (settled[0], settled[1]), self._joined(pairs, settled, time)),
+            pl.concat([*chunks, last]) if chunks else last,
             {side.name: _change(side, settled[side.number], time) for side in self.sides},
             pl.concat([late for _, late in arrived]).unique(maintain_order=True),
             dead.select(*rejected_schema()).unique(maintain_order=True),
@@ -73,6 +81,44 @@ class JoinStep:
             (*PLACES[0], *PLACES[1], SIGN),
             {UNMATCHED: unmatched.height} if unmatched.height else {},
         )
+
+    def _give(
+        self, tables: list[pl.DataFrame], time: OperatorTime, emit: Emit
+    ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], pl.DataFrame]:
+        """Gives the rows that come out, a slice of the left rows at a time: all but the last chunk go to `emit`.
+
+        It returns the rows of both sides with the number of partners that they have now, and the last chunk.
+        """
+        finder = PairFinder(self.join, tuple(self.sides[0].keys), self.candidates)
+        compared = [comparable(table.select(*finder.keys, AT, STATUS), finder.keys) for table in tables]
+        slices = [slice(0, tables[0].height)]
+        if not finder.fits(*compared):
+            tables = [table.sort(PLACE) for table in tables]
+            compared = [comparable(table.select(*finder.keys, AT, STATUS), finder.keys) for table in tables]
+            slices = finder.slices(*compared)
+            compared[1] = finder.in_cells(compared[1])
+        changes = [np.zeros(table.height, np.int64) for table in tables]
+        pending: pl.DataFrame | None = None
+        for some in slices:
+            if pending is not None:
+                emit(pending)
+            length = some.stop - some.start
+            left = compared[0].slice(some.start, length).with_columns(pl.col(ROW) - some.start)
+            pairs = self._pairs(finder, left, compared[1])
+            for side, change in zip(self.sides, (changes[0][some], changes[1]), strict=True):
+                if side.counts:
+                    change += _counts(side, pairs, len(change))
+            own = _settled(self.sides[0], tables[0].slice(some.start, length), changes[0][some])
+            both = (own, tables[1])
+            pending = output(self.join, both, self._joined(pairs, both, time))
+        assert pending is not None
+        settled = [_settled(side, tables[side.number], changes[side.number]) for side in self.sides]
+        both = (settled[0], settled[1])
+        alone = self._alone(self.sides[1], both, time)
+        if len(alone.signs):
+            emit(pending)
+            pending = output(self.join, both, alone)
+        return both, pending
 
     # Rows
 
@@ -92,59 +138,63 @@ class JoinStep:
         rows = pl.concat([came.with_columns(status[0]), waiting.with_columns(status[1])], rechunk=True)
         return Retracted(rows, came.clear())
 
-    def _pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> JoinedRows:
+    def _with_over(self, side: JoinSide, rows: pl.DataFrame, state: KeyedRows, time: OperatorTime) -> pl.DataFrame:
+        """The rows of a side, and those that are over by now and have to come out alone. They find no partner."""
+        if not side.gives_alone or time.before == time.after:
+            return rows
+        over = state.ending(time.before, time.after + side.stretch).select(*side.rows_schema)
+        known = rows.lazy().filter((pl.col(STATUS) <= 0) & _is_over(side, time)).select(PLACE).collect()
+        over = over.filter(_is_over(side, time) & (pl.col(FOUND) == 0)).join(known, on=PLACE, how="anti")
+        return pl.concat([rows, over.with_columns(pl.lit(0, pl.Int8).alias(STATUS))], rechunk=True)
+
+    # What comes out
+
+    def _pairs(self, finder: PairFinder, left: pl.DataFrame, right: pl.DataFrame) -> JoinedRows:
         """The pairs that come or go. One whose rows come and go in the same commit does neither."""
-        finder = PairFinder(self.join, tuple(self.sides[0].keys), self.candidates)
-        rows = [comparable(side.select(*finder.keys, AT, STATUS), finder.keys) for side in (left, right)]
-        changed = [side.filter(pl.col(STATUS) != 0).drop(STATUS) for side in rows]
-        stays = rows[0].filter(pl.col(STATUS) == 0).drop(STATUS)
-        found = [finder.pairs(changed[0], rows[1].drop(STATUS)), finder.pairs(stays, changed[1])]
+        changed = [side.filter(pl.col(STATUS) != 0) for side in (left, right)]
+        stays = left.filter(pl.col(STATUS) == 0)
+        found = [finder.pairs(changed[0], right), finder.pairs(stays, changed[1])]
         numbers = [np.concatenate([one[side] for one in found]) for side in (0, 1)]
         if not self.join.signed:
             return JoinedRows(numbers[0], numbers[1], np.ones(len(numbers[0]), np.int8))
         signs = np.sign(left[STATUS].to_numpy()[numbers[0]] + right[STATUS].to_numpy()[numbers[1]])
         return JoinedRows(numbers[0], numbers[1], signs).chosen(signs != 0)
 
-    def _settled(
-        self, side: JoinSide, rows: pl.DataFrame, pairs: JoinedRows, state: KeyedRows, time: OperatorTime
-    ) -> pl.DataFrame:
-        """The rows of a side with the number of partners that they have now, and those that are over by now."""
-        if not side.counts:
-            return rows
-        numbers = pairs.sides[side.number]
-        change = _counts(numbers[pairs.signs > 0], rows.height)
-        if side.counts_exactly:
-            change = change - _counts(numbers[pairs.signs < 0], rows.height)
-        now = pl.col(FOUND) + pl.Series(change)
-        rows = rows.with_columns((now if side.counts_exactly else now.clip(0, 1)).alias(_NOW))
-        if not side.gives_alone or time.before == time.after:
-            return rows
-        over = state.ending(time.before, time.after + side.stretch).select(*side.rows_schema)
-        known = rows.lazy().filter((pl.col(STATUS) <= 0) & _is_over(side, time)).select(PLACE).collect()
-        over = over.filter(_is_over(side, time) & (pl.col(FOUND) == 0)).join(known, on=PLACE, how="anti")
-        return pl.concat([rows, over.with_columns(pl.lit(0, pl.Int8).alias(STATUS), pl.col(FOUND).alias(_NOW))])
-
-    def _joined(self, pairs: JoinedRows, settled: Sequence[pl.DataFrame], time: OperatorTime) -> JoinedRows:
-        """All that comes out: pairs, rows of the left with a partner, or rows that are over without one."""
-        left, right = settled
+    def _joined(self, pairs: JoinedRows, tables: tuple[pl.DataFrame, pl.DataFrame], time: OperatorTime) -> JoinedRows:
+        """What comes out of left rows: pairs, rows with a partner, or rows that are over without one."""
+        left, right = tables
         parts = [pairs.chosen(np.zeros(0, np.int64)) if self.join.how in LEFT_ONLY else pairs]
         if self.join.how == "semi":
             had, has = (pl.col(STATUS) <= 0) & (pl.col(FOUND) > 0), (pl.col(STATUS) >= 0) & (pl.col(_NOW) > 0)
             sign = left.select(has.cast(pl.Int8) - had.cast(pl.Int8)).to_series().to_numpy()
             (numbers,) = np.nonzero(sign)
             parts.append(JoinedRows(numbers, np.full(len(numbers), right.height), sign[numbers]))
-        for side in self.sides:
-            if side.gives_alone and time.before < time.after:
-                alone = _is_over(side, time) & (pl.col(STATUS) >= 0) & (pl.col(_NOW) == 0)
-                (numbers,) = np.nonzero(settled[side.number].select(alone).to_series().to_numpy())
-                none = np.full(len(numbers), settled[1 - side.number].height)
-                one, other = (numbers, none) if side.number == 0 else (none, numbers)
-                parts.append(JoinedRows(one, other, np.ones(len(numbers), np.int8)))
-        return JoinedRows.together(parts)
+        return JoinedRows.together([*parts, self._alone(self.sides[0], tables, time)])
+
+    def _alone(self, side: JoinSide, tables: tuple[pl.DataFrame, pl.DataFrame], time: OperatorTime) -> JoinedRows:
+        """The rows of a side that are over and have no partner."""
+        numbers: Numbers = np.zeros(0, np.int64)
+        if side.gives_alone and time.before < time.after:
+            alone = _is_over(side, time) & (pl.col(STATUS) >= 0) & (pl.col(_NOW) == 0)
+            (numbers,) = np.nonzero(tables[side.number].select(alone).to_series().to_numpy())
+        none = np.full(len(numbers), tables[1 - side.number].height)
+        one, other = (numbers, none) if side.number == 0 else (none, numbers)
+        return JoinedRows(one, other, np.ones(len(numbers), np.int8))
 
 
-def _counts(numbers: Numbers, size: int) -> Numbers:
-    return np.bincount(numbers, minlength=size)
+def _counts(side: JoinSide, pairs: JoinedRows, size: int) -> Numbers:
+    """How many partners each row of a side gets, or loses."""
+    numbers = pairs.sides[side.number]
+    change = np.bincount(numbers[pairs.signs > 0], minlength=size)
+    return change - np.bincount(numbers[pairs.signs < 0], minlength=size) if side.counts_exactly else change
+
+
+def _settled(side: JoinSide, rows: pl.DataFrame, change: Numbers) -> pl.DataFrame:
+    """The rows of a side with the number of partners that they have now."""
+    if not side.counts:
+        return rows
+    now = pl.col(FOUND) + pl.Series(change)
+    return rows.with_columns((now if side.counts_exactly else now.clip(0, 1)).alias(_NOW))
 
 
 def _is_over(side: JoinSide, time: OperatorTime) -> pl.Expr:

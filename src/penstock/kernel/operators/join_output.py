@@ -111,4 +111,6 @@ def _order(table: pl.DataFrame) -> Numbers:
             return np.lexsort(columns[::-1])
         if bits:
             packed, room = (packed << bits) | (column.astype(np.int64) - least), room - bits
+    if (packed[1:] > packed[:-1]).all():
+        return numbers
     return _sorted(packed) & ((1 << (table.height - 1).bit_length()) - 1)

@@ -1,13 +1,14 @@
 """Finds the pairs of two tables of rows by key and time. A pair is two row numbers.
 
 Few candidates are joined by key and then filtered by time. Where a key is so frequent that there would be many, time is
-cut into cells in which partners must lie, and rows are taken in chunks, so that memory follows the pairs.
+cut into cells in which partners must lie, and the left rows are taken in slices with a bounded number of candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,8 +20,10 @@ from penstock.model.join import StreamJoin
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 #: So many candidates are held at a time.
-CANDIDATES: Final = 1 << 22
-_CELL, _ROW = "__cell", "__row"
+CANDIDATES: Final = 1 << 21
+#: The number of a row.
+ROW: Final = "__row"
+_CELL, _LEN = "__cell", "__len"
 
 
 def comparable(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -32,57 +35,76 @@ def comparable(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             bits = pl.Int64 if column.dtype == pl.Float64 else pl.Int32
             column = column.fill_nan(float("nan")).reinterpret(dtype=bits)
         columns.append(column)
-    number = pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW)
+    number = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
     return rows.with_columns(*columns, number)
 
 
 @dataclass(frozen=True)
 class PairFinder:
-    """Finds pairs of rows with these keys. `candidates` bounds how many are held at a time."""
+    """Finds pairs of rows with these keys. `candidates` bounds how many are held at a time.
+
+    Rows have keys, `__at` and their number as `__row`.
+    """
 
     join: StreamJoin
     keys: tuple[str, ...]
     candidates: int = CANDIDATES
 
-    def pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[Numbers, Numbers]:
-        """The numbers of the rows of each pair. Rows have keys, `__at` and their number as `__row`."""
-        none = np.zeros(0, np.int64)
-        if not left.height or not right.height:
-            return none, none
+    def fits(self, left: pl.DataFrame, right: pl.DataFrame) -> bool:
+        """Whether all candidates of these rows can be held at a time."""
         few, many = (left, right) if left.height <= right.height else (right, left)
-        most = few.group_by(self.keys).len()["len"].max()
+        if not few.height:
+            return True
+        counts = few.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(_LEN))
+        most = counts[_LEN].max()
         assert isinstance(most, int)
         if most * many.height <= self.candidates:
-            parts = [self._joined(left, right, self.keys)]
-        else:
-            parts = list(self._in_chunks(left, right))
-        one, other = ([none, *(part[name].to_numpy() for part in parts)] for name in (_ROW, f"{_ROW}_right"))
-        return np.concatenate(one), np.concatenate(other)
+            return True
+        total = many.lazy().select(self.keys).join(counts.lazy(), on=self.keys).select(pl.col(_LEN).sum()).collect()
+        return int(total.item() or 0) <= self.candidates
 
-    def _joined(self, left: pl.DataFrame, right: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+    def slices(self, left: pl.DataFrame, right: pl.DataFrame) -> list[slice]:
+        """Slices of the left rows, each with about as many candidates as can be held, or with one row."""
+        on = (*self.keys, _CELL)
+        counts = self.in_cells(right).group_by(on).agg(pl.len().cast(pl.Int64).alias(_LEN))
+        counted = self._spread(left).join(counts, on=on).group_by(ROW).agg(pl.col(_LEN).sum())
+        candidates = np.zeros(left.height, np.int64)
+        candidates[counted[ROW].to_numpy()] = counted[_LEN].to_numpy()
+        number = np.cumsum(candidates) // self.candidates
+        cuts = [0, *(np.nonzero(np.diff(number))[0] + 1).tolist(), left.height]
+        return [slice(first, end) for first, end in pairwise(cuts)]
+
+    def in_cells(self, right: pl.DataFrame) -> pl.DataFrame:
+        """Right rows with the cells of time in which they lie: `pairs` then looks for partners by cell."""
+        at, window = pl.col(AT), self.join.window
+        cell = at // self._size if window is None else (at - window.offset) // window.size
+        return right.with_columns(cell.alias(_CELL))
+
+    def pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[Numbers, Numbers]:
+        """The numbers of the rows of each pair."""
+        if not left.height or not right.height:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        on = self.keys
+        if _CELL in right.columns:
+            left, on = self._spread(left), (*self.keys, _CELL)
         one, other, window = pl.col(AT), pl.col(f"{AT}_right"), self.join.window
         if window is None:
             meet = (other - one).is_between(self.join.earliest, self.join.latest)
         else:
             meet = (one - window.offset) // window.size == (other - window.offset) // window.size
-        return left.join(right, on=on).filter(meet).select(_ROW, f"{_ROW}_right")
+        found = left.join(right, on=on).filter(meet).select(ROW, f"{ROW}_right")
+        return found[ROW].to_numpy(), found[f"{ROW}_right"].to_numpy()
 
-    def _in_chunks(self, left: pl.DataFrame, right: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        left, right = self._in_cells(left, right)
-        on = (*self.keys, _CELL)
-        counts = right.group_by(on).agg(pl.len().cast(pl.Int64).alias("__candidates"))
-        counted = left.join(counts, on=on, maintain_order="left")
-        chunk = (pl.col("__candidates").cum_sum() // self.candidates).alias("__chunk")
-        for rows in counted.with_columns(chunk).partition_by("__chunk", maintain_order=True, include_key=False):
-            yield self._joined(rows.drop("__candidates"), right, on)
+    @property
+    def _size(self) -> int:
+        """The length of a cell, where there are no windows: partners of a row lie in two cells at most."""
+        return self.join.latest - self.join.earliest + 1
 
-    def _in_cells(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows with cells of time: partners share one. A row of the left may lie in two cells."""
+    def _spread(self, left: pl.DataFrame) -> pl.DataFrame:
+        """Left rows with the cells in which partners may lie. A row may have two."""
         at, window = pl.col(AT), self.join.window
         if window is not None:
-            cell = ((at - window.offset) // window.size).alias(_CELL)
-            return left.with_columns(cell), right.with_columns(cell)
-        size = self.join.latest - self.join.earliest + 1
-        first, last = (at + self.join.earliest) // size, (at + self.join.latest) // size
-        spread = [left.with_columns(first.alias(_CELL)), left.filter(first != last).with_columns(last.alias(_CELL))]
-        return pl.concat(spread), right.with_columns((at // size).alias(_CELL))
+            return left.with_columns(((at - window.offset) // window.size).alias(_CELL))
+        first, last = (at + self.join.earliest) // self._size, (at + self.join.latest) // self._size
+        ends = left.filter(first != last).with_columns(last.alias(_CELL))
+        return pl.concat([left.with_columns(first.alias(_CELL)), ends])

@@ -21,6 +21,7 @@ from penstock.kernel.operators.base import (
     DUE_MARK,
     FAILED,
     SIGN,
+    Emit,
     KeyedRows,
     OperatorTime,
     StateChange,
@@ -98,7 +99,13 @@ class ProcessStep:
         """A step travels as its definition."""
         return {"process": self.process, "versions": self.versions}
 
-    def step(self, rows: Sequence[pl.DataFrame], state: Mapping[str, KeyedRows], time: OperatorTime) -> Stepped:
+    def step(
+        self,
+        rows: Sequence[pl.DataFrame],
+        state: Mapping[str, KeyedRows],
+        time: OperatorTime,
+        emit: Emit | None = None,
+    ) -> Stepped:
         with without_gc():
             return self._step(rows[0], state[CELLS], time)
 

@@ -22,6 +22,7 @@ from penstock.model.counters import Counts
 from penstock.model.process import Process
 from penstock.model.processing import Given, Processing
 from penstock.model.processor import Events, Timer
+from penstock.model.running_code import running
 from penstock.model.side_tables import SideTable
 from penstock.model.table_rows import Index
 from penstock.model.time import BEGINNING, Instant, instant
@@ -69,6 +70,8 @@ class Runner:
 
     def __init__(self, process: Process) -> None:
         self._shape, self._initial = process.shape, process.initial
+        self._name = getattr(process.processor, "__name__", type(process.processor).__name__)
+        self._method = "on_events" if process.shape.takes_batches else "on_event"
         self._format = CellFormat(process.shape.states)
         self._user = fast_object(process.processor)
         self._user.__dict__.update(self._format.constants)
@@ -92,6 +95,14 @@ class Runner:
     ) -> EventsResult:  # fmt: skip
         """Runs the events of keys, on the cells that these have."""
         result = EventsResult()
+        with running(f"{self._name}.{self._method}", result.cells.tuples, keys):
+            self._run_events(batch, keys, packed, mark, now, counts, result)
+        return result
+
+    def _run_events(
+        self, batch: KeyedEvents, keys: Sequence[Any], packed: Sequence[bytes | None], mark: Instant, now: Instant,
+        counts: Counts, result: EventsResult,
+    ) -> None:  # fmt: skip
         cell, cells, values = self._cell, result.cells.tuples, self._user.__dict__
         load, plain_tuple, new_counts = self._format.load, self._format.plain_tuple, counts.new
         ats = repeat(now) if batch.ats is None else batch.ats
@@ -124,7 +135,6 @@ class Runner:
             else:
                 cells.append(plain_tuple(values))
         self._processing.leave()
-        return result
 
     def _caller(self, result: EventsResult, mark: Instant, now: Instant) -> Callable[[Any, Any], None]:
         """A function that runs events of one key, on the cell at hand."""
@@ -185,6 +195,14 @@ class Runner:
     ) -> TimersResult:
         """Fires the timers of keys that are due, and drops what is gone by now."""
         result = TimersResult()
+        with running(f"{self._name}.on_timer", result.cells.tuples, keys):
+            self._run_timers(keys, packed, mark, now, counts, result)
+        return result
+
+    def _run_timers(
+        self, keys: Sequence[Any], packed: Sequence[bytes], mark: Instant, now: Instant, counts: Counts,
+        result: TimersResult,
+    ) -> None:  # fmt: skip
         self._empty(now)
         for number, (key, stored) in enumerate(zip(keys, self._unpacked(packed), strict=True)):
             self._format.load(stored, self._user.__dict__, self._cell)
@@ -199,7 +217,6 @@ class Runner:
                     result.given += found
                     result.causes += [(number, latest)] * len(found)
             self._store(result.cells, now)
-        return result
 
     def _timer_text(self, key: Any, timer: Timer) -> str:
         values = self._shape.key_values(key)

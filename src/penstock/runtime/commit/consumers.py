@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -21,7 +22,7 @@ from penstock.runtime.epoch.ids import Identifier
 from penstock.runtime.epoch.job import Job
 from penstock.runtime.epoch.jobs import Jobs
 from penstock.runtime.epoch.origin import EpochOrigin
-from penstock.runtime.epoch.reduction import Reduction
+from penstock.runtime.epoch.reduction import HERE, HERE_WITH_CODE, Reduction
 from penstock.store.marks import MADE, Mark, ReaderTime
 
 
@@ -49,37 +50,48 @@ class Consumers:
         """
         registry = self._registry
         feeds = registry.lowered.of(name)
+        if origin.reader is not None:  # the stream has accepted the rows before
+            feeds, keeping = [replace(feed, stream=replace(feed.stream, id=None)) for feed in feeds[:1]], None
         spool = work.spool if before is None else None
         jobs = {feed.name: self._jobs.of(feed, columns, origin, work.now, keeping, spool, before) for feed in feeds}
         calls_code = any(runs_code(flow) for flow in registry.flows_of(name))  # it runs in tasks, on all cores
         amount = None if calls_code else origin.taken
-        reduction = Reduction(feeds, jobs, columns, identifier, frames=registry.tables.frames, amount=amount)
+        here = HERE_WITH_CODE if calls_code else HERE
+        frames = registry.tables.frames
+        reduction = Reduction(feeds, jobs, columns, identifier, frames=frames, amount=amount, here=here)
         return jobs, reduction.run(rows)
 
     def reduce_made(
-        self, name: str, rows: pl.DataFrame, work: CommitWork, before: Mapping[str, Instant]
+        self, name: str, chunks: Iterable[pl.DataFrame], work: CommitWork, before: Mapping[str, Instant]
     ) -> Observation:
-        """The rows that an operator gives, as rows of its stream: kept, and reduced for all that read them."""
+        """The rows that an operator gives, as rows of its stream: kept, and reduced for all that read them.
+
+        They come in chunks, so that memory does not follow the size of an operator's output.
+        """
         registry = self._registry
         stream = registry.streams[name]
         origin = EpochOrigin(MADE, 0, "")
         keeping = self.keeping(stream, f"{MADE}-{name}", 0, work)
         columns = stream.schema.names
         first = registry.store.operators.of(name).given
-        rows = rows.with_columns(pl.col(SIGN).cast(pl.Int32).alias(CHANGE)) if CHANGE in columns else rows
-        placed = rows.select(
-            *columns, pl.lit(0, pl.Int32).alias("__partition"),
-            pl.int_range(first, first + rows.height, dtype=pl.Int64).alias("__offset"),
-        )  # fmt: skip
         identifier = registry.shards.identifier(stream, None, work.spool)
-        table = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
-        jobs, parts = self.reduce(name, columns, table, origin, work, keeping, identifier, before)
-        self.take(name, jobs, parts, work)
+        observed = Observation()
+        for rows in chunks:
+            rows = rows.with_columns(pl.col(SIGN).cast(pl.Int32).alias(CHANGE)) if CHANGE in columns else rows
+            placed = rows.select(
+                *columns, pl.lit(0, pl.Int32).alias("__partition"),
+                pl.int_range(first, first + rows.height, dtype=pl.Int64).alias("__offset"),
+            )  # fmt: skip
+            first += rows.height
+            table = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
+            jobs, parts = self.reduce(name, columns, table, origin, work, keeping, identifier, before)
+            self.take(name, jobs, parts, work)
+            work.count({f"{name}.events": parts[name].rows})
+            if keeping is not None:
+                work.files += kept_files(keeping, origin, parts[name], refused(parts.values()))
+            observed = observed.merge(parts[name].observed)
         work.versions |= registry.lowered.versions(registry.flows_of(name))
-        work.count({f"{name}.events": parts[name].rows})
-        if keeping is not None:
-            work.files += kept_files(keeping, origin, parts[name], refused(parts.values()))
-        return parts[name].observed
+        return observed
 
     def take(self, name: str, jobs: Mapping[str, Job], parts: Mapping[str, Epoch], work: CommitWork) -> None:
         """Adds what the rows of a stream came to."""
@@ -87,11 +99,20 @@ class Consumers:
             work.count({f"{name}.{counter}": number for counter, number in part.counters.items()})
         deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)
         work.take(name, jobs, parts, deltas, spooled, self._registry.fed)
+        for part in parts.values():
+            part.batches.clear()  # their deltas are in the work
 
     def keeping(self, stream: Stream, query: str, epoch: int, work: CommitWork) -> Keeping | None:
         """Where the tasks keep the rows of a stream, until the commit ends."""
         history = self._registry.history
         return None if history is None else work.attempt.enter_context(history.keeping(stream, query, epoch))
+
+    def keep_failed(self, work: CommitWork) -> None:
+        """Keeps the rows on which operators failed, as dead letters of the streams that they give."""
+        for name, rows in work.failed.items():
+            keeping = self.keeping(self._registry.streams[name], f"{MADE}-{name}", 0, work)
+            if keeping is not None:
+                work.files += kept_files(keeping, EpochOrigin(MADE, 0, ""), Epoch(), {"dead": rows})
 
     def note_times(self, work: CommitWork) -> None:
         """The times of all that read operators, before the commit."""

@@ -19,12 +19,14 @@ from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
 from penstock.runtime.commit.shards import Shards
+from penstock.runtime.epoch.entry import rest_of
 from penstock.runtime.epoch.job import OperatorInput
 from penstock.runtime.epoch.operator_job import OperatorJob, gathered_step
 from penstock.runtime.epoch.wire import as_json, refusals
 from penstock.state.operator_state import LIVE as LIVE
 from penstock.state.operator_state import OperatorChange, OperatorStep, Seen, SegmentRows
 from penstock.state.segment import Segment
+from penstock.state.step_output import MANY_ROWS, StepOutput
 from penstock.store.operator_timings import OperatorTiming
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ class OperatorOutcome:
     `timing` is None if there was nothing to do.
     """
 
-    rows: pl.DataFrame
+    rows: StepOutput
     change: OperatorChange
     refused: dict[str, pl.DataFrame]
     counters: dict[str, int]
@@ -115,22 +117,23 @@ class OperatorSteps:
     ) -> OperatorOutcome:
         """One commit of an operator."""
         state = self._store.operators.of(operator.name)
-        work = OperatorStep(state, operator.kernel, time, state.next_run, seen=operator.seen)
+        many = self._shards.many_rows or MANY_ROWS
+        work = OperatorStep(state, operator.kernel, time, state.next_run, seen=operator.seen, many_rows=many)
         count = sum(frame.height for frame in rows) + self._due_rows(operator, time)
         if not count:
-            return OperatorOutcome(rows[0].clear(), OperatorChange((), 0, time.after), {}, {})
+            return OperatorOutcome(StepOutput(rows[0].clear()), OperatorChange((), 0, time.after), {}, {})
         started, jobs = clock_time.perf_counter(), self._shards.jobs
         tasks = self._shards.tasks_for(count, operator.kernel.few_rows)
         if tasks > 1:
-            job = OperatorJob.of(work, tasks, write_id, rows)
-            stepped, added = gathered_step(self._shards.run(job))
+            job = OperatorJob.of(work, tasks, write_id, rows, self._shards.watch)
+            stepped, given, added = gathered_step(self._shards.run(job), state.root)
         else:
-            stepped, added = work(rows, f"{write_id}.driver")
-        change = OperatorChange(tuple(added), stepped.rows.height, time.after)
+            stepped, given, added = work(rows, f"{write_id}.driver")
+        change = OperatorChange(tuple(added), given.count, time.after)
         counters = {f"{operator.name}.{name}": value for name, value in stepped.counters.items()}
         refused = self._refused(operator, rows, stepped)
         timing = OperatorTiming(clock_time.perf_counter() - started, self._shards.jobs - jobs)
-        return OperatorOutcome(stepped.rows, change, refused, counters, timing)
+        return OperatorOutcome(given, change, refused, counters, timing)
 
     def _refused(
         self, operator: OperatorRuntime, rows: Sequence[pl.DataFrame], stepped: Stepped
@@ -142,6 +145,8 @@ class OperatorSteps:
                 came = rows[number].rename({column_name(name): name for name in into.columns}, strict=False)
                 rejected = came.join(places, on=list(POSITION), maintain_order="left")
                 rejected = rejected.with_columns(as_json(rejected, into.columns).alias("row"))
+                if kind == "dead":
+                    rejected = rejected.with_columns(rest_of(rejected, number))
                 frames.setdefault(kind, []).append(refusals(operator.name, None, rejected))
         if stepped.failed.height:
             nowhere = [pl.lit(None, pl.Int32).alias("__partition"), pl.lit(None, pl.Int64).alias("__offset")]

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -60,14 +60,19 @@ class Shards:
         few_deltas: int = FEW_DELTAS,
         few_panes: int = FEW_PANES,
         large: int = LARGE,
+        many_rows: int | None = None,
     ) -> None:
         self._store, self._session = store, session
         self._placements = {} if placements is None else placements
         self._few_rows, self._few_deltas, self._few_panes, self.large = few_rows, few_deltas, few_panes, large
+        #: With more rows than this the output of an operator's step goes to a file; None: as an operator has it.
+        self.many_rows = many_rows
         self._looked: dict[str, Looked] = {}
         self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
         self.writes = WritesInFlight()
+        #: What tasks need to name user code that hangs: a `TaskWatch`, or None.
+        self.watch: Any = None
         #: Spark jobs that steps have started.
         self.jobs = 0
 

@@ -41,7 +41,7 @@ _log = logging.getLogger("penstock.runtime")
 
 
 #: Takes the rows that an operator gives to those that read them; what they show of event time.
-ReduceMade: TypeAlias = Callable[[str, pl.DataFrame, CommitWork, Mapping[str, Instant]], Observation]
+ReduceMade: TypeAlias = Callable[[str, Iterable[pl.DataFrame], CommitWork, Mapping[str, Instant]], Observation]
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,8 @@ class Stepper:
         if outcome.timing is not None:
             work.timings[operator.name] = outcome.timing
         work.refused.append(outcome.refused)
+        if "dead" in outcome.refused:
+            work.failed[operator.name] = outcome.refused["dead"]
         work.versions |= registry.lowered.versions((), operator.operator.tables)
         work.count(outcome.counters)
         change = outcome.change if past is None else replace(outcome.change, replayed=past.number)
@@ -182,8 +184,8 @@ class Stepper:
         if change.added or change.rows or time.after != time.before or is_new:
             work.operators[operator.name] = change
         observation = Observation()
-        if outcome.rows.height:
-            observation = reduce_made(operator.name, outcome.rows, work, before)
+        if outcome.rows.count:
+            observation = reduce_made(operator.name, outcome.rows.chunks(), work, before)
         self._watermarks.move_output(operator, observation, outcome.change.added, now)
 
     def commit(self, commit: Commit, result: StepResult) -> None:

@@ -37,6 +37,7 @@ class CommitWork:
     shown: dict[str, pl.DataFrame] = field(default_factory=dict)
     parts: dict[str, list[Epoch]] = field(default_factory=dict)  # by stream
     refused: list[Mapping[str, pl.DataFrame]] = field(default_factory=list)
+    failed: dict[str, pl.DataFrame] = field(default_factory=dict)  # by operator, dead letters of its own
     files: list[File] = field(default_factory=list)
     operators: dict[str, OperatorChange] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)

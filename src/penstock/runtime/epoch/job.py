@@ -7,6 +7,7 @@ the epoch is done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +24,7 @@ from penstock.kernel.share import Sharing
 from penstock.model.counters import collected
 from penstock.model.stream import Branch, Stream
 from penstock.model.time import Instant
+from penstock.runtime.code_watch import TaskWatch
 from penstock.runtime.epoch.ages import arrival_times
 from penstock.runtime.epoch.task import Task
 from penstock.runtime.epoch.wire import as_batches, ids, note, spooled
@@ -90,6 +92,7 @@ class Job:
     keeping: Keeping | None = None
     positions: Mapping[str, range] | None = None  # of each file's rows, in a source of files
     spool: Spool | None = None  # where the deltas of large views go
+    watch: TaskWatch | None = None  # names user code that hangs
 
     @property
     def name(self) -> str:
@@ -101,9 +104,10 @@ class Job:
         return replace(self, left_out=left_out)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = Task(self, task_number())
+        number = task_number()
+        task = Task(self, number)
         try:
-            with collected() as counts:
+            with collected() as counts, nullcontext() if self.watch is None else self.watch.task(number):
                 if self.failed is not None:  # then views do not share what functions have made
                     counts.once = set()
                 for frame in task.frames(batches):

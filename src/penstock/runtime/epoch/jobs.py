@@ -44,12 +44,17 @@ class Jobs:
         if self._version != registry.version:
             self._version = registry.version
             self._sharing.clear()
-        views = {name: view for name, view in registry.fed.items() if feed.name in view.plan.sources}
+        reader = source.reader
+        views = {
+            name: view
+            for name, view in registry.fed.items()
+            if feed.name in view.plan.sources and reader in (None, name)
+        }
         tracker = registry.trackers.get(feed.source.name)
         outputs = tuple(
             RowsOut(name, Plan(output.view), output.columns)
             for name, output in registry.lowered.outputs.items()
-            if feed.name in Plan(output.view).sources
+            if feed.name in Plan(output.view).sources and reader in (None, name)
         )
         alone = Sharing(feed.name, tuple(view.plan for view in views.values()), ())
         return Job(
@@ -57,19 +62,20 @@ class Jobs:
             feed.stream,
             feed.schema.names if feed.prefix else columns,
             tuple(views),
-            self._sharing.get(feed.name, alone),
+            alone if reader is not None else self._sharing.get(feed.name, alone),
             tuple(view.time.watermark if before is None else before[name] for name, view in views.items()),
             source.epoch if source.retried is None else retried_epoch(source.epoch),
             now,
             BEGINNING if tracker is None else tracker.newest,
-            sampled=feed.name not in self._sharing,
+            sampled=reader is None and feed.name not in self._sharing,
             place=feed.place,
             outputs=outputs,
-            inputs=self._inputs(feed),
+            inputs=tuple(into for into in self._inputs(feed) if reader in (None, into.stream)),
             keeping=keeping if feed.place is None else None,
             decoded=source.decoded or (source.retried is not None and not source.from_files),
             positions=source.positions if feed.place is None else None,
             spool=None if spool is None else self._spool(spool, tuple(views)),
+            watch=registry.shards.watch,
         )
 
     def _inputs(self, feed: Feed) -> tuple[OperatorInput, ...]:

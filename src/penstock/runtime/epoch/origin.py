@@ -29,7 +29,8 @@ class EpochOrigin:
     partitions: tuple[Collection[int], Collection[int]] | None = (
         None  # of the source, and those that are read to their end
     )
-    retried: pl.DataFrame | None = field(default=None, compare=False)  # places of dead letters that come again
+    retried: Mapping[str, pl.DataFrame] | None = field(default=None, compare=False)  # places of dead letters, by key
+    reader: str | None = None  # the only one that reads the rows; the stream has accepted them before
     from_files: bool = False  # the dead letters are files, which are read again
     positions: Mapping[str, range] | None = field(default=None, compare=False)  # of each file's rows
     decoded: bool = False  # the rows have the stream's columns already

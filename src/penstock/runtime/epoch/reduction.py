@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 #: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
 SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
 SMALL_EPOCH_BYTES: Final = 1 << 20
-#: Rows of so many bytes need no job.
-HERE: Final = 8 << 20
+#: Rows of so many bytes that are here already need no job: users' code, which takes longer, runs on all cores.
+HERE: Final = 64 << 20
+HERE_WITH_CODE: Final = 1 << 20
 #: Has Spark's tasks do a job, and puts together what they send.
 Take = Callable[["DataFrame", Job], Epoch]
 
@@ -55,7 +56,8 @@ class Reduction:
     """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read.
 
     `frames` keeps tables from epoch to epoch. `amount` is how much the epoch takes, in the unit of its source's limits:
-    if that is little, the driver does the work. None leaves it to Spark's tasks.
+    if that is little, the driver does the work. None leaves it to Spark's tasks. Rows that operators give are reduced
+    on the driver too, up to `here` bytes of them.
     """
 
     def __init__(
@@ -68,10 +70,11 @@ class Reduction:
         frames: TableFrames | None = None,
         *,
         amount: int | None = None,
+        here: int = HERE,
     ) -> None:
         self._feed, *self._made = feeds
         self._jobs, self._columns, self._identifier, self._take = jobs, columns, identifier, take or taken
-        self._frames, self._amount = frames, amount
+        self._frames, self._amount, self._here_bytes = frames, amount, here
         self._kept: list[DataFrame] = []
 
     def run(self, rows: Rows) -> dict[str, Epoch]:
@@ -79,7 +82,7 @@ class Reduction:
         small = None if isinstance(rows, pa.Table) else self._small(rows)
         rows = rows if small is None else small
         if isinstance(rows, pa.Table):
-            if self._is_plain and rows.nbytes <= HERE:
+            if self._is_plain and rows.nbytes <= self._here_bytes:
                 return {self._feed.name: self._here(rows)}
             rows = active_session().createDataFrame(rows)
         jobs = self._jobs

@@ -16,6 +16,7 @@ from penstock.kernel.offsets import made_offset
 from penstock.kernel.plan import PLACE, Plan
 from penstock.kernel.reduce import reduce
 from penstock.kernel.share import Batch
+from penstock.model.running_code import operator
 from penstock.model.watermarks import Observation, Punctuated
 from penstock.runtime.epoch import wire
 from penstock.runtime.epoch.ages import ages_of
@@ -132,7 +133,8 @@ class Task:
         """The deltas of all views. Around rows on which Catalyst failed each view goes its own way."""
         sharing, watermarks = self.job.sharing, self.job.watermarks
         if self.job.failed is None:
-            return sharing.reduce(rows, watermarks, before)
+            with operator(", ".join(self.job.views)):
+                return sharing.reduce(rows, watermarks, before)
         own = {}
         for number, plan in enumerate(sharing.plans):
             mine = self._without_failed(rows, self.job.views[number], read(plan))
@@ -161,7 +163,8 @@ class Task:
         before = before if self.job.failed is None else {}
         for branch in plan.branches:
             if branch.source.name == self.job.stream.name:
-                found = elements(plan, branch, rows, before)
+                with operator(reader):
+                    found = elements(plan, branch, rows, before)
                 self._refuse("dead", reader, found.dead, rows)
                 yield branch, found.good
 

@@ -25,7 +25,9 @@ from typing import Final
 _DECAY: Final = 0.9
 #: A limit grows by at most so much at a time: what is far from all that was measured is only guessed.
 _GROWTH: Final = 8.0
-#: And shrinks by at most so much.
+#: And not so far that the next epoch could take longer than so many times its target.
+_OVERRUN: Final = 1.75
+#: It shrinks by at most so much.
 _SHRINKAGE: Final = 64.0
 #: One slow epoch (a pause of the machine) counts as at most so many times what was expected.
 _OUTLIER: Final = 2.0
@@ -50,8 +52,8 @@ class Bounds:
     careful: int = 0
 
 
-EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 1_000)
-BYTES: Final = Bounds("bytes", 4 << 20, 64 << 10, 512 << 20, 128 << 10)
+EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 500)
+BYTES: Final = Bounds("bytes", 4 << 20, 8 << 10, 512 << 20, 16 << 10)
 BOUNDS: Final = (EVENTS, BYTES)
 
 
@@ -102,7 +104,8 @@ class Admission:
         if self._unprobed == _PROBE_EVERY:
             self.limit, self._unprobed = self._bounded(_PROBE * self.limit), 0
         elif amount >= self.limit / 2 and fits > self.limit:
-            self.limit = round(min(fits, _GROWTH * self.limit))
+            surely = amount * _OVERRUN * self.goal / seconds  # if nothing of the epoch was fixed
+            self.limit = round(max(self.limit, min(fits, _GROWTH * self.limit, surely)))
         elif seconds > self.goal and min(amount, self.limit) > fits:
             self.limit = round(max(fits, self.limit / _SHRINKAGE))
         return self.limit

@@ -26,6 +26,7 @@ class Overview:
             self._lag = Tile("Watermark lag", "lag")
             self._complete = Tile("Completeness", "completeness")
             self._refused = Tile("Refused", "refused")
+        self._calls = ui.label().classes("ps-long-calls").style("color: var(--q-warning)")
         with card("The app", "logs → streams → operators → views → sinks, events and panes a second"):
             self._graph = Chart("graph", svg=True)
         with card("Events by epoch"):
@@ -55,6 +56,8 @@ class Overview:
         by_view = "" if late == pairs else f" ({number(pairs)} by view)"
         text = ", ".join([f"{number(late)} late{by_view}", *(f"{number(count)} {kind}" for kind, count in kinds)])
         self._refused.draw(number(late + sum(count for _, count in kinds)), text)
+        self._calls.set_text("; ".join(call.text() for call in snapshot.long_calls))
+        self._calls.set_visibility(bool(snapshot.long_calls))
         tall = graph.height(snapshot, self._place.narrow)
         self._graph.element.style(f"height: {tall}px")
         self._graph.draw(graph.options(snapshot, self._place.narrow))

@@ -29,6 +29,7 @@ from penstock.serve.shown import as_json
 from penstock.serve.views import Catalog, Described, Known
 from penstock.store.block import Block, json_panes
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, commit_delays, freshness
+from penstock.store.long_calls import LONG_CALLS, parsed
 from penstock.store.marks import NEWEST
 from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import quoted
@@ -108,6 +109,7 @@ class SnapshotReader:
             "arrivals": Question(RECENT_ARRIVALS, [now - _DELAYS]),
             "deliveries": Question(RECENT_DELIVERIES, [now - SPAN]),
             "files": Question(_FILES),
+            "calls": Question(LONG_CALLS),
             "generations": Question(_GENERATIONS),
             "audits": Question(_AUDITS),
         }
@@ -156,6 +158,7 @@ class SnapshotReader:
             graph=graph,
             freshness=freshness(arrivals, deliveries, {} if graph is None else graph.feeding, since),
             delays=[DelayNow(at, name, one.median, one.high) for at, name, one in commit_delays(arrivals)],
+            long_calls=[call for (text,) in own["calls"].rows for call in parsed(text)],
         )
 
     def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.dataflow.graph import Graph
 from penstock.model.time import Instant
 from penstock.store.freshness import Freshness
+from penstock.store.long_calls import LongCall
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,7 @@ class Snapshot:
     graph: Graph | None = None
     freshness: Freshness = field(default_factory=Freshness)
     delays: Sequence[DelayNow] = ()
+    long_calls: Sequence[LongCall] = ()  # user code that does not get on
 
     @property
     def events(self) -> int:
