@@ -1,6 +1,6 @@
 """The user code that this process runs now, so that code that hangs can be named.
 
-Whoever calls user code for many rows says so once, with something that grows as rows are done. That costs nothing per
+Callers of user code register once for many rows, with something that grows as rows are done. That costs nothing per
 row: a watcher compares it with what it was before.
 
 >>> done = []
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from penstock.process_state import process
 
-#: So much of a key is shown.
+#: The most characters of a key that are shown.
 _SHOWN: Final = 80
 
 

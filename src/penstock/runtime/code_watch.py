@@ -1,6 +1,6 @@
 """Names user code that hangs: its operator, its function, and the row or key, on the driver and in Spark's tasks.
 
-A thread of each process looks now and then at the user code that runs there (`model/running_code.py`). What has not got
+A thread of each process looks regularly at the user code that runs there (`model/running_code.py`). What has not got
 on for some seconds is a long call. A task writes its long calls to a file beside the segments, and removes it when they
 are over. The driver collects these files, logs each call once, and puts all of them into the store, where `status` and
 the dashboard find them. Code that holds Python's global lock cannot be seen: no other thread runs then.
@@ -24,25 +24,25 @@ from penstock.model.running_code import RunningCall, running_calls
 from penstock.process_state import process
 from penstock.store.long_calls import LongCall, packed
 
-#: Code that does not get on for so many seconds is named.
+#: The seconds after which code that does not get on is named.
 LONG: Final = 10.0
 #: The folder beside the segments for what tasks have to tell.
 FOLDER: Final = "running"
-#: The process that wrote a file must have looked so many times as late as it should have to be taken for dead.
+#: A file that was not written again for this number of looks is of a dead process.
 _DEAD: Final = 20
 
 _log = logging.getLogger("penstock.runtime")
 
 
 class CallWatcher:
-    """Finds calls that do not get on. `look` is called now and then; `clock` tells seconds."""
+    """Finds calls that do not get on. `look` is called regularly; `clock` tells seconds."""
 
     def __init__(self, after: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._after, self._clock = after, clock
         self._seen: dict[RunningCall, tuple[int, float]] = {}  # progress, and since when it is the same
 
     def look(self, task: int | None = None) -> list[LongCall]:
-        """The calls that have not got on for so long."""
+        """The calls that have not got on since then."""
         now, calls = self._clock(), running_calls()
         seen = {}
         for call in calls:

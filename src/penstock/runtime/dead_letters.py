@@ -173,8 +173,9 @@ def _enter(
     places = with_keys(chunk).partition_by("key", as_dict=True, include_key=False)
     retried = {str(key): rows.select("commit", "partition", "offset") for (key,), rows in places.items()}
     commit = engine.enter(entering, retried, clock())
-    mine = pl.col("stream") == name
-    return Retried(chunk.height, _count(commit, "dead", mine), _count(commit, "late", mine & pl.col("view").is_null()))
+    own_rows = pl.col("stream") == name
+    late = _count(commit, "late", own_rows & pl.col("view").is_null())
+    return Retried(chunk.height, _count(commit, "dead", own_rows), late)
 
 
 def _count(commit: Commit, kind: str, which: pl.Expr) -> int:

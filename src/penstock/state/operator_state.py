@@ -164,11 +164,11 @@ class OperatorStep:
         with OutputWriter(self.state.root, name, self.many_rows) as output:
             with operator(self.state.name):
                 stepped = self.operator.step(rows, self.rows, self.time, output.add)
-            given = output.close(stepped.rows, stepped.order)
+            rows_out = output.close(stepped.rows, stepped.order)
         with SegmentFile(self.state.root, f"{name}-{uuid.uuid4().hex}.arrow") as file:
             for part in self._encoded(stepped.state):
                 file.add(part)
-            return stepped, given, file.close()
+            return stepped, rows_out, file.close()
 
     def _encoded(self, changes: Mapping[str, StateChange]) -> list[EncodedRows]:
         owner, kinds = owner_of(self.state.name), self.operator.kinds

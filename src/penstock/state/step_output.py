@@ -19,7 +19,7 @@ from penstock.state.spool import FOLDER
 
 #: With more rows than this a step's output goes to a file.
 MANY_ROWS: Final = 1 << 21
-#: A chunk that is read from a file has at most so many rows.
+#: The most rows of a chunk that is read from a file.
 CHUNK_ROWS: Final = 1 << 19
 _STREAM: Final = "__stream"
 

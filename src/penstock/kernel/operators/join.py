@@ -153,8 +153,8 @@ class JoinStep:
         """The pairs that come or go. One whose rows come and go in the same commit does neither."""
         changed = [side.filter(pl.col(STATUS) != 0) for side in (left, right)]
         stays = left.filter(pl.col(STATUS) == 0)
-        found = [finder.pairs(changed[0], right), finder.pairs(stays, changed[1])]
-        numbers = [np.concatenate([one[side] for one in found]) for side in (0, 1)]
+        parts = [finder.pairs(changed[0], right), finder.pairs(stays, changed[1])]
+        numbers = [np.concatenate([one[side] for one in parts]) for side in (0, 1)]
         if not self.join.signed:
             return JoinedRows(numbers[0], numbers[1], np.ones(len(numbers[0]), np.int8))
         signs = np.sign(left[STATUS].to_numpy()[numbers[0]] + right[STATUS].to_numpy()[numbers[1]])

@@ -52,9 +52,9 @@ def output(join: StreamJoin, tables: tuple[pl.DataFrame, pl.DataFrame], joined: 
     values: list[dict[str, pl.Series]] = []
     for side, (table, numbers) in enumerate(zip(tables, joined.sides, strict=True)):
         names = [column_name(own) for _, of, own in join.gives if of in (side, 2)]
-        found = _gathered(table.select(*PLACE, *dict.fromkeys(names)), numbers)
-        columns += [found[name].alias(to) for name, to in zip(PLACE, PLACES[side], strict=True)]
-        values.append({name: found[name] for name in names})
+        side_rows = _gathered(table.select(*PLACE, *dict.fromkeys(names)), numbers)
+        columns += [side_rows[name].alias(to) for name, to in zip(PLACE, PLACES[side], strict=True)]
+        values.append({name: side_rows[name] for name in names})
     for name, side, own in join.gives:
         column = values[side % 2][column_name(own)]
         if side == 2 and join.gives_alone(1):

@@ -19,7 +19,7 @@ from penstock.model.join import StreamJoin
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-#: So many candidates are held at a time.
+#: The most candidates that are held at a time.
 CANDIDATES: Final = 1 << 21
 #: The number of a row.
 ROW: Final = "__row"
@@ -92,8 +92,8 @@ class PairFinder:
             meet = (other - one).is_between(self.join.earliest, self.join.latest)
         else:
             meet = (one - window.offset) // window.size == (other - window.offset) // window.size
-        found = left.join(right, on=on).filter(meet).select(ROW, f"{ROW}_right")
-        return found[ROW].to_numpy(), found[f"{ROW}_right"].to_numpy()
+        both = left.join(right, on=on).filter(meet).select(ROW, f"{ROW}_right")
+        return both[ROW].to_numpy(), both[f"{ROW}_right"].to_numpy()
 
     @property
     def _size(self) -> int:

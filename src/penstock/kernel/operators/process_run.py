@@ -179,14 +179,14 @@ class Runner:
         for number in numbers:
             at = None if batch.ats is None else batch.ats[number]
             try:
-                found = self._processing.event(self._cell, key, batch.events[number], at, mark, now)
+                rows = self._processing.event(self._cell, key, batch.events[number], at, mark, now)
             except RowError as error:
                 counts.drop()
                 result.dead.append((number, error.message))
             else:
                 counts.keep()
-                result.given += found
-                result.causes += [number] * len(found)
+                result.given += rows
+                result.causes += [number] * len(rows)
 
     # timers
 

@@ -126,14 +126,14 @@ class OperatorSteps:
         tasks = self._shards.tasks_for(count, operator.kernel.few_rows)
         if tasks > 1:
             job = OperatorJob.of(work, tasks, write_id, rows, self._shards.watch)
-            stepped, given, added = gathered_step(self._shards.run(job), state.root)
+            stepped, output, added = gathered_step(self._shards.run(job), state.root)
         else:
-            stepped, given, added = work(rows, f"{write_id}.driver")
-        change = OperatorChange(tuple(added), given.count, time.after)
+            stepped, output, added = work(rows, f"{write_id}.driver")
+        change = OperatorChange(tuple(added), output.count, time.after)
         counters = {f"{operator.name}.{name}": value for name, value in stepped.counters.items()}
         refused = self._refused(operator, rows, stepped)
         timing = OperatorTiming(clock_time.perf_counter() - started, self._shards.jobs - jobs)
-        return OperatorOutcome(given, change, refused, counters, timing)
+        return OperatorOutcome(output, change, refused, counters, timing)
 
     def _refused(
         self, operator: OperatorRuntime, rows: Sequence[pl.DataFrame], stepped: Stepped

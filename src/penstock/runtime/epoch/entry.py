@@ -47,10 +47,10 @@ def entering_again(spark: SparkSession, letters: pl.DataFrame, into: OperatorInp
         f"__rest.{SIGN}", f"__rest.{NTH}", *(f"__rest.`{name}`" for name, _ in keys),
         *(f.col(f"__row.`{name}`").alias(column_name(name)) for name in into.columns),
     )  # fmt: skip
-    found = pl.from_arrow(rows.toArrow())
-    assert isinstance(found, pl.DataFrame)
-    nth = [NTH] if found[NTH].null_count() == 0 else []
-    return found.with_columns(pl.col(name).cast(kind) for name, kind in empty.schema.items()).select(
+    parsed_rows = pl.from_arrow(rows.toArrow())
+    assert isinstance(parsed_rows, pl.DataFrame)
+    nth = [NTH] if parsed_rows[NTH].null_count() == 0 else []
+    return parsed_rows.with_columns(pl.col(name).cast(kind) for name, kind in empty.schema.items()).select(
         *empty.columns, *nth
     )
 

@@ -46,12 +46,12 @@ class OperatorJob(NumberedJob):
         """What one task does, for the driver."""
         step = self.step.within(shards(self.tasks)[number])
         with nullcontext() if self.watch is None else self.watch.task(number):
-            stepped, given, written = step(self.rows[number], f"{self.write_id}.{number}")
-        files = [asdict(file) for file in given.files]
+            stepped, output, written = step(self.rows[number], f"{self.write_id}.{number}")
+        files = [asdict(file) for file in output.files]
         return [
             segments(number, written),
             note({"order": list(stepped.order), "counters": dict(stepped.counters), "files": files}),
-            stepped_part("rows", given.frame),
+            stepped_part("rows", output.frame),
             *(stepped_part(part, getattr(stepped, part)) for part in _PARTS),
         ]
 

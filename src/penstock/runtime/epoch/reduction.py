@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 #: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
 SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
 SMALL_EPOCH_BYTES: Final = 1 << 20
-#: Rows of so many bytes that are here already need no job: users' code, which takes longer, runs on all cores.
+#: Rows that are here already need no job up to this number of bytes. Users' code takes longer, and runs on all cores.
 HERE: Final = 64 << 20
 HERE_WITH_CODE: Final = 1 << 20
 #: Has Spark's tasks do a job, and puts together what they send.

@@ -25,7 +25,7 @@ from typing import Final
 _DECAY: Final = 0.9
 #: A limit grows by at most so much at a time: what is far from all that was measured is only guessed.
 _GROWTH: Final = 8.0
-#: And not so far that the next epoch could take longer than so many times its target.
+#: And not so far that the next epoch could take longer than this multiple of its target.
 _OVERRUN: Final = 1.75
 #: It shrinks by at most so much.
 _SHRINKAGE: Final = 64.0
