@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from penstock.kernel.expressions import dtype
@@ -29,15 +30,13 @@ from penstock.kernel.operators.base import (
     rejected_schema,
 )
 from penstock.kernel.operators.join import UNMATCHED
-from penstock.kernel.operators.join_pairs import comparable
+from penstock.kernel.operators.join_pairs import Numbers, comparable
 from penstock.kernel.operators.join_retractions import STATUS, Retracted, retracted
 from penstock.kernel.operators.join_side import AT, PLACE, JoinSide
 from penstock.kernel.plan import END, POSITION, START, nothing
 from penstock.model.join import NOT_THERE, StreamJoin
 
 LEFT, VERSIONS = "left", "versions"
-#: The number of the version that an event finds.
-_VERSION: Final = "__version"
 #: The time after which a version is not needed, as the step finds it.
 _DUE: Final = "__due_now"
 
@@ -75,14 +74,16 @@ class AsOfStep:
         arrived = [side.arrivals(rows[side.number], time.before) for side in self.sides]
         events = self._events(arrived[0][0], state[LEFT])
         ready = self._ready(events.rows, state[LEFT], time)
-        versions = self._versions(arrived[1][0], ready, state[VERSIONS])
-        unmatched = pl.concat([one.unmatched.select(POSITION) for one in (events, versions)])
+        known = self._versions(arrived[1][0], ready, state[VERSIONS])
+        versions, numbers = self._found(known.rows.filter(pl.col(STATUS) >= 0), ready)
+        unmatched = pl.concat([one.unmatched.select(POSITION) for one in (events, known)])
         dead = unmatched.with_columns(pl.lit(NOT_THERE).alias("__reason"))
+        taken = known.rows.filter(pl.col(STATUS) < 0)
         return Stepped(
-            self._output(ready, versions.rows),
+            self._output(ready, versions, numbers),
             {
                 LEFT: self._left_change(events.rows, time),
-                VERSIONS: self._versions_change(versions.rows, state[VERSIONS], time),
+                VERSIONS: self._versions_change(versions, taken, state[VERSIONS], time),
             },
             pl.concat([late for _, late in arrived]).unique(maintain_order=True),
             dead.select(*rejected_schema()).unique(maintain_order=True),
@@ -126,83 +127,83 @@ class AsOfStep:
     # Versions
 
     def _versions(self, arrivals: pl.DataFrame, ready: pl.DataFrame, state: KeyedRows) -> Retracted:
-        """The versions of the keys that have new ones, and of those whose events are ready.
-
-        They are in the order of their keys and times. `__due_now` is when each is due from here on.
-        """
+        """The versions of the keys that have new ones, and of those whose events are ready."""
         keys = list(self.sides[1].keys)
         wanted = pl.concat([arrivals.select(keys), ready.select(keys).drop_nulls()]).unique()
-        if not wanted.height:
-            return Retracted(nothing({**self._versions_schema, STATUS: pl.Int8(), _DUE: pl.Int64()}), arrivals)
-        stored = state.of(wanted)
+        stored = state.of(wanted) if wanted.height else nothing(self._versions_schema)
         came = arrivals.with_columns(pl.lit(None, pl.Int64).alias(DUE_MARK)).select(*self._versions_schema, SIGN)
-        found = retracted(came, stored.select(*self._versions_schema), self._compared(1))
-        rows = found.rows[self._order(found.rows)]
-        return Retracted(rows.with_columns(self._due(rows)), found.unmatched)
+        return retracted(came, stored.select(*self._versions_schema), self._compared(1))
 
-    def _order(self, rows: pl.DataFrame) -> pl.Series:
-        """The numbers of rows in the order of keys, times and places."""
-        keys = list(self.sides[1].keys)
-        return comparable(rows.select(*keys, AT, *PLACE), keys).sort(*keys, AT, *PLACE)["__row"]
+    def _found(self, versions: pl.DataFrame, ready: pl.DataFrame) -> tuple[pl.DataFrame, Numbers]:
+        """Versions in the order of their keys and times, and the number of the one that each event finds; -1 for none.
 
-    def _due(self, rows: pl.DataFrame) -> pl.Series:
-        """When each version is due: as soon as the watermark has passed the next one, or itself if it is a deletion."""
-        keys = list(self.sides[1].keys)
-        current = comparable(rows.select(*keys, AT), keys).filter(rows[STATUS] >= 0)
-        due = current.select("__row", (pl.col(AT).shift(-1).over(keys) + 1).alias(_DUE))
+        `__due_now` is when each version is due from here on: as soon as the watermark has passed the next one, or the
+        version itself if it is a deletion.
+        """
+        if not versions.height:
+            return versions.with_columns(pl.lit(None, pl.Int64).alias(_DUE)), np.full(ready.height, -1)
+        (keys, times), (event_keys, event_times) = self._numbered(versions, ready)
+        span = max(int(times.max()), int(event_times.max(initial=0))) + 1
+        places = keys * span + times
+        order = np.lexsort((*_varying(versions.select(*reversed(PLACE))), places))
+        versions, keys, places = versions[pl.Series(order)], keys[order], places[order]
+        gone = np.zeros(versions.height, np.bool_)
         if self.join.deleted is not None:
-            gone = rows[column_name(self.join.deleted)].fill_null(value=False).gather(due["__row"])
-            due = due.with_columns(pl.when(gone).then(current[AT] + 1).otherwise(_DUE).alias(_DUE))
-        numbers = pl.DataFrame({"__row": pl.int_range(rows.height, eager=True)})
-        return numbers.join(due, on="__row", how="left", maintain_order="left")[_DUE]
+            gone = versions[column_name(self.join.deleted)].fill_null(value=False).to_numpy()
+        has_next = np.append(keys[1:] == keys[:-1], False)
+        at = versions[AT].to_numpy()
+        due = np.where(gone, at, np.roll(at, -1)) + 1
+        versions = versions.with_columns(pl.when(pl.Series(gone | has_next)).then(pl.Series(due)).alias(_DUE))
+        numbers = np.searchsorted(places, event_keys * span + event_times, side="right") - 1
+        fits = (numbers >= 0) & (keys[numbers] == event_keys) & ~gone[numbers]
+        return versions, np.where(fits, numbers, -1)
 
-    def _versions_change(self, versions: pl.DataFrame, state: KeyedRows, time: OperatorTime) -> StateChange:
+    def _numbered(self, versions: pl.DataFrame, ready: pl.DataFrame) -> list[tuple[Numbers, Numbers]]:
+        """Versions and events by numbers: those of their keys, equal if the keys are, and the ranks of their times."""
+        keys = list(self.sides[1].keys)
+        rows = [comparable(frame.select(*keys), keys) for frame in (versions, ready)]
+        known = rows[0].select(keys).unique().with_row_index("__key")
+        numbers = [frame.join(known, on=keys, how="left", maintain_order="left")["__key"] for frame in rows]
+        ranks = np.unique(np.concatenate([versions[AT].to_numpy(), ready[AT].to_numpy()]), return_inverse=True)[1]
+        parts = np.split(ranks, [versions.height])
+        return [
+            (number.fill_null(known.height).cast(pl.Int64).to_numpy(), part)
+            for number, part in zip(numbers, parts, strict=True)
+        ]
+
+    def _versions_change(
+        self, versions: pl.DataFrame, taken: pl.DataFrame, state: KeyedRows, time: OperatorTime
+    ) -> StateChange:
+        """What a step does to the versions: `taken` are those that were taken back."""
         is_over = (pl.col(_DUE) <= time.after).fill_null(value=False)
-        changed = (pl.col(STATUS) == 1) | ((pl.col(STATUS) == 0) & pl.col(_DUE).ne_missing(pl.col(DUE_MARK)))
-        put = versions.filter(changed & ~is_over).with_columns(pl.col(_DUE).alias(DUE_MARK))
+        is_new = (pl.col(STATUS) == 1) | pl.col(_DUE).ne_missing(pl.col(DUE_MARK))
+        put = versions.filter(is_new & ~is_over).with_columns(pl.col(_DUE).alias(DUE_MARK))
         identity = self.kinds[VERSIONS].identity
-        gone = versions.filter((pl.col(STATUS) == -1) | ((pl.col(STATUS) == 0) & is_over)).select(identity)
-        others = nothing({name: self._versions_schema[name] for name in identity})
+        gone = [taken.select(identity), versions.filter((pl.col(STATUS) == 0) & is_over).select(identity)]
         if time.before < time.after:
-            others = state.due(time.after, time.now).join(versions.select(PLACE), on=PLACE, how="anti").select(identity)
-        gone = pl.concat([gone, others])
-        return StateChange(put.select(*self._versions_schema), gone if gone.height else None)
+            due = state.due(time.after, time.now)
+            for seen in (versions, taken):
+                due = due.join(seen.select(PLACE), on=PLACE, how="anti") if due.height and seen.height else due
+            gone.append(due.select(identity))
+        removed = pl.concat(gone)
+        return StateChange(put.select(*self._versions_schema), removed if removed.height else None)
 
     # What comes out
 
-    def _output(self, ready: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
-        versions = versions.filter(pl.col(STATUS) >= 0)
-        ready = ready.with_columns(self._found(ready, versions))
+    def _output(self, ready: pl.DataFrame, versions: pl.DataFrame, numbers: Numbers) -> pl.DataFrame:
         if self.join.how == "inner":
-            ready = ready.filter(pl.col(_VERSION).is_not_null())
+            ready, numbers = ready.filter(pl.Series(numbers >= 0, dtype=pl.Boolean)), numbers[numbers >= 0]
+        found = pl.Series(numbers, dtype=pl.Int64)
+        found = found.zip_with(found >= 0, pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found)))
         columns = []
         for name, side, own in self.join.gives:
-            column = ready[column_name(own)] if side != 1 else versions[column_name(own)].gather(ready[_VERSION])
+            column = ready[column_name(own)] if side != 1 else versions[column_name(own)].gather(found)
             columns.append(column.cast(dtype(self.join.schema.type_of(name))).alias(name))
         sign = pl.lit(1, pl.Int8).alias(SIGN)
         return pl.DataFrame([*columns, *ready.select(AT, *PLACE).get_columns()]).with_columns(sign)
 
-    def _found(self, ready: pl.DataFrame, versions: pl.DataFrame) -> pl.Series:
-        """The number of the version that each event finds, null where there is none.
 
-        Versions and events are sorted together: what an event finds is the last version of its key before it.
-        """
-        if not ready.height or not versions.height:
-            return pl.Series(_VERSION, [None], pl.Int64).new_from_index(0, ready.height)
-        keys = list(self.sides[1].keys)
-        sorted_rows = pl.concat(
-            [
-                comparable(versions.select(*keys, AT, *PLACE), keys).with_columns(
-                    pl.col("__row").alias(_VERSION), pl.lit(0, pl.Int8).alias("__kind")
-                ),
-                comparable(ready.select(*keys, AT, *PLACE), keys).with_columns(
-                    pl.lit(None, pl.Int64).alias(_VERSION), pl.lit(1, pl.Int8).alias("__kind")
-                ),
-            ]
-        ).sort(*keys, AT, "__kind", *PLACE)
-        found = sorted_rows.with_columns(pl.col(_VERSION).forward_fill().over(keys)).filter(pl.col("__kind") == 1)
-        numbers = found.sort("__row")[_VERSION]
-        if self.join.deleted is not None:
-            gone = versions[column_name(self.join.deleted)].fill_null(value=False).gather(numbers)
-            numbers = pl.select(pl.when(gone).then(None).otherwise(numbers).alias(_VERSION)).to_series()
-        return numbers
+def _varying(rows: pl.DataFrame) -> list[Numbers]:
+    """The columns of rows that are not the same everywhere: the others do not matter for their order."""
+    columns = (rows[name].to_numpy() for name in rows.columns)
+    return [column for column in columns if column.min() != column.max()]
