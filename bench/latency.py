@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -255,6 +256,14 @@ def lookup_rows(spark: SparkSession, root: Path, load: Load) -> list[list[str]]:
     return [one.row(name) for one, name in zip(found, names, strict=True)]
 
 
+def write(report: Report, part: str) -> None:
+    """Writes a part of the results; other parts stay as they were measured before."""
+    text = report.path.read_text() if report.path.exists() else ""
+    known = dict(re.findall(r"^## (\w+)\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    known[part] = "\n".join(report.lines)
+    report.path.write_text("\n".join(f"## {name}\n\n{known[name].strip()}\n" for name in PARTS if name in known))
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description="end-to-end latency")
     options.add_argument("--rate", type=float, default=10_000, help="events a second")
@@ -265,16 +274,16 @@ def main() -> None:
     parts, load = given.parts.split(","), Load(given.rate, given.seconds, given.warm)
     if unknown := set(parts) - set(PARTS):
         options.error(f"no such parts: {', '.join(unknown)}")
-    report = Report("latency", f"python bench/latency.py {' '.join(sys.argv[1:])}".strip())
     root = Path(tempfile.mkdtemp(prefix="penstock-latency-"))
     spark = spark_session("latency", master="local[4]", kafka=True)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     by_hand_state(spark)
     for part in parts:
         rows = lookup_rows(spark, root, load) if part == "lookups" else kafka_rows(part, spark, root, load)
+        report = Report("latency", f"python bench/latency.py {' '.join(sys.argv[1:])}".strip())
         report.table(f"{TITLES[part]}; {load.rate:,.0f} events/s for {load.seconds:g} s", HEAD, rows)
+        write(report, part)
     spark.stop()
-    report.write()
     shutil.rmtree(root, ignore_errors=True)
 
 
