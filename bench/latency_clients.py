@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 KEYS = 100
 #: POST requests a second, and how many of them are asked for. So many may wait for an answer.
-POSTS, EVERY, WAITING = 20, 2, 12
+POSTS, EVERY, WAITING = 20, 2, 40
 
 
 def send(servers: str, topic: str, rate: float) -> None:
