@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -71,13 +72,13 @@ class Measured:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:,.0f} ms"
+    return f"{seconds * 1000:,.0f} ms" if math.isfinite(seconds) else "longer than measured"
 
 
 def measured(weighted: list[tuple[int, int]], shown: Delay | None = None) -> Measured:
     taken = delay([(micros / 1000, events) for micros, events in weighted])
-    if taken is None:
-        raise SystemExit("nothing came")
+    if taken is None:  # a way that is slower than the time for which it is measured
+        return Measured(Delay(math.inf, math.inf, 0), math.inf, shown)
     return Measured(taken, max(micros for micros, _ in weighted) / 1e6, shown)
 
 
@@ -270,6 +271,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=60.0, help="how long each way is measured")
     options.add_argument("--warm", type=float, default=20.0, help="how long each way runs before")
     options.add_argument("--parts", default=",".join(PARTS), help="some of rows, views, lookups")
+    options.add_argument("--note", default="", help="what to add to the titles, for example ', under load'")
     given = options.parse_args()
     parts, load = given.parts.split(","), Load(given.rate, given.seconds, given.warm)
     if unknown := set(parts) - set(PARTS):
@@ -280,8 +282,8 @@ def main() -> None:
     by_hand_state(spark)
     for part in parts:
         rows = lookup_rows(spark, root, load) if part == "lookups" else kafka_rows(part, spark, root, load)
-        report = Report("latency", f"python bench/latency.py {' '.join(sys.argv[1:])}".strip())
-        report.table(f"{TITLES[part]}; {load.rate:,.0f} events/s for {load.seconds:g} s", HEAD, rows)
+        report = Report("latency", f"python bench/latency.py --seconds {load.seconds:g} --warm {load.warm:g}")
+        report.table(f"{TITLES[part]}; {load.rate:,.0f} events/s for {load.seconds:g} s{given.note}", HEAD, rows)
         write(report, part)
     spark.stop()
     shutil.rmtree(root, ignore_errors=True)
