@@ -8,6 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
+from penstock.dataflow.compile import graph_of
 from penstock.dataflow.drawing import draw
 from penstock.dataflow.graph import Edge, Graph, Node, graph_from_json
 
@@ -136,6 +137,23 @@ def test_nodes_that_rows_connect_are_a_group_and_tables_connect_nothing():
 def test_a_store_gives_back_the_graph_that_it_was_given():
     graph = shop().graph()
     assert graph_from_json(graph.to_json()) == graph
+
+
+def test_tables_that_a_processor_looks_up_are_among_its_inputs():
+    class Count(ps.Processor):
+        output = "k string, at timestamp"
+
+        def on_event(self, key, event, at):
+            yield key, at
+
+    app = App("test")
+    stream = app.stream(
+        "s", ps.files("in"), schema="k string, at timestamp", event_time="at", watermark=ps.bounded("1 second")
+    )
+    names = app.table("names", ps.files("names"), schema="id string", key="id")
+    app.process("counts", stream, Count, by="k", event_time="at", tables=[names])
+    edges = {(edge.start, edge.end) for edge in graph_of(app).edges}
+    assert edges == {("stream s", "stream counts"), ("table names", "stream counts")}
 
 
 def test_a_table_that_shows_a_view_behind_it_does_not_hang():

@@ -102,6 +102,8 @@ class _Builder:
             self.nodes[id] = _operator_node(id, stream, operator)
             for flow in operator.inputs:
                 self._read(flow, id)
+            for table in operator.tables.values():
+                self._connect(self.add_table(table), id)
         elif isinstance(stream.log, DerivedSource):
             kind = type(stream.log).__name__.removesuffix("Source").lower()
             self.nodes[id] = Node(id, "derived", stream.name, f"{kind}, in a query of its own", kept=stream.kept)
