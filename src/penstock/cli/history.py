@@ -38,19 +38,19 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
-        found = EventHistory(reader)
-        listing = found.store.listing()
+        events = EventHistory(reader)
+        listing = events.store.listing()
         table = Table("stream", "keep", "holds", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for title in _COLUMNS:
             table.add_column(title, justify="right")
-        sizes = found.store.history_sizes()
+        sizes = events.store.history_sizes()
         for stream in sorted(listing.kept):
             table.add_row(*_line(listing, stream, sizes.get(stream)))
         console = output()
         console.print(table if table.row_count else "the app has no streams yet")
-        waiting = sum(file.bytes for file in found.store.removed_files(1 << 62))
+        waiting = sum(file.bytes for file in events.store.removed_files(1 << 62))
         note = f"; {fig.show_bytes(waiting)} were replaced and wait to be removed" if waiting else ""
-        console.print(f"{found.place.location}: commit {fig.number(listing.last)}{note}", markup=False)
+        console.print(f"{events.place.location}: commit {fig.number(listing.last)}{note}", markup=False)
 
 
 def _line(listing: Listing, stream: str, size: HistorySize | None) -> list[str]:
@@ -79,11 +79,11 @@ def verify_files(
 ) -> None:
     """Verify the checksum and rows of every file. Exits with 1 if one differs."""
     with errors_shown(debug):
-        found, console = EventHistory(Reader(directory)), output()
-        files, size = to_verify(found, stream)
+        events, console = EventHistory(Reader(directory)), output()
+        files, size = to_verify(events, stream)
         problems = 0
         with _bar(console, "verifying", size, DownloadColumn()) as bar:
-            for problem in verify(found, stream, bar.advance):
+            for problem in verify(events, stream, bar.advance):
                 problems += 1
                 console.print(f"{problem.file.path}: {problem.said}", markup=False)
         if problems:
@@ -103,7 +103,7 @@ def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
             done = Done(*(int(str(value)) for value in row))
         else:
             done = _compacted(directory, console)
-        console.print(_said(done), markup=False)
+        console.print(_summary(done), markup=False)
 
 
 def _compacted(directory: Path, console: Console) -> Done:
@@ -112,23 +112,23 @@ def _compacted(directory: Path, console: Console) -> Done:
     store.lock()
     try:
         with _bar(console, "compacting", None, MofNCompleteColumn()) as bar:
-            return Compaction(EventHistory(store)).run(time.time_ns() // 1000, everything=True, told=bar.told)
+            return Compaction(EventHistory(store)).run(time.time_ns() // 1000, everything=True, told=bar.show)
     finally:
         store.close()
 
 
-def _said(done: Done) -> str:
+def _summary(done: Done) -> str:
     if not done:
         return "nothing to compact"
-    said = [f"{fig.number(done.before)} files became {fig.number(done.after)}, {fig.number(done.rows)} rows"]
-    said += [f"{fig.number(done.erased)} rows erased"] if done.erased else []
-    said += [f"{fig.number(done.expired)} files expired"] if done.expired else []
-    said += [f"{fig.number(done.removed)} files removed"] if done.removed else []
-    return "; ".join(said)
+    parts = [f"{fig.number(done.before)} files became {fig.number(done.after)}, {fig.number(done.rows)} rows"]
+    parts += [f"{fig.number(done.erased)} rows erased"] if done.erased else []
+    parts += [f"{fig.number(done.expired)} files expired"] if done.expired else []
+    parts += [f"{fig.number(done.removed)} files removed"] if done.removed else []
+    return "; ".join(parts)
 
 
 class _Bar:
-    """A bar that is told how much more is done, or how much of all."""
+    """A progress bar: by how much more is done, or by how much of all."""
 
     def __init__(self, progress: Progress, what: str, total: int | None) -> None:
         self._progress, self._task = progress, progress.add_task(what, total=total)
@@ -136,7 +136,7 @@ class _Bar:
     def advance(self, count: int) -> None:
         self._progress.advance(self._task, count)
 
-    def told(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int) -> None:
         self._progress.update(self._task, completed=done, total=total)
 
 

@@ -162,8 +162,8 @@ def decimal_text(value: Decimal) -> str:
 
 
 def _texts(array: pa.Array) -> list[str | None]:
-    found: list[str | None] = shown(pl.Series("", array)).to_list()
-    return found
+    texts: list[str | None] = shown(pl.Series("", array)).to_list()
+    return texts
 
 
 def _stretches(array: pa.Array) -> Iterable[tuple[int | None, int]]:

@@ -144,8 +144,8 @@ def body(answer: Answer, form: str) -> bytes:
     if form == "csv":
         return csv_text(answer.schema.names, rows(answer)).encode("utf-8", "replace")
     columns = [{"name": name, "type": kind} for name, kind in answer.schema]
-    told = {"columns": columns, "rows": objects(answer), "more": answer.more, "commit": answer.commit}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+    body = {"columns": columns, "rows": objects(answer), "more": answer.more, "commit": answer.commit}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
 
 
 def _failed(kind: str, error: PenstockError) -> dict[str, Any]:

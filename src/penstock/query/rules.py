@@ -257,9 +257,9 @@ def _item(first: int) -> RuleSql:
 
 
 def _array_contains(_: Renderer, call: Call, values: str, value: str) -> str:
-    found = f"list_contains({values}, {value})"
+    contains = f"list_contains({values}, {value})"
     nulls = f"len(list_filter({values}, lambda x: x IS NULL)) > 0"
-    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {found} THEN TRUE WHEN {nulls} THEN NULL ELSE {found} END"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {contains} THEN TRUE WHEN {nulls} THEN NULL ELSE {contains} END"
 
 
 def _sort_array(_: Renderer, call: Call, values: str, ascending: str) -> str:

@@ -26,9 +26,9 @@ def column(values: Sequence[Any], kind: str) -> pa.Array:
 
 def values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     """The values of a column. Where Python's years end, a time is its microseconds, and a date its days since 1970."""
-    found = column.cast(_plain(column.type)).to_pylist()
+    items = column.cast(_plain(column.type)).to_pylist()
     turn = _turn(column.type, _logical)
-    return found if turn is None else [None if value is None else turn(value) for value in found]
+    return items if turn is None else [None if item is None else turn(item) for item in items]
 
 
 def _turn(kind: pa.DataType, leaf: Callable[[pa.DataType], Callable[[Any], Any]]) -> Callable[[Any], Any] | None:

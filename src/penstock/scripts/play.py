@@ -151,8 +151,8 @@ class Play:
     def _assert(self, statement: sql.Assert) -> None:
         self.assertions += 1
         if statement.question is not None:
-            names, found = self.ask(statement.question)
-            judge(statement, names, [list(row) for row in found])
+            names, answers = self.ask(statement.question)
+            judge(statement, names, [list(row) for row in answers])
             return
         source, view = statement.source, statement.view
         if view.text not in self.app.views:

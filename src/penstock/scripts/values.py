@@ -30,27 +30,27 @@ def comparable(value: object) -> object:
     return value
 
 
-def expected(said: object, like: object) -> object:
+def expected(written: object, like: object) -> object:
     """What a script says, in the form of the value that it is compared with: '12:00' is a time where one stands."""
-    if isinstance(said, list) and isinstance(like, list) and len(said) == len(like):
-        return tuple(expected(one, other) for one, other in zip(said, like, strict=True))
-    if isinstance(said, str) and isinstance(like, datetime):
+    if isinstance(written, list) and isinstance(like, list) and len(written) == len(like):
+        return tuple(expected(one, other) for one, other in zip(written, like, strict=True))
+    if isinstance(written, str) and isinstance(like, datetime):
         try:
-            return ("time", instant(said, day=DAY))
+            return ("time", instant(written, day=DAY))
         except DefinitionError:
-            return said
-    if isinstance(said, str) and type(like) is date:
-        return date.fromisoformat(said) if _is_date(said) else said
-    if isinstance(said, str) and isinstance(like, float) and not math.isfinite(like):
-        return comparable(float(said)) if said.lower() in _NO_NUMBERS else said
-    if isinstance(like, bool) and isinstance(said, int):
-        return ("bool", bool(said))
-    number = isinstance(said, (int, float, Decimal)) and not isinstance(said, bool)
+            return written
+    if isinstance(written, str) and type(like) is date:
+        return date.fromisoformat(written) if _is_date(written) else written
+    if isinstance(written, str) and isinstance(like, float) and not math.isfinite(like):
+        return comparable(float(written)) if written.lower() in _NO_NUMBERS else written
+    if isinstance(like, bool) and isinstance(written, int):
+        return ("bool", bool(written))
+    number = isinstance(written, (int, float, Decimal)) and not isinstance(written, bool)
     if number and isinstance(like, float):
-        return comparable(float(said))  # type: ignore[arg-type]
-    if isinstance(said, float) and isinstance(like, Decimal):
-        return Decimal(repr(said))
-    return comparable(said)
+        return comparable(float(written))  # type: ignore[arg-type]
+    if isinstance(written, float) and isinstance(like, Decimal):
+        return Decimal(repr(written))
+    return comparable(written)
 
 
 _NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")

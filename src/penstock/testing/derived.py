@@ -58,14 +58,14 @@ def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
     """
     from penstock.learning.played import learned as learned_of
 
-    found = getattr(learned.log, "learning", None)
-    if found is None:
+    learning = getattr(learned.log, "learning", None)
+    if learning is None:
         raise DefinitionError(f"'{learned.name}' is no model's stream", hint="give what app.learn(…) returned")
     if isinstance(script, TestStream):
-        return learned_of(found, script.commits())
+        return learned_of(learning, script.commits())
     from penstock.runtime.derived.learning.again import learned_again
 
-    return learned_again(found, learned.name, Path(script))
+    return learned_again(learning, learned.name, Path(script))
 
 
 def run_topology(
@@ -84,17 +84,17 @@ def run_topology(
 
 def join(joined: Stream, script: TestStream) -> JoinPlayed:
     """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
-    found = join_behind(joined)
-    if found is None:
+    definition = join_behind(joined)
+    if definition is None:
         raise DefinitionError(f"'{joined.name}' is no join of streams", hint="give what app.join(…) returned")
-    return join_played(found, script.commits())
+    return join_played(definition, script.commits())
 
 
 def iterate(loop: Stream, script: TestStream) -> LoopPlayed:
     """Runs a loop, as `app.iterate` gave it, over a script, without Spark."""
     from penstock.runtime.derived.loops.local import played as loop_played
 
-    found = getattr(loop.log, "iteration", None)
-    if not isinstance(found, Iteration):
+    iteration = getattr(loop.log, "iteration", None)
+    if not isinstance(iteration, Iteration):
         raise DefinitionError(f"'{loop.name}' is no loop", hint="give what app.iterate(…) returned")
-    return loop_played(found, script.commits())
+    return loop_played(iteration, script.commits())
