@@ -12,7 +12,8 @@ from hypothesis import settings
 from penstock.errors import PenstockError
 from penstock.runtime.epoch.reduction import SMALL_EPOCH
 from penstock.runtime.spark.jars import connector
-from penstock.runtime.spark.session import ensure_java, spark_session
+from penstock.runtime.spark.java import ensure_java
+from penstock.runtime.spark.session import spark_session
 from tests.faults.java import make_ready, quick_java
 
 if TYPE_CHECKING:

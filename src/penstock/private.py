@@ -46,6 +46,15 @@ def is_shared(directory: Path) -> bool:
     return bool(mode & stat.S_ISGID) and not mode & 0o027
 
 
+def is_owned(path: Path) -> bool:
+    """Whether a file or directory is this user's, and no other user can write it."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    return about.st_uid == os.getuid() and not stat.S_ISLNK(about.st_mode) and not about.st_mode & 0o022
+
+
 def private_umask(group: bool = False) -> None:
     """From here on, what this process and those that it starts write is private, or readable by a group."""
     os.umask(0o027 if group else _OTHERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.runtime.phases import COMPUTING, last_start
+from penstock.runtime.spark.class_archive import OFF
 from penstock.store import Reader, StoreError
 from tests.cli.conftest import LONGEST, wait_for
 from tests.conftest import need_spark
@@ -83,10 +86,15 @@ def test_an_app_runs_is_asked_meanwhile_stops_at_ctrl_c_and_goes_on(
     put(
         tmp_path / "in", "3", {"page": "/b", "at": "2024-05-01T12:00:30Z"}, {"page": "/b", "at": "2024-05-01T12:00:31Z"}
     )
+    # Java is started as users have it, not by the script that tests use.
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"} | {OFF: "0"}
     again = subprocess.run(
         [*COMMAND, "run", str(file), "--until-caught-up", "--master", "local[1]"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=False, env=environment,
     )  # fmt: skip
     assert (again.returncode, again.stderr) == (0, "")
+    parts = [span.name for span in last_start(tmp_path / ".penstock")]
+    assert parts[0] == "loading the app"
+    assert {"starting Spark", "opening the store", "starting the queries", COMPUTING} <= set(parts)
     assert ask(tmp_path, counts) == [["/a", 2], ["/b", 1], ["/b", 2]]
     assert ask(tmp_path, "SELECT kind, row FROM __refused") == [["dead", "{"]]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from penstock.runtime.spark.session import ensure_java
+from penstock.runtime.spark.java import ensure_java
 
 _FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 

@@ -11,10 +11,11 @@ import pytest
 from penstock.store import PostgresStore, Reader, SqlStore, StoreError
 from penstock.store.block import Head
 from penstock.store.connection import Connection
-from penstock.store.migrations import MIGRATIONS, OLDEST, Migration
+from penstock.store.format import FORMAT, OLDEST
+from penstock.store.migrations import MIGRATIONS, Migration
 from penstock.store.postgres.connection import PostgresConnection
 from penstock.store.sqlite.connection import SqliteConnection
-from penstock.store.tables import APPLICATION, FORMAT
+from penstock.store.tables import APPLICATION
 from tests.outbox import panes
 from tests.store.conftest import ONLY_SQLITE, Home
 

@@ -6,6 +6,7 @@ asked to stop, by Ctrl-C or SIGTERM, does so at the end of the epoch and ends wi
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Annotated
 
@@ -45,6 +46,7 @@ def main() -> None:
     """What `penstock` in a shell runs. All that it and its Java write is private."""
     private_umask()
     if sys.argv[1:2] == ["query"]:
+        gc.disable()  # it ends before there is much to collect
         sys.modules["pandas"] = None  # type: ignore[assignment]  # PyArrow would load it, and nothing here uses it
     cli()
 

@@ -22,6 +22,7 @@ from penstock.errors import PenstockError, unknown
 from penstock.history.events.dead import dead_letters
 from penstock.history.events.event_history import EventHistory
 from penstock.model.time import SECOND
+from penstock.runtime.phases import last_start
 from penstock.sources.base import FILE
 from penstock.store import Reader
 from penstock.store.base import DEAD_FILES, REFUSALS
@@ -109,6 +110,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         _print_lags(console, found)
         _print_tables(console, found)
         _print_history(console, found)
+        _print_start(console, directory)
         components = components_table(found)
         if components.row_count:
             console.print("", components)
@@ -150,6 +152,22 @@ def _print_history(console: Console, found: fig.Figures) -> None:
         )  # fmt: skip
     if table.row_count:
         console.print("", table)
+
+
+def _print_start(console: Console, directory: Path) -> None:
+    """The parts of the last start, up to its first commit."""
+    spans = last_start(directory)
+    if not spans:
+        return
+    seconds = max(span.ended or 0.0 for span in spans)
+    title = f"last start, {seconds:.1f} s to the first commit"
+    table = Table(title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("from", "to", "seconds"):
+        table.add_column(title, justify="right")
+    for span in spans:
+        ended = span.began if span.ended is None else span.ended
+        table.add_row(span.name, f"{span.began:.1f}", f"{ended:.1f}", f"{ended - span.began:.1f}")
+    console.print("", table)
 
 
 def _print_generations(console: Console, directory: Path) -> None:

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from penstock.cli.figures import Figures, number
 from penstock.cli.flights import show_flights
-from penstock.cli.options import Debug, Long, Master, errors_shown, output
+from penstock.cli.options import Debug, Long, Master, NoServe, Port, errors_shown, output
 from penstock.cli.options import seconds as parsed
 from penstock.cli.repair import show_repair
-from penstock.cli.run import show_end, totals, watermark
-from penstock.cli.serve import NoServe, Port, Serve, served
+from penstock.cli.running import show_end, totals, watermark
+from penstock.cli.serve import Serve, served
 from penstock.cli.start import start
 from penstock.cli.view_rows import ask_views
 from penstock.cli.watch import watch

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.figures import Figures, number, show_mark
-from penstock.cli.run import show_end, totals
+from penstock.cli.running import show_end, totals
 from penstock.cli.serve import Serve, served
 from penstock.cli.start import start
 from penstock.cli.view_rows import ask_views

@@ -16,6 +16,8 @@ from penstock.model.time import SECOND, duration
 
 #: An app's directory, where nothing else is said.
 DIRECTORY = Path(".penstock")
+#: Where a server listens, if nothing else is said and nobody else does.
+PORT = 8765
 
 
 def seconds(text: str) -> float:
@@ -57,6 +59,16 @@ AppFile: TypeAlias = Annotated[
 ]
 AppName: TypeAlias = Annotated[
     str | None, typer.Option("--app", help="Which app, if the file defines several.", metavar="NAME")
+]
+
+Port: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--port", help=f"Where to serve HTTP; {PORT}, or any that is free.", min=0, max=65535, metavar="N"),
+]
+NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
+
+NoTokens: TypeAlias = Annotated[
+    bool, typer.Option("--no-tokens", help="Accept requests without a token, even if the app has had tokens.")
 ]
 
 

@@ -1,4 +1,7 @@
-"""The command `run`: an app of a file, on Spark, with its progress."""
+"""The command `run`: an app of a file, on Spark, with its progress.
+
+Java starts before anything else is loaded, and both go on side by side.
+"""
 
 from __future__ import annotations
 
@@ -9,66 +12,29 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from penstock.app import App
-from penstock.cli.figures import Figures, number, show_lag, show_late, show_mark
-from penstock.cli.load import load_app
-from penstock.cli.options import DIRECTORY, AppName, Debug, Directory, Long, Master, errors_shown, not_negative, output
+from penstock.cli.early import EarlyJava
+from penstock.cli.options import (
+    DIRECTORY,
+    AppName,
+    Debug,
+    Directory,
+    Long,
+    Master,
+    NoServe,
+    NoTokens,
+    Port,
+    errors_shown,
+    not_negative,
+    output,
+)  # fmt: skip
 from penstock.cli.options import seconds as seconds_of
 from penstock.cli.restart import end_like, keep_running
-from penstock.cli.serve import NoServe, NoTokens, Port, Serve, served
-from penstock.cli.start import start
-from penstock.cli.watch import watch
-from penstock.errors import PenstockError
+from penstock.runtime.phases import Phases
 from penstock.runtime.spark.secure import SECRET_FILE
-from penstock.sql.loading import app_name
-from penstock.store import Standby
-from penstock.store.base import REFUSALS
 
-
-class Totals:
-    """The figures of an app, and nothing else."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def live(self, figures: Figures) -> RenderableType:
-        """A line of totals, and a line for each view."""
-        table = Table("view", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        table.add_column("behind the clock", justify="right")
-        for name, mark in figures.views.items():
-            table.add_row(name, show_mark(mark), show_lag(mark, figures.now))
-        return Group(Text.assemble((self.title, "bold"), "  ", totals(figures)), table)
-
-    def line(self, figures: Figures) -> RenderableType:
-        """All in one line."""
-        return f"{totals(figures)}  {watermark(figures)}"
-
-
-def totals(figures: Figures) -> str:
-    """Events, epochs, and what was refused."""
-    refused = "  ".join(f"{kind} {refusals(figures, kind)}" for kind in REFUSALS)
-    rate = "" if figures.rate is None else f" ({number(figures.rate)}/s)"
-    behind = "" if figures.behind is None else f"  behind {number(figures.behind)}"
-    return f"events {number(figures.events)}{rate}  epochs {number(figures.epochs)}{behind}  {refused}"
-
-
-def refusals(figures: Figures, kind: str) -> str:
-    """How many rows of a kind were refused."""
-    return show_late(figures) if kind == "late" else number(figures.count(kind))
-
-
-def watermark(figures: Figures) -> str:
-    """The watermark of the view that is furthest behind."""
-    mark = figures.watermark
-    if mark is None:
-        return "no watermark yet"
-    lag = show_lag(mark, figures.now)
-    return f"watermark {show_mark(mark)}, {lag if mark > figures.now else f'{lag} behind'}"
+#: From the start of the process until the app is defined.
+LOADING = "loading the app"
 
 
 def run(
@@ -177,28 +143,27 @@ def run(
     if restart:
         command = [sys.executable, *(part for part in sys.orig_argv[1:] if part != "--restart")]
         end_like(keep_running(command, lambda text: console.print(text, markup=False)))
-    with errors_shown(debug):
-        loaded = App(app_name(directory)) if file is None else load_app(file, app)
-        if file is not None and not loaded.views and not loaded.sinks:
-            raise PenstockError(f"the app '{loaded.name}' has no views", hint='add one: app.view("by_item", …)')
-        running = start(
-            loaded, directory, console, master=master, debug=debug, kafka=kafka,
-            conf=_trust(cluster_secret, insecure_cluster) | settings(conf or []),
-            executor_python=executor_python, checkpoints=checkpoints, history_at=history, store=store, group=group,
-            grace="10 minutes" if grace is None else timedelta(seconds=grace),
-            target="2 seconds" if target is None else timedelta(seconds=target) or None,
-            standby=standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
+    options = _trust(cluster_secret, insecure_cluster) | settings(conf or [])
+    phases = Phases()
+    phases.begin(LOADING, 0.0)
+    early = EarlyJava(directory, master, options, group=group, debug=debug)
+    with errors_shown(debug), early.begun(file, executor_python) as java:
+        from penstock.cli.running import AppRun
+        from penstock.cli.serve import Serve
+        from penstock.store import Standby
+
+        app_run = AppRun(
+            file, app, directory, debug, Serve(port, no_serve, no_tokens),
+            {
+                "master": master, "conf": options, "kafka": kafka, "executor_python": executor_python,
+                "checkpoints": checkpoints, "history_at": history, "store": store, "group": group,
+                "grace": "10 minutes" if grace is None else timedelta(seconds=grace),
+                "target": "2 seconds" if target is None else timedelta(seconds=target) or None,
+                "standby": standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
+            },
+            {"seconds": seconds, "until_caught_up": until_caught_up, "drain": drain},
         )  # fmt: skip
-        for warning in running.warnings:
-            console.print(f"note: {warning}", markup=False)
-        what = ", ".join(loaded.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
-        console.print(f"running '{loaded.name}' in {directory}: {what}. Ctrl-C stops it", markup=False)
-        picture = Totals(loaded.name)
-        with served(running, Serve(port, no_serve, no_tokens), console):
-            last = watch(
-                running, picture, console, each=2.0, seconds=seconds, until_caught_up=until_caught_up, drain=drain
-            )
-        show_end(console, last)
+        app_run.run(console, phases, java)
 
 
 def _trust(secret: Path | None, insecure: bool) -> dict[str, str]:
@@ -221,9 +186,3 @@ def settings(given: Sequence[str]) -> dict[str, str]:
         if not sign or not name.startswith("spark."):
             raise typer.BadParameter(f"not a setting of Spark's: '{text}'; write spark.executor.memory=2g")
     return {name: value for name, _, value in pairs}
-
-
-def show_end(console: Console, last: Figures) -> None:
-    """What there is now that the app has stopped."""
-    refused = ", ".join(f"{refusals(last, kind)} {kind}" for kind in REFUSALS)
-    console.print(f"stopped after commit {number(last.commits)}: {number(last.events)} events ({refused})")

@@ -8,32 +8,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
+from penstock.cli.options import DIRECTORY, PORT, Debug, Directory, NoTokens, errors_shown, output
 from penstock.control import Client, Live
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.serve.server import Server
     from penstock.serve.settings import Settings
-
-#: Where a server listens, if nothing else is said and nobody else does.
-PORT = 8765
-
-Port: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--port", help=f"Where to serve HTTP; {PORT}, or any that is free.", min=0, max=65535, metavar="N"),
-]
-NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
-
-NoTokens: TypeAlias = Annotated[
-    bool, typer.Option("--no-tokens", help="Accept requests without a token, even if the app has had tokens.")
-]
 
 
 class LogFormat(StrEnum):
@@ -97,6 +85,18 @@ class Serve:
     port: int | None = None
     off: bool = False
     no_tokens: bool = False
+
+
+def preload(serve: Serve) -> None:
+    """Loads what serving needs in a thread, while the app waits for Spark."""
+    if not serve.off:
+        threading.Thread(target=_load, name="penstock-load", daemon=True).start()
+
+
+def _load() -> None:
+    with suppress(Exception):  # `served` says what is missing
+        for name in ("penstock.serve.server", "penstock.serve.service", "penstock.serve.settings"):
+            import_module(name)
 
 
 @contextmanager

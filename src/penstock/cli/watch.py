@@ -65,10 +65,16 @@ def watch(
             if console.is_terminal:
                 with Picturing(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
-                        live.update(picture.live(figures), refresh=True)
+                        waits_for = run.run.starting
+                        live.update(f"{waits_for} …" if waits_for else picture.live(figures), refresh=True)
             else:
+                told = None
                 for figures in _looks(run, meter, stopping, is_done, each):
-                    console.print(picture.line(figures))
+                    if (waits_for := run.run.starting) is None:
+                        console.print(picture.line(figures))
+                    elif waits_for != told:
+                        console.print(f"{waits_for} …")
+                    told = waits_for
             run.wait(0)
         finally:
             run.stop()

@@ -26,7 +26,7 @@ from typing import Any
 from penstock.dev.ports import free_port
 from penstock.errors import PenstockError
 from penstock.runtime.spark.jars import broker as broker_jars
-from penstock.runtime.spark.session import found_java
+from penstock.runtime.spark.java import found_java
 
 _MEMORY = "-Xmx384m"
 _CONTROLLER = 100  # its number, above those of all brokers

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from penstock.dev.ports import free_port
 from penstock.errors import PenstockError
+from penstock.runtime.spark.java import found_java
 from penstock.runtime.spark.secure import SECRET, keep_secret, known_secret, security
-from penstock.runtime.spark.session import found_java
 
 _HOST: Final = "127.0.0.1"
 _SECONDS: Final = 60.0

@@ -20,6 +20,8 @@ from functools import cached_property, lru_cache
 import polars as pl
 
 from penstock.kernel.aggregates import Columns, columns
+from penstock.kernel.columns import END as END
+from penstock.kernel.columns import START as START
 from penstock.kernel.expressions import dtype
 from penstock.kernel.triggers import Node, compile_trigger
 from penstock.model.row_steps import makes_rows
@@ -28,7 +30,6 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.windows import Assigned, Counted, CustomMerging, Merging
 
-START, END = "__start", "__end"
 OWNER_START, OWNER_END = "__owner_start", "__owner_end"
 #: A row's place in its stream.
 PLACE = ("__partition", "__offset")

@@ -18,10 +18,10 @@ from penstock.runtime.large_state import LargeState, Placement
 from penstock.runtime.outputs import Outputs, flows_of
 from penstock.runtime.queries.admission import BOUNDS, Bounds
 from penstock.runtime.queries.definitions import Definitions
-from penstock.runtime.queries.lifecycle import Lifecycle
+from penstock.runtime.queries.lifecycle import Lifecycle, Phases
 from penstock.runtime.queries.retry import Fault, Retries
 from penstock.runtime.reading import Reading, TableSizes
-from penstock.runtime.workspace import SparkOptions, open_workspace
+from penstock.runtime.workspace import SparkOptions, SparkStart, open_workspace
 from penstock.store import Keep, SqlStore, Standby, Tombstone
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Run:
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
     Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose,
     `table_sizes` which tables every process gets whole. `status` names user code that does not get on for `long_calls`
-    seconds.
+    seconds. `phases` gets the parts of the start. `spark` may be a session that is still being made.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Run:
         views: Mapping[str, View],
         directory: Path,
         *,
-        spark: SparkSession | None = None,
+        spark: SparkSession | SparkStart | None = None,
         master: str = "local[*]",
         tick: float = 0.5,
         epoch_every: str = "0 seconds",
@@ -94,11 +94,12 @@ class Run:
         placements: Mapping[str, Placement] | None = None,
         table_sizes: TableSizes = TableSizes(),  # noqa: B008
         long_calls: float = 10.0,
+        phases: Phases | None = None,
     ) -> None:
         self._companion = companion
         self.name, self.directory = name, directory
         outlets = sinks or {}
-        self._lifecycle = Lifecycle(clock, Retries(patience))
+        self._lifecycle = Lifecycle(clock, Retries(patience), phases)
         self.workspace = open_workspace(
             name, directory, streams, SparkOptions(spark, master, kafka, conf, executor_python, code),
             store=store, keep=keep, standby=standby, checkpoints=checkpoints, group=group,
@@ -165,6 +166,18 @@ class Run:
     def faults(self) -> dict[str, Fault]:
         """What does not get on at the moment and is tried again, and why."""
         return self._lifecycle.retries.faults
+
+    @property
+    def phases(self) -> Phases:
+        """The parts of the start, up to the first commit."""
+        return self._lifecycle.phases
+
+    @property
+    def starting(self) -> str | None:
+        """What the start waits for; None once something is committed, or there is nothing to read."""
+        if self.phases.is_over or (self.phases.has_queries and all(one.ask_whether_waiting() for one in self.queries)):
+            return None
+        return self.phases.current
 
     @property
     def missing(self) -> str | None:
@@ -267,7 +280,9 @@ class Run:
         try:
             self.keeper.start()
             self.large_state.start()
-            self._reading.follow()
+            with self.phases.span("starting the queries"):
+                self._reading.follow()
+            self.phases.queries_started(self.directory)
             self.lanes.start()
             self._reading.start()
             self._outputs.start()

@@ -13,6 +13,7 @@ from penstock.private import protect
 from penstock.runtime.queries.checkpoints import prepare_checkpoints, remove_empty
 from penstock.runtime.queries.standby import taken
 from penstock.runtime.spark.session import spark_session
+from penstock.runtime.spark.starting import SparkStart as SparkStart
 from penstock.sources import Source
 from penstock.store import Keep, SqlStore, Standby, StoreError
 from penstock.store.base import Gone
@@ -29,7 +30,7 @@ _log = logging.getLogger("penstock.runtime")
 class SparkOptions:
     """How a run gets its session: one that is there, or a new one. `Run` says what each of them means."""
 
-    session: SparkSession | None = None
+    session: SparkSession | SparkStart | None = None
     master: str = "local[*]"
     kafka: bool = False
     conf: Mapping[str, str] | None = None
@@ -94,7 +95,8 @@ def open_workspace(
         for stream in streams.values():
             if isinstance(stream.log, Source):
                 stream.log.check_answer()
-        session = spark.session or spark_session(
+        begun = spark.session.session() if isinstance(spark.session, SparkStart) else spark.session
+        session = begun or spark_session(
             app, master=spark.master, kafka=spark.kafka or reads_kafka(streams), options=spark.conf,
             executor_python=spark.executor_python, code=spark.code,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from penstock.model.time import BEGINNING, END, Instant
 from penstock.serve.askers import Askers, Question
 from penstock.serve.errors import Answered
 from penstock.serve.shown import moment
-from penstock.store.tables import IN_SEGMENTS
+from penstock.store.format import IN_SEGMENTS
 
 #: What is known is read again after so many seconds, while requests go on with it; a name that is not known is looked
 #: up at once. Requests wait for what is older than `_OLD`.

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.kernel.columns import END, START
 from penstock.kernel.one_key import Plain, PlainKey
-from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.state.layout import FINAL, GONE, PRESENTED, VISIBLE
 from penstock.state.ranges import Ranges, hash_positions

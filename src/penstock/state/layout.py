@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
-from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.columns import END, START
 from penstock.model.windows import Counted
+
+if TYPE_CHECKING:
+    from penstock.kernel.plan import Plan
 
 #: The columns that segments have besides those of the state: hash of the key, deleted or not, what readers may see,
 #: the processing time from which a row is worth a look.

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from penstock.kernel.columns import END, START
 from penstock.kernel.hashing import Array
-from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.layout import FINAL, GONE, PRESENTED, VISIBLE

@@ -21,9 +21,9 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.errors import PenstockError
+from penstock.kernel.columns import END, START
 from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.operators.base import DUE_MARK
-from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.durable_file import DurableFile

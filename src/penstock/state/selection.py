@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from penstock.kernel.columns import START
 from penstock.kernel.hashing import Array, hashes
 from penstock.kernel.nested import packed
-from penstock.kernel.plan import START
 
 #: More keys than this are not looked up one by one: all rows are read.
 MOST_KEYS: Final = 10_000

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
-from penstock.kernel.plan import Plan
-from penstock.kernel.stack import Stack, Stored
-from penstock.kernel.step import Change
 from penstock.model.time import Instant
-from penstock.state.ids import IdChange
-from penstock.state.operator_state import OperatorChange
-from penstock.state.segment import Segment
-from penstock.state.step import SegmentChange
 from penstock.store.arrivals import Ages, Delivered
 from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
@@ -29,6 +22,13 @@ from penstock.store.file import File, Listing, PastVersions, Tombstone
 from penstock.store.marks import Mark
 
 if TYPE_CHECKING:
+    from penstock.kernel.plan import Plan
+    from penstock.kernel.stack import Stack, Stored
+    from penstock.kernel.step import Change
+    from penstock.state.ids import IdChange
+    from penstock.state.operator_state import OperatorChange
+    from penstock.state.segment import Segment
+    from penstock.state.step import SegmentChange
     from penstock.store.known_ids import KnownIds
     from penstock.store.operators import Operators
     from penstock.store.sharded_view import ShardedView

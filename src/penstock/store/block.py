@@ -13,15 +13,18 @@ from __future__ import annotations
 import io
 import zlib
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.columns import END, START
 from penstock.model.time import BEGINNING
 from penstock.model.time import END as END_OF_TIME
 from penstock.state.pane_file import is_reference, read_block
 from penstock.store.present import json_of
+
+if TYPE_CHECKING:
+    from penstock.kernel.plan import Plan
 
 #: The prefixes of keys and of values among the columns of a block.
 KEY, VALUE = "k:", "v:"

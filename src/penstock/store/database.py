@@ -11,7 +11,7 @@ from penstock.store.address import Address
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import POSTGRES, SQLITE, Dialect
-from penstock.store.migrations import check_migrated
+from penstock.store.format import check_migrated
 from penstock.store.sqlite.connection import SqliteConnection, format_of
 
 FILE: Final = "store.db"

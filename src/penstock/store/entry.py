@@ -1,9 +1,11 @@
-"""A line of the catalog: a stream, view or sink as the store remembers it."""
+"""What the store remembers of a stream, view or sink, and of a view's generations."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from penstock.model.time import Instant
 
 Part: TypeAlias = Literal["stream", "view", "sink", "table"]
 
@@ -23,3 +25,18 @@ class Entry:
     columns: tuple[tuple[str, str], ...]
     since: int
     rested: int | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A generation as the store remembers it."""
+
+    view: str
+    number: int
+    kind: str
+    definition: str
+    statement: str | None
+    pickled: bytes | None = field(repr=False)
+    point: int
+    commit: int
+    now: Instant

@@ -25,6 +25,7 @@ from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
+from penstock.store.entry import Made as Made
 from penstock.store.outbox import drop_panes
 from penstock.store.retention import note_retention
 from penstock.store.state import put
@@ -83,21 +84,6 @@ class Origin:
     point: int
     statement: str | None = None
     pickled: bytes | None = None
-
-
-@dataclass(frozen=True)
-class Made:
-    """A generation as the store remembers it."""
-
-    view: str
-    number: int
-    kind: str
-    definition: str
-    statement: str | None
-    pickled: bytes | None = field(repr=False)
-    point: int
-    commit: int
-    now: Instant
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,14 @@ from typing import Final
 from penstock.store import catalog, files, format_4, generations, outbox, versions
 from penstock.store.arrivals import ARRIVAL_TABLES
 from penstock.store.audits import AUDITS
-from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.figures import FIGURE_TABLES
+from penstock.store.format import check_known
 from penstock.store.marks import MARK_TABLES, several_streams
 from penstock.store.operators import OPERATOR_TABLES
 from penstock.store.pane_files import PANE_FILES
 from penstock.store.segments import SEGMENT_TABLES
-from penstock.store.tables import FORMAT, OWN_TABLES
-
-#: The oldest format that can be migrated.
-OLDEST: Final = 2
+from penstock.store.tables import OWN_TABLES
 
 
 @dataclass(frozen=True)
@@ -50,31 +47,6 @@ def migrate(connection: Connection, where: str, version: int) -> None:
     for migration in MIGRATIONS:
         if migration.format > version:
             migration.run(connection)
-
-
-def check_known(where: str, version: int) -> None:
-    """Refuses a store of a newer version, and one that is too old."""
-    if version > FORMAT:
-        raise StoreError(
-            f"the store '{where}' has format {version}, and this version of Penstock knows {FORMAT}",
-            hint="use the newer version that wrote it",
-        )
-    if version < OLDEST:
-        raise StoreError(
-            f"the store '{where}' has format {version}, and this version of Penstock migrates those from {OLDEST} on",
-            hint="use the version that wrote it, or start in an empty directory and read the streams again",
-        )
-
-
-def check_migrated(where: str, version: int) -> None:
-    """The same for those who only read: they cannot migrate it."""
-    check_known(where, version)
-    if version < FORMAT:
-        raise StoreError(
-            f"the store '{where}' was written by an earlier version of Penstock",
-            detail=f"it has format {version}, and this version reads format {FORMAT}",
-            hint="start the app with this version: it migrates the store. Or read it with the version that wrote it",
-        )
 
 
 def _dataflow(connection: Connection) -> None:

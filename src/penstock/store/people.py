@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.columns import END, START
 from penstock.model.windows import Counted, Global
 from penstock.store.dialect import quoted, timestamp
 
 if TYPE_CHECKING:
+    from penstock.kernel.plan import Plan
     from penstock.store.tables import Layout
 
 _CASTS: Final = {"tinyint": "smallint", "smallint": "smallint", "int": "integer", "bigint": "bigint", "float": "real"}

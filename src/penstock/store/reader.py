@@ -21,16 +21,15 @@ from penstock.store.block import Block, Head
 from penstock.store.connection import Away, Connection
 from penstock.store.damage import check_undamaged
 from penstock.store.database import FILE, Database, SqliteFile, database_of
-from penstock.store.entry import Entry
+from penstock.store.entry import Entry, Made
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
-from penstock.store.generations import Made
+from penstock.store.format import IN_SEGMENTS
 from penstock.store.marks import last_mark, ticks_of, times_of
 from penstock.store.pane_files import pane_files
 from penstock.store.segment_scan import from_newest
 from penstock.store.segments import FOLDER, all_segments
 from penstock.store.state_size import StateSize, state_sizes
-from penstock.store.tables import IN_SEGMENTS
 
 __all__ = ["FILE", "Reader"]
 

@@ -28,11 +28,11 @@ from penstock.state.read import SegmentTable
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted
+from penstock.store.format import IN_SEGMENTS
 from penstock.store.reader import Reader
 from penstock.store.scan_columns import Column, Whole, column_of
 from penstock.store.scan_filters import Condition, bound_rules, key_is, rule
 from penstock.store.segment_scan import open_table, selection_of, typed_batches
-from penstock.store.tables import IN_SEGMENTS
 
 #: The statement that made what people read of a view: its columns, its table, and which rows are there.
 _MADE: Final = re.compile(

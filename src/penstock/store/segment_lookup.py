@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.kernel.arrow import arrow_type
+from penstock.kernel.columns import END, START
 from penstock.kernel.keys import encoded
-from penstock.kernel.plan import END, START
 from penstock.state.read import PIECE, Place, Rows, SortedPart
 from penstock.state.segment import MappedSegment
 from penstock.state.selection import Bound, Selection

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from penstock.kernel.columns import END, START
 from penstock.kernel.expressions import dtype
-from penstock.kernel.plan import END, START
 from penstock.model.time import BEGINNING, instant
 from penstock.model.types import INTEGERS, Schema, decimal_of
 from penstock.state.mapping import all_mapped

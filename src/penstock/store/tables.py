@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import unknown
-from penstock.kernel.plan import END, START, Plan
+from penstock.kernel.columns import END, START
 from penstock.model.windows import Counted, Global
 from penstock.state.layout import in_place
 from penstock.store.base import StoreError
@@ -22,16 +22,17 @@ from penstock.store.dialect import marks as marks
 from penstock.store.dialect import quoted as quoted
 from penstock.store.dialect import select as select
 from penstock.store.encode import sql_type
+from penstock.store.format import IN_SEGMENTS
 from penstock.store.people import people_view
 from penstock.store.present import shown_as_stored, shown_type
 
-FORMAT: Final = 10
+if TYPE_CHECKING:
+    from penstock.kernel.plan import Plan
+
 #: The column with the newest event time of a key's elements.
 TOUCHED: Final = ":__touched"
 APPLICATION: Final = 0x50454E53  # 'PENS'
 
-#: Whoever reads a view whose rows are in segments with SQL of the database finds no table of this name.
-IN_SEGMENTS: Final = "__kept in segments, read it with: penstock query"
 #: Of an epoch it has the stream and its figures. `timings` are seconds, `details` what a derived stream tells of its
 #: work for people: both are JSON, and nothing is decided by them.
 COMMITS: Final = """CREATE TABLE __commits (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream TEXT, query TEXT,

@@ -34,8 +34,8 @@ from penstock.store import Reader, StoreError
 from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import checkpoints as checkpoints_of
 from penstock.store.database import FILE, NOTE
+from penstock.store.format import FORMAT
 from penstock.store.sqlite.connection import copy_store
-from penstock.store.tables import FORMAT
 
 _TRIES: Final = 5
 

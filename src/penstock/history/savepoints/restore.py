@@ -21,10 +21,10 @@ from penstock.store.checkpoints import FOLDER as CHECKPOINTS
 from penstock.store.checkpoints import NOTE
 from penstock.store.database import FILE
 from penstock.store.database import NOTE as STORE_NOTE
+from penstock.store.format import FORMAT
 from penstock.store.lock import FileLock
 from penstock.store.segments import FOLDER as SEGMENTS
 from penstock.store.signed import Signer
-from penstock.store.tables import FORMAT
 
 #: What is copied and checked, and what is moved to its place: the second one is there only if a restore was killed.
 _COPYING: Final = ".restoring"

@@ -50,6 +50,7 @@ class EpochLoop:
 
     def take(self, query: StreamQuery, rows: DataFrame, number: int) -> None:
         """An epoch that Spark has cut."""
+        self._lifecycle.phases.epoch_began()
         try:
             handed_over = self._lifecycle.clock()
             with self._under_way(query):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.model.time import Instant
+from penstock.runtime.phases import Phases as Phases
 from penstock.runtime.queries.clock import Steady
 from penstock.runtime.queries.retry import Retries
 from penstock.store import Reader
@@ -14,8 +15,8 @@ from penstock.store import Reader
 class Lifecycle:
     """From the start of a run to its end."""
 
-    def __init__(self, clock: Callable[[], Instant] | None, retries: Retries) -> None:
-        self.clock, self.retries = clock or Steady(), retries
+    def __init__(self, clock: Callable[[], Instant] | None, retries: Retries, phases: Phases | None = None) -> None:
+        self.clock, self.retries, self.phases = clock or Steady(), retries, phases or Phases()
         self.stopping, self.committed = threading.Event(), threading.Event()
         self._failure: BaseException | None = None
         self._on_commit: list[Callable[[], None]] = []
@@ -47,6 +48,7 @@ class Lifecycle:
     def tell_committed(self) -> None:
         """Wakes those who wait for a commit: in this run, and the queries that read its commits."""
         self.committed.set()
+        self.phases.committed()
         for call in self._on_commit:
             call()
 

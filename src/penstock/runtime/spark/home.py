@@ -22,7 +22,7 @@ from penstock.runtime.spark.jars import cache
 @contextmanager
 def fast_home() -> Iterator[None]:
     """While this lasts, Java starts from such a home; not if somebody has chosen one, or none can be made."""
-    home = None if "SPARK_HOME" in os.environ else _home()
+    home = None if "SPARK_HOME" in os.environ else spark_home()
     if home is None:
         yield
         return
@@ -33,7 +33,7 @@ def fast_home() -> Iterator[None]:
         del os.environ["SPARK_HOME"]
 
 
-def _home() -> Path | None:
+def spark_home() -> Path | None:
     """The home for the installed PySpark: links to what Java needs of it, kept for later starts."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:

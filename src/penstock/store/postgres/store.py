@@ -21,11 +21,12 @@ from penstock.store.base import Keep, StoreError
 from penstock.store.connection import Away, Busy, Connection
 from penstock.store.database import NOTE, PostgresSchema, check_remembered, made, remember
 from penstock.store.dialect import quoted
+from penstock.store.format import FORMAT
 from penstock.store.lock import Standby
 from penstock.store.migrations import create, migrate
 from penstock.store.postgres.connection import MANY, PostgresConnection, format_of
 from penstock.store.sql_store import KEEP, SqlStore
-from penstock.store.tables import FORMAT, set_meta
+from penstock.store.tables import set_meta
 
 _log = logging.getLogger("penstock.store")
 _PAUSES: Final = (0.1, 5.0)

@@ -14,11 +14,12 @@ from penstock.store import generations
 from penstock.store.base import Keep
 from penstock.store.connection import Busy
 from penstock.store.database import SqliteFile, made
+from penstock.store.format import FORMAT, OLDEST
 from penstock.store.lock import Standby
-from penstock.store.migrations import OLDEST, create, migrate
+from penstock.store.migrations import create, migrate
 from penstock.store.sql_store import KEEP, TOKEN, SqlStore
 from penstock.store.sqlite.connection import SqliteConnection, copy_store, format_of
-from penstock.store.tables import APPLICATION, FORMAT
+from penstock.store.tables import APPLICATION
 
 _log = logging.getLogger("penstock.store")
 

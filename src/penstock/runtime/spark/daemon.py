@@ -1,0 +1,40 @@
+"""The process from which Spark forks its Python workers: it has loaded the kernel, so that each worker need not.
+
+Spark starts it by its name, on the first task that runs Python, and every worker is a copy of it. Nothing may run here
+but imports: a thread does not survive a fork. NumPy is told to start none.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from typing import Final
+
+#: What the tasks of epochs use.
+_LOADED: Final = (
+    "pyspark.worker",
+    "pyarrow.parquet",
+    "penstock.runtime.epoch.job",
+    "penstock.sources.formats.json_lines",
+)
+
+
+def load() -> None:
+    """Imports what tasks use. What is missing or broken is reported by the task that needs it."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with redirect_stdout(sys.stderr):  # Spark reads a port from what this process prints
+        for name in _LOADED:
+            with suppress(Exception):
+                import_module(name)
+    gc.collect()
+    gc.freeze()  # else the collector of each worker would write to, and so copy, the pages that they share
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    load()
+    manager()
