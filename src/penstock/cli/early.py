@@ -34,7 +34,7 @@ class EarlyJava:
         has_python, has_file = python is not None or "spark.pyspark.python" in self.conf, file is None or file.is_file()
         is_new, java = not self.directory.exists(), None
         if settings is not None and not has_python and has_file and self._is_private():
-            with suppress(OSError):  # whoever starts the app says what is wrong with the directory
+            with suppress(OSError):  # `start` reports what is wrong with the directory
                 java = self._begin(settings)
         try:
             yield java

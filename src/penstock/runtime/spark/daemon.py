@@ -1,7 +1,7 @@
 """The process from which Spark forks its Python workers: it has loaded the kernel, so that each worker need not.
 
 Spark starts it by its name, on the first task that runs Python, and every worker is a copy of it. Nothing may run here
-but imports: a thread does not survive a fork. NumPy is told to start none.
+but imports: a thread does not survive a fork. NumPy starts none.
 """
 
 from __future__ import annotations

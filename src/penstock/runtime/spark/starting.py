@@ -18,7 +18,7 @@ IsNeeded: TypeAlias = "Callable[[], bool]"
 class SparkStart:
     """Begins to make a session at once, in a thread of its own. What fails there is raised where it is asked for.
 
-    `then` gets the session after that. It is told when somebody needs the session, and should end.
+    `then` gets the session after that, and a function that says whether the session is needed: then it should end.
     """
 
     def __init__(
