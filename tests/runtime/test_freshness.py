@@ -161,7 +161,7 @@ def test_ticks_and_retried_dead_letters_do_not_count(app):
     app.clock.now += SECOND
     engine.tick(app.clock.now, {"events": 10 * 60 * SECOND})
     places = pl.DataFrame(schema={"commit": pl.Int64, "partition": pl.Int32, "offset": pl.Int64})
-    retried = EpochOrigin("dead-letter:events", 0, "{}", retried=places, clock=app.clock)
+    retried = EpochOrigin("dead-letter:events", 0, "{}", retried={"events": places}, clock=app.clock)
     frame = pl.DataFrame({"k": ["z"], "v": [1], "at": [0], "__partition": [0], "__offset": [7]}).with_columns(
         pl.col("at").cast(pl.Datetime("us", "UTC")), pl.col("__partition").cast(pl.Int32)
     )
