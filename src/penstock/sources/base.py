@@ -25,10 +25,12 @@ EXTENT = "__extent"
 FILE, PART = "file", "part"
 #: Whether a row that is not taken came too late, in a log that tells.
 LATE = "__late"
-#: The file that a row comes from, and its number in that file, in a source of files.
+#: The file that a row comes from, and its position in that file, in a source of files: of a line its first byte.
 PATH, ROW = "__path", "__file_row"
 #: When a row arrived at its source, in milliseconds since 1970, in a source that tells. A file tells by its path.
 ARRIVED = "__arrived"
+#: The number of a slice of an epoch's files, which a task reads.
+SLICE = "__slice"
 
 
 class Folder(Protocol):

@@ -30,6 +30,7 @@ from penstock.runtime.epoch.task import Task
 from penstock.runtime.epoch.wire import as_batches, ids, note, spooled
 from penstock.sources import MALFORMED, REASON
 from penstock.sources.base import ARRIVED, EXTENT, LATE
+from penstock.sources.files.ranges import Slices
 from penstock.state.ids import as_bytes, parted_ids
 from penstock.state.spool import Receivers, Spool
 
@@ -91,6 +92,7 @@ class Job:
     failed: pl.DataFrame | None = None  # numbers of rows on which Catalyst failed, with column and reason
     keeping: Keeping | None = None
     positions: Mapping[str, range] | None = None  # of each file's rows, in a source of files
+    slices: Slices = ()  # of the epoch's files, where tasks get their numbers
     spool: Spool | None = None  # where the deltas of large views go
     watch: TaskWatch | None = None  # names user code that hangs
 

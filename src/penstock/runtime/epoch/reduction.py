@@ -86,10 +86,14 @@ class Reduction:
                 return {self._feed.name: self._here(rows)}
             rows = active_session().createDataFrame(rows)
         jobs = self._jobs
+        slices = self._slices(rows)
         try:
             try:
-                return self._run(rows)
+                return self._run(rows if slices is None else slices)
             except Exception as error:
+                if slices is not None and Files.failed_in_part(error):
+                    self._jobs = jobs
+                    return self._run(rows)
                 undamaged = None if passes(error) else self._around_damage(rows)
                 if undamaged is None:
                     raise
@@ -139,6 +143,17 @@ class Reduction:
         """The rows that the stream accepts, of a log that only Python can read: read and judged in one pass."""
         types = ", ".join(f"`{name}` {self._feed.schema.type_of(name)}" for name in self._columns)
         return frame.mapInArrow(DecodingAndAdmitting(job, self._columns), f"{types}, __partition int, __offset bigint")
+
+    def _slices(self, rows: DataFrame) -> DataFrame | None:
+        """The rows of the same files, cut so that all tasks have as much to read; None where Spark decides that."""
+        source, log, job = self._feed.source, self._feed.source.log, self._jobs[self._feed.name]
+        if not isinstance(log, Files) or job.positions is None or job.decoded:
+            return None
+        slices = log.cut(job.positions, rows.sparkSession.sparkContext.defaultParallelism)
+        if slices is None:
+            return None
+        self._jobs = {**self._jobs, self._feed.name: replace(job, slices=slices)}
+        return log.read_slices(rows.sparkSession, source.schema, self._columns, slices)
 
     def _around_damage(self, rows: DataFrame) -> DataFrame | None:
         """The rows of the epoch without damaged files, where Spark reads the files and has failed on some."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,8 +22,8 @@ from penstock.model.watermarks import Observation, Punctuated
 from penstock.runtime.epoch import wire
 from penstock.runtime.epoch.ages import ages_of
 from penstock.runtime.epoch.wire import as_json, late_reason, refusals
-from penstock.sources import MALFORMED, REASON, Source
-from penstock.sources.base import ARRIVED, EXTENT, LATE, PATH, ROW
+from penstock.sources import MALFORMED, REASON, Files, Source
+from penstock.sources.base import ARRIVED, EXTENT, LATE, PATH, ROW, SLICE
 from penstock.sources.files.positions import in_files
 from penstock.state.step import parted
 from penstock.store.arrivals import Ages
@@ -64,6 +65,8 @@ class Task:
             assert isinstance(frame, pl.DataFrame)
             if not frame.height or not isinstance(log, Source) or self.job.decoded:
                 yield frame
+            elif SLICE in frame.columns and isinstance(log, Files):
+                yield from log.part_frames(chain.from_iterable(self.job.slices[n] for n in frame[SLICE]), schema)
             else:
                 yield from log.frames(frame, schema)
 

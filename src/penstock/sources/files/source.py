@@ -25,13 +25,14 @@ from penstock.errors import DefinitionError, PenstockError, RowError, unknown
 from penstock.kernel.expressions import dtype, is_of_kernel
 from penstock.model.expressions.casts import cast_value
 from penstock.model.types import Schema, has_structs
-from penstock.sources.base import ARRIVED, EXTENT, MALFORMED, PATH, REASON, ROW, Folder, Follower, Source
+from penstock.sources.base import ARRIVED, EXTENT, MALFORMED, PATH, REASON, ROW, SLICE, Folder, Follower, Source
 from penstock.sources.files.damaged import damaged_files, dead_rows
 from penstock.sources.files.follow import FilesFollower, size
 from penstock.sources.files.nested import read_nested
+from penstock.sources.files.parts import COMPRESSED, has_failed, is_numbered, rows_of
 from penstock.sources.files.positions import shares
+from penstock.sources.files.ranges import FileRange, Slices, cut, slice_count
 from penstock.sources.files.text import FileLines, parsed, told_by_directories
-from penstock.sources.files.whole import whole
 from penstock.sources.formats import json_lines, lines, parquet
 from penstock.sources.formats.csv import check_csv
 from penstock.sources.formats.lines import MAX_LINE
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 FORMATS = ("json", "csv", "parquet")
 #: Compressed files count as so many times their bytes.
 _PACKED: Final = 16
-#: How the names of files end that Arrow takes for compressed.
-COMPRESSED: Final = (".gz", ".bz2", ".lz4", ".zst", ".br")
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -92,12 +91,12 @@ class Files(Source):
         """Whether the tasks read the files. Spark reads those at a URL."""
         return "://" not in self.path
 
-    def _parsed(self, paths: DataFrame, schema: Schema, columns: Sequence[str]) -> DataFrame:
+    def _parsed(self, paths: DataFrame, schema: Schema, columns: Sequence[str], slices: Slices = ()) -> DataFrame:
         # The columns of CSV have no names, only places: all are read, and then those that are needed.
         read = schema if self.format == "csv" else schema.pick(columns)
         if self.format == "parquet":
             return read_nested(paths, read, partial(_in_path, schema=read))
-        lines = FileLines(self.format, self.header, self.max_line)
+        lines = FileLines(self.format, self.header, self.max_line, slices)
         rows = parsed(paths, lines, self.delimiter, read, told_by_directories(self.place, read))
         return rows.select(*columns, MALFORMED, REASON, EXTENT, PATH, ROW)
 
@@ -110,6 +109,30 @@ class Files(Source):
             return files if self.decodes(schema.pick(columns)) else self._parsed(files, schema, columns)
         places = [unquote(path) if "://" in path else f"file://{path}" for path in paths]
         return self._read_by_spark(spark.read.option("basePath", self.place), schema, columns, places)
+
+    def cut(self, positions: Mapping[str, range], cores: int) -> Slices | None:
+        """The files of an epoch in slices, one for each task; None where Spark decides that.
+
+        Positions of lines are bytes, unless a file has fewer positions than bytes. All files of an epoch have 2 ** 38.
+        """
+        if not self._is_local or self.format == "parquet":
+            return None
+        sizes = {path: size(path) for path in positions}
+        parts = [FileRange(path) for path in sizes]
+        by_number = [is_numbered(part) or len(positions[part.path]) <= sizes[part.path] for part in parts]
+        parts = [replace(part, by_number=numbered) for part, numbered in zip(parts, by_number, strict=True)]
+        weights = [_PACKED * sizes[part.path] if part.path.endswith(COMPRESSED) else sizes[part.path] for part in parts]
+        return cut(parts, weights, slice_count(sum(weights), cores))
+
+    def read_slices(self, spark: SparkSession, schema: Schema, columns: Sequence[str], slices: Slices) -> DataFrame:
+        """The same as `read_these`, of files in slices."""
+        numbers = spark.range(0, len(slices), 1, len(slices)).withColumnRenamed("id", SLICE)
+        return numbers if self.decodes(schema.pick(columns)) else self._parsed(numbers, schema, columns, slices)
+
+    @staticmethod
+    def failed_in_part(error: BaseException) -> bool:
+        """Whether an epoch failed because a part of a file could not be read. Then its files are read as a whole."""
+        return has_failed(error)
 
     def read_around(
         self, spark: SparkSession, schema: Schema, columns: Sequence[str], paths: Sequence[str]
@@ -195,21 +218,24 @@ class Files(Source):
         if not self.decodes(schema):
             yield rows
             return
-        for path in rows[PATH]:
-            local = path.removeprefix("file:")
-            check = partial(parquet.verify, local, schema) if self.format == "parquet" else partial(lines.verify, local)
-            count = 0
-            for frame in whole(local, self._file(local, schema), check):
-                numbers = pl.int_range(count, count + frame.height, dtype=pl.Int64).alias(ROW)
-                yield frame.with_columns(pl.lit(local).alias(PATH), numbers)
-                count += frame.height
+        yield from self.part_frames((FileRange(path.removeprefix("file:")) for path in rows[PATH]), schema)
 
-    def _file(self, path: str, schema: Schema) -> Iterator[pl.DataFrame]:
-        told = _in_path(path, schema)
+    def part_frames(self, parts: Iterable[FileRange], schema: Schema) -> Iterator[pl.DataFrame]:
+        """The rows of files and of parts, where they are read in the tasks."""
+        for part in parts:
+            verify = None
+            if self.format == "parquet":
+                verify = partial(parquet.verify, part.path, schema)
+            elif is_numbered(part):
+                verify = partial(lines.verify, part.path)
+            yield from rows_of(part, self._rows(part, schema), verify)
+
+    def _rows(self, part: FileRange, schema: Schema) -> Iterator[pl.DataFrame]:
+        told = _in_path(part.path, schema)
         if self.format == "parquet":
-            frames = parquet.read_file(path, schema)
+            frames = parquet.read_file(part.path, schema)
         else:
-            frames = json_lines.read_file(path, schema, self.max_line)
+            frames = json_lines.read_file(part.path, schema, self.max_line, part.start, part.end)
         for frame in frames:
             yield frame.with_columns(told) if told else frame
 

@@ -16,10 +16,11 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.model.types import Schema
-from penstock.sources.base import EXTENT, MALFORMED, PART, PATH, REASON, ROW
-from penstock.sources.files.whole import whole
+from penstock.sources.base import EXTENT, MALFORMED, PART, PATH, REASON, ROW, SLICE
+from penstock.sources.files.parts import is_numbered, rows_of
+from penstock.sources.files.ranges import FileRange, Slices
 from penstock.sources.formats import json_lines
-from penstock.sources.formats.lines import LINE, read_lines, verify
+from penstock.sources.formats.lines import AT, LINE, read_lines, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,44 +28,59 @@ if TYPE_CHECKING:
 _TEXTS: Final = (LINE, REASON, EXTENT, PATH)
 _FORM: Final = pa.schema([*((name, pa.string()) for name in _TEXTS), (ROW, pa.int64())])
 _COLUMNS: Final = ", ".join([*(f"{name} string" for name in _TEXTS), f"{ROW} bigint"])
+#: How many bytes are read at a time where a header is looked for.
+_HEAD: Final = 64 << 10
 #: A column that no line has: with it only the form of a line is judged.
 _NOTHING: Final = Schema((("__nothing", "string"),))
 
 
 @dataclass(frozen=True)
 class FileLines:
-    """The lines of files, in a task: names of files in, lines out."""
+    """The lines of files, in a task: names of files or numbers of slices in, lines out."""
 
     format: str
     header: bool
     max_line: int
+    slices: Slices = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column(PATH).to_pylist():
-                local = path.removeprefix("file:")
-                count = 0
-                for frame in whole(local, self._lines(local), partial(verify, local)):
-                    yield from self._sent(frame, local, count)
-                    count += frame.height
+            for part in self._parts(batch):
+                for frame in rows_of(
+                    part, self._lines(part), partial(verify, part.path) if is_numbered(part) else None
+                ):
+                    yield from self._sent(frame)
 
-    def _lines(self, path: str) -> Iterator[pl.DataFrame]:
-        has_header = self.header and self.format == "csv"
-        for lines in read_lines(path, self.max_line):
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[FileRange]:
+        if SLICE in batch.schema.names:
+            for number in batch.column(SLICE).to_pylist():
+                yield from self.slices[number]
+        else:
+            yield from (FileRange(path.removeprefix("file:")) for path in batch.column(PATH).to_pylist())
+
+    def _lines(self, part: FileRange) -> Iterator[pl.DataFrame]:
+        header = self._header(part.path) if self.header and self.format == "csv" else None
+        for lines in read_lines(part.path, self.max_line, start=part.start, end=part.end):
             lines = lines.filter(pl.col(LINE).str.strip_chars() != "")
             lines = lines.with_columns(pl.when(pl.col(REASON).is_not_null()).then(pl.lit(PART)).alias(EXTENT))
-            if has_header and lines.height:
-                lines, has_header = lines[1:], False
+            if header is not None:
+                lines = lines.filter(pl.col(AT) != header)
             if self.format == "json" and lines.height:
                 lines = _judged(lines)
             yield lines
 
-    def _sent(self, frame: pl.DataFrame, path: str, first: int) -> Iterator[pa.RecordBatch]:
+    def _header(self, path: str) -> int | None:
+        """Where the header of a file is: its first line that is not blank."""
+        for lines in read_lines(path, self.max_line, block=_HEAD):
+            lines = lines.filter(pl.col(LINE).str.strip_chars() != "")
+            if lines.height:
+                return int(lines[AT][0])
+        return None
+
+    def _sent(self, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         if EXTENT not in frame.columns:
             frame = frame.with_columns(pl.lit(None, pl.String).alias(EXTENT))
-        numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64).alias(ROW)
-        frame = frame.rename({MALFORMED: LINE}, strict=False).with_columns(pl.lit(path).alias(PATH), numbers)
-        sent = frame.select(_FORM.names).to_arrow().cast(_FORM)
+        sent = frame.rename({MALFORMED: LINE}, strict=False).select(_FORM.names).to_arrow().cast(_FORM)
         yield from sent.to_batches(max_chunksize=100_000)
 
 
@@ -76,8 +92,9 @@ def _judged(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def parsed(paths: DataFrame, lines: FileLines, delimiter: str, schema: Schema, in_path: Sequence[str]) -> DataFrame:
-    """Names of files (`PATH`) as rows of the schema, with `MALFORMED`, `REASON`, `EXTENT`, `PATH` and `ROW`.
+    """Names of files (`PATH`), or numbers of slices, as rows of the schema.
 
+    They have `MALFORMED`, `REASON`, `EXTENT`, `PATH` and `ROW`, too.
     The columns `in_path` are not in the files: the names of directories tell them.
     """
     from pyspark.sql import functions as f

@@ -1,69 +1,31 @@
 """Lines of JSON as columns, inside Spark's tasks: one object a line, by name and type of the stream's columns.
 
-What each value becomes is what Spark's own JSON reader makes of it (tested on edge values), several times faster:
-DuckDB parses all lines at once and tells those that are not plainly of their column's type; these are looked at one by
-one. A line that does not fit is malformed as a whole.
+What each value becomes is what Spark's own JSON reader makes of it (tested on edge values), several times faster.
+Lines are read in pieces. Where all lines of a piece are plain, Arrow parses them (`json_plain`). Those of other pieces
+get a closer look (`json_closely`). A line that does not fit is malformed as a whole.
 """
 
 from __future__ import annotations
 
-import atexit
-import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Final
 
+import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from penstock.kernel.expressions import dtype, is_of_kernel
+from penstock.kernel.expressions import is_of_kernel
 from penstock.model.types import Schema, has_structs
 from penstock.sources.base import EXTENT, MALFORMED, PART, REASON
-from penstock.sources.formats.json_values import row
-from penstock.sources.formats.lines import LINE, read_lines
+from penstock.sources.formats.json_closely import closely
+from penstock.sources.formats.json_plain import plain_rows, takes
+from penstock.sources.formats.lines import AT, LINE, Block, lines_of, read_blocks
 
-if TYPE_CHECKING:
-    import duckdb
-
-#: How many threads a task parses with.
-_THREADS: Final = 4
-#: The types that DuckDB reads, as it names them. Values of the others it passes on as text.
-_DUCKDB: Final[Mapping[str, str]] = {
-    "string": "VARCHAR",
-    "bigint": "BIGINT",
-    "int": "INTEGER",
-    "smallint": "SMALLINT",
-    "tinyint": "TINYINT",
-    "double": "DOUBLE",
-    "float": "FLOAT",
-    "boolean": "BOOLEAN",
-    "timestamp": "TIMESTAMPTZ",
-    "date": "DATE",
-}
-_NUMBERS: Final = "'DOUBLE', 'BIGINT', 'UBIGINT'"
-#: The JSON types, in DuckDB's words, that a column takes as they are.
-_PLAIN: Final[Mapping[str, str]] = {
-    "string": "'VARCHAR'",
-    "double": _NUMBERS,
-    "float": _NUMBERS,
-    "boolean": "'BOOLEAN'",
-    "timestamp": "'VARCHAR'",
-    "date": "'VARCHAR'",
-}
-_WHOLE: Final = "'BIGINT', 'UBIGINT'"
-#: Texts that every reader takes for the same instant or day, if it takes them at all: DuckDB rounds to six decimals.
-_TIMES: Final[Mapping[str, str]] = {
-    "timestamp": "({0} LIKE '____-__-__ __:__:__%' OR {0} LIKE '____-__-__T__:__:__%') AND substr({0}, 12, 2) < '24'"
-    " AND (length({0}) < 27 OR substr({0}, 27, 1) NOT BETWEEN '0' AND '9')",
-    "date": "{0} LIKE '____-__-__' AND length({0}) = 10",
-}
-#: Numbers of so few characters come through DuckDB's doubles unharmed.
-_EXACT: Final = "length({0}) <= 15 AND {0} NOT LIKE '%e%'"
+#: So many bytes are taken for plain lines at a time; of lines that need a closer look, more.
+PIECE, LARGE_PIECE = 1 << 20, 16 << 20
 _NAME: Final = re.compile(r"\w+", re.ASCII)
-#: A comma before a closing bracket, or before so many blanks that one may follow: DuckDB would take it.
-_COMMA: Final = r",(?:[}\]]|[ \t\r][ \t\r}\]])"
+_NEWLINE: Final = ord("\n")
+_NO_FAULT: Final = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
 
 
 def reads(schema: Schema) -> bool:
@@ -81,123 +43,89 @@ def decoded(lines: pl.Series, schema: Schema, *, blank: bool = False, reasons: p
     if reasons is not None and reasons.null_count() < len(reasons):
         shown = lines.str.strip_chars() != "" if not blank else pl.repeat(True, len(lines), eager=True)
         lines, reasons = lines.filter(shown), reasons.filter(shown)
-        told = reasons.is_not_null()
-        found = decoded(lines, schema, blank=True)
-        return found.with_columns(
-            lines.zip_with(told, found[MALFORMED]).alias(MALFORMED),
-            reasons.zip_with(told, found[REASON]).alias(REASON),
-            pl.when(told).then(pl.lit(PART)).alias(EXTENT),
+        has_reason = reasons.is_not_null()
+        rows = decoded(lines, schema, blank=True)
+        return rows.with_columns(
+            lines.zip_with(has_reason, rows[MALFORMED]).alias(MALFORMED),
+            reasons.zip_with(has_reason, rows[REASON]).alias(REASON),
+            pl.when(has_reason).then(pl.lit(PART)).alias(EXTENT),
         )
-    table = lines.alias("__line").to_frame().select("__line", *_suspicions(schema)).to_arrow()
-    batches = table.to_batches(max_chunksize=max(1, -(-len(lines) // _THREADS)))
-    connection = _connection()
-    connection.register("lines", pa.Table.from_batches(batches, table.schema))
-    try:
-        return _mended(connection.sql(_query(schema)).to_arrow_table(), schema, blank)
-    finally:
-        connection.unregister("lines")
+    attempts, start = _Attempts(schema), 0
+    frames: list[pl.DataFrame] = []
+    width = max(1, int(lines.str.len_bytes().mean() or 0))  # type: ignore[arg-type]
+    while start < len(lines) or not frames:
+        piece = lines.slice(start, max(1, attempts.size // width))
+        start += max(1, len(piece))
+        rows_of_piece = _plain(piece, schema) if attempts.is_due else None
+        attempts.note(worked=rows_of_piece is not None)
+        frames.append(closely(piece, schema, blank) if rows_of_piece is None else rows_of_piece)
+    return pl.concat(frames)
 
 
-def read_file(path: str, schema: Schema, max_line: int) -> Iterator[pl.DataFrame]:
-    """The same for all lines of a file, which may be compressed, some at a time."""
-    for lines in read_lines(path, max_line):
-        yield decoded(lines[LINE], schema, reasons=lines[REASON])
+def read_file(
+    path: str, schema: Schema, max_line: int, start: int = 0, end: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """The same for the lines of a file, or of a part of it, some at a time, with `AT`: see `read_blocks`."""
+    attempts = _Attempts(schema)
+    for block in read_blocks(path, max_line, start=start, end=end):
+        yield pl.concat(_of_block(block, schema, max_line, attempts), how="diagonal")
 
 
-def _suspicions(schema: Schema) -> list[pl.Expr]:
-    """What may be wrong with a line that DuckDB does not see: names that come twice, and a comma too many."""
-    line = pl.col("__line")
-    names = [line.str.count_matches(f'"{name}"', literal=True) for name in schema.names]
-    return [pl.sum_horizontal(names).alias("__names"), line.str.contains(_COMMA).alias("__comma")]
+class _Attempts:
+    """Whether lines are taken for plain ones, and how many at a time. After some failures in a row few are."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._takes, self._failures = takes(schema), 0
+
+    @property
+    def is_due(self) -> bool:
+        return self._takes and (self._failures < 3 or self._failures % 2 == 0)
+
+    @property
+    def size(self) -> int:
+        return PIECE if self.is_due else LARGE_PIECE
+
+    def note(self, *, worked: bool) -> None:
+        self._failures = 0 if worked else self._failures + 1
 
 
-@lru_cache(maxsize=1)
-def _connection() -> duckdb.DuckDBPyConnection:
-    """DuckDB in this process. Spark has tasks of its own for many files: a few threads do."""
-    import duckdb
-
-    connection = duckdb.connect(config={"threads": min(_THREADS, os.cpu_count() or 1)})
-    connection.execute("SET TimeZone = 'UTC'")
-    atexit.register(_connection.cache_clear)  # or DuckDB complains of what is left of it
-    return connection
-
-
-@lru_cache(maxsize=64)
-def _query(schema: Schema) -> str:
-    """The columns, and the text of odd lines: they are to be looked at one by one.
-
-    Each line is parsed once for the values and once for their types.
-    """
-    # A time is taken as its text first, to be judged by its form; so is a decimal.
-    asked = {name: "VARCHAR" if kind in _TIMES else _DUCKDB.get(kind, "VARCHAR") for name, kind in schema}
-    paths = ["$", *(f"$.{name}" for name in schema.names)]
-    line = "CASE WHEN json_valid(__line) THEN __line ELSE 'null' END"
-    there = " + ".join(f"(__t[{number + 2}] IS NOT NULL)::INT" for number in range(len(schema.names)))
-    # A name may also come twice because one of the two is escaped.
-    suspect = f"__names > {there} OR contains(__line, '\\u00')"
-    twice = f"CASE WHEN {suspect} THEN len(json_keys(__line)) <> len(list_distinct(json_keys(__line))) ELSE FALSE END"
-    odd, values = ["__t[1] IS DISTINCT FROM 'OBJECT'", "__comma", twice], []
-    for number, (name, kind) in enumerate(schema):
-        value, json_type = f'"{name}"', f"__t[{number + 2}]"
-        plain = f"{json_type} IN ({_PLAIN.get(kind, _WHOLE)}) AND {value} IS NOT NULL"
-        taken = f'__r."{name}"'
-        if kind in _TIMES:
-            plain = f"{plain} AND ({_TIMES[kind].format(taken)})"
-            taken = f"TRY_CAST({taken} AS {_DUCKDB[kind]})"
-        elif kind.startswith("decimal("):
-            plain = f"{json_type} IN ({_NUMBERS}) AND {value} IS NOT NULL AND {_EXACT.format(taken)}"
-            taken = f"TRY_CAST({taken} AS {kind})"
-        elif kind not in _DUCKDB:
-            plain, taken = "FALSE", "NULL"
-        odd.append(f"NOT ({json_type} IS NULL OR {json_type} = 'NULL' OR ({plain}))")
-        values.append(f"{taken} AS {value}")
-    columns = ", ".join(f'"{name}"' for name in schema.names)
-    return f"""
-        SELECT {columns}, CASE WHEN {" OR ".join(odd)} THEN __line END AS __odd
-        FROM (SELECT __line, __names, __comma, __r, __t, {", ".join(values)} FROM (
-            SELECT __line, __names, __comma, from_json({line}, '{json.dumps(asked)}') AS __r,
-                json_type({line}, {paths}) AS __t
-            FROM lines))"""
+def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) -> list[pl.DataFrame]:
+    """The lines of a block that are not blank, with `AT`, piece by piece."""
+    if block.length is not None:
+        return [_closely(block, schema, max_line)]
+    frames, start = [], 0
+    while start < len(block.text) or not frames:
+        end = block.text.find(b"\n", start + attempts.size)
+        end = len(block.text) if end < 0 else end
+        piece = Block(block.text[start:end], block.at + start)
+        start = end + 1
+        rows = _plain_block(piece, schema, max_line) if attempts.is_due else None
+        attempts.note(worked=rows is not None)
+        frames.append(_closely(piece, schema, max_line) if rows is None else rows)
+    return frames
 
 
-def _mended(table: pa.Table, schema: Schema, blank: bool) -> pl.DataFrame:
-    """What DuckDB gave, after the odd lines were looked at."""
-    found = pl.from_arrow(table)
-    assert isinstance(found, pl.DataFrame)
-    found = found.select(*(_typed(name, kind) for name, kind in schema), "__odd")
-    none = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
-    if found["__odd"].null_count() == found.height:
-        return found.drop("__odd").with_columns(none)
-    if not blank:
-        found = found.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
-    places = found["__odd"].is_not_null().arg_true()
-    rows: list[dict[str, Any]] = [row(line, schema) for line in found["__odd"].gather(places)]
-    columns = []
-    for name, kind in schema:
-        values = pl.Series(name, [row.get(name) for row in rows], dtype=_physical(kind)).cast(dtype(kind))
-        columns.append(_scattered(found[name], places, values))
-    for name in (MALFORMED, REASON):
-        empty = pl.Series(name, [None], dtype=pl.String).new_from_index(0, found.height)
-        columns.append(empty.scatter(places, pl.Series([row.get(name) for row in rows], dtype=pl.String)))
-    return pl.DataFrame(columns)
+def _closely(block: Block, schema: Schema, max_line: int) -> pl.DataFrame:
+    lines = lines_of(block, max_line)
+    lines = lines.filter(pl.col(LINE).str.strip_chars() != "")
+    if lines[REASON].null_count() < lines.height:
+        return decoded(lines[LINE], schema, blank=True, reasons=lines[REASON]).with_columns(lines[AT])
+    return closely(lines[LINE], schema, blank=True).with_columns(lines[AT])
 
 
-def _typed(name: str, kind: str) -> pl.Expr:
-    """A column as DuckDB gave it; of a type that it does not read, nothing yet."""
-    is_there = kind in _DUCKDB or kind.startswith("decimal(")
-    return pl.col(name).cast(dtype(kind)) if is_there else pl.lit(None, dtype(kind)).alias(name)
+def _plain_block(block: Block, schema: Schema, max_line: int) -> pl.DataFrame | None:
+    """The lines of a block, if all of them are plain."""
+    ends = np.flatnonzero(np.frombuffer(block.text, np.uint8) == _NEWLINE)
+    begins = np.concatenate(([0], ends + 1))
+    if len(block.text) > max_line and np.diff(begins, append=len(block.text) + 1).max() - 1 > max_line:
+        return None  # the end of a line counts as a part of it here: what is nearly too long gets a closer look
+    rows = plain_rows(block.text, len(begins), schema)
+    return None if rows is None else rows.with_columns(*_NO_FAULT, pl.Series(AT, begins + block.at, dtype=pl.Int64))
 
 
-def _scattered(column: pl.Series, places: pl.Series, values: pl.Series) -> pl.Series:
-    """A column with other values at some places; Polars itself cannot do that with lists."""
-    at = pl.repeat(None, len(column), dtype=pl.UInt32, eager=True)
-    at = at.scatter(places, pl.int_range(len(values), dtype=pl.UInt32, eager=True))
-    there = values.gather(at).alias(column.name)
-    return there.zip_with(at.is_not_null(), column)
-
-
-def _physical(kind: str) -> pl.DataType:
-    """What values of Python are made a column of: times are numbers."""
-    if kind.startswith("array<"):
-        return pl.List(_physical(kind[6:-1]))
-    return {"timestamp": pl.Int64(), "date": pl.Int32()}.get(kind) or dtype(kind)
+def _plain(lines: pl.Series, schema: Schema) -> pl.DataFrame | None:
+    """The same for lines that are texts already."""
+    if not len(lines):
+        return None
+    rows = plain_rows(str(lines.str.join("\n").item()).encode(), len(lines), schema)
+    return None if rows is None else rows.with_columns(_NO_FAULT)
