@@ -17,6 +17,7 @@ from penstock.app import App
 from penstock.errors import PenstockError
 from penstock.kernel.offsets import epoch_offsets
 from penstock.runtime.commit.stepper import Stepper
+from penstock.runtime.epoch.reduction import SLICE, SMALL_EPOCH
 from penstock.sources.base import PATH, ROW
 from penstock.sources.files.listed import listed_between
 from penstock.sources.files.positions import in_files, shares
@@ -135,7 +136,7 @@ def run_once(folder: Path, state: Path, spark: SparkSession) -> pl.DataFrame:
 
 
 @pytest.mark.xdist_group("spark")
-def test_a_replayed_epoch_gives_the_same_positions_with_any_number_of_tasks(tmp_path, spark, monkeypatch):
+def test_a_replayed_epoch_gives_the_same_positions_with_any_number_of_tasks_and_cuts(tmp_path, spark, monkeypatch):
     order = fill(tmp_path / "in", "json")
     once = run_once(tmp_path / "in", tmp_path / "once", spark)
     with monkeypatch.context() as patch:
@@ -146,11 +147,12 @@ def test_a_replayed_epoch_gives_the_same_positions_with_any_number_of_tasks(tmp_
         patch.setattr(Stepper, "commit", die)
         with pytest.raises(Exception, match="the process dies here"):
             run_once(tmp_path / "in", tmp_path / "again", spark)
-    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "1")  # a task for each file
+    spark.conf.set(SMALL_EPOCH, "0")
+    spark.conf.set(SLICE, "75")  # a few lines for each task, and most cuts are within lines
     try:
         again = run_once(tmp_path / "in", tmp_path / "again", spark)
     finally:
-        spark.conf.set("spark.sql.files.maxPartitionBytes", before)
+        spark.conf.unset(SMALL_EPOCH)
+        spark.conf.unset(SLICE)
     assert (once["n"] * 100 + once["row"]).to_list() == order
     assert again.equals(once)

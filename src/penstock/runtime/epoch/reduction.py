@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 #: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
 SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
 SMALL_EPOCH_BYTES: Final = 1 << 20
+#: The setting with about how many bytes of files a task reads at most.
+SLICE: Final = "spark.penstock.sliceBytes"
+SLICE_BYTES: Final = 32 << 20
 #: Rows that are here already need no job up to this number of bytes. Users' code takes longer, and runs on all cores.
 HERE: Final = 64 << 20
 HERE_WITH_CODE: Final = 1 << 20
@@ -149,7 +152,8 @@ class Reduction:
         source, log, job = self._feed.source, self._feed.source.log, self._jobs[self._feed.name]
         if not isinstance(log, Files) or job.positions is None or job.decoded:
             return None
-        slices = log.cut(job.positions, rows.sparkSession.sparkContext.defaultParallelism)
+        most = int(rows.sparkSession.conf.get(SLICE, str(SLICE_BYTES)) or SLICE_BYTES)
+        slices = log.cut(job.positions, rows.sparkSession.sparkContext.defaultParallelism, most)
         if slices is None:
             return None
         self._jobs = {**self._jobs, self._feed.name: replace(job, slices=slices)}

@@ -45,11 +45,12 @@ class FileRange:
 Slices = tuple[tuple[FileRange, ...], ...]
 
 
-def slice_count(size: int, cores: int) -> int:
+def slice_count(size: int, cores: int, most: int = MOST) -> int:
     """How many slices so many bytes make: as many for each core, none of them tiny or large."""
-    if size <= LEAST * cores:
-        return max(1, -(-size // LEAST))
-    rounds = -(-size // (MOST * cores))
+    least = min(LEAST, most)
+    if size <= least * cores:
+        return max(1, -(-size // least))
+    rounds = -(-size // (most * cores))
     return min(cores * rounds, _MOST_SLICES)
 
 

@@ -31,7 +31,7 @@ from penstock.sources.files.follow import FilesFollower, size
 from penstock.sources.files.nested import read_nested
 from penstock.sources.files.parts import COMPRESSED, has_failed, is_numbered, rows_of
 from penstock.sources.files.positions import shares
-from penstock.sources.files.ranges import FileRange, Slices, cut, slice_count
+from penstock.sources.files.ranges import MOST, FileRange, Slices, cut, slice_count
 from penstock.sources.files.text import FileLines, parsed, told_by_directories
 from penstock.sources.formats import json_lines, lines, parquet
 from penstock.sources.formats.csv import check_csv
@@ -110,8 +110,8 @@ class Files(Source):
         places = [unquote(path) if "://" in path else f"file://{path}" for path in paths]
         return self._read_by_spark(spark.read.option("basePath", self.place), schema, columns, places)
 
-    def cut(self, positions: Mapping[str, range], cores: int) -> Slices | None:
-        """The files of an epoch in slices, one for each task; None where Spark decides that.
+    def cut(self, positions: Mapping[str, range], cores: int, most: int = MOST) -> Slices | None:
+        """The files of an epoch in slices of so many bytes at most, one for each task; None where Spark decides that.
 
         Positions of lines are bytes, unless a file has fewer positions than bytes. All files of an epoch have 2 ** 38.
         """
@@ -122,7 +122,7 @@ class Files(Source):
         by_number = [is_numbered(part) or len(positions[part.path]) <= sizes[part.path] for part in parts]
         parts = [replace(part, by_number=numbered) for part, numbered in zip(parts, by_number, strict=True)]
         weights = [_PACKED * sizes[part.path] if part.path.endswith(COMPRESSED) else sizes[part.path] for part in parts]
-        return cut(parts, weights, slice_count(sum(weights), cores))
+        return cut(parts, weights, slice_count(sum(weights), cores, most))
 
     def read_slices(self, spark: SparkSession, schema: Schema, columns: Sequence[str], slices: Slices) -> DataFrame:
         """The same as `read_these`, of files in slices."""

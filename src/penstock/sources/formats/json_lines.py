@@ -18,11 +18,13 @@ from penstock.kernel.expressions import is_of_kernel
 from penstock.model.types import Schema, has_structs
 from penstock.sources.base import EXTENT, MALFORMED, PART, REASON
 from penstock.sources.formats.json_closely import closely
-from penstock.sources.formats.json_plain import plain_rows, takes
-from penstock.sources.formats.lines import AT, LINE, Block, lines_of, read_blocks
+from penstock.sources.formats.json_plain import plain_lines, plain_rows, takes
+from penstock.sources.formats.lines import AT, BLOCK, LINE, Block, lines_of, read_blocks
 
 #: So many bytes are taken for plain lines at a time; of lines that need a closer look, more.
 PIECE, LARGE_PIECE = 1 << 20, 16 << 20
+#: How many bytes are read at a time: so few that they stay in the processor's cache until they are parsed.
+READ: Final = 4 << 20
 _NAME: Final = re.compile(r"\w+", re.ASCII)
 _NEWLINE: Final = ord("\n")
 _NO_FAULT: Final = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
@@ -66,9 +68,16 @@ def read_file(
     path: str, schema: Schema, max_line: int, start: int = 0, end: int | None = None
 ) -> Iterator[pl.DataFrame]:
     """The same for the lines of a file, or of a part of it, some at a time, with `AT`: see `read_blocks`."""
-    attempts = _Attempts(schema)
-    for block in read_blocks(path, max_line, start=start, end=end):
-        yield pl.concat(_of_block(block, schema, max_line, attempts), how="diagonal")
+    attempts, size = _Attempts(schema), 0
+    frames: list[pl.DataFrame] = []
+    for block in read_blocks(path, max_line, READ, start, end):
+        frames += _of_block(block, schema, max_line, attempts)
+        size += len(block.text)
+        if size >= BLOCK:
+            yield pl.concat(frames, how="diagonal")
+            frames, size = [], 0
+    if frames:
+        yield pl.concat(frames, how="diagonal")
 
 
 class _Attempts:
@@ -93,7 +102,8 @@ def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) 
     """The lines of a block that are not blank, with `AT`, piece by piece."""
     if block.length is not None:
         return [_closely(block, schema, max_line)]
-    frames, start = [], 0
+    start = 0
+    frames: list[pl.DataFrame] = []
     while start < len(block.text) or not frames:
         end = block.text.find(b"\n", start + attempts.size)
         end = len(block.text) if end < 0 else end
@@ -119,7 +129,7 @@ def _plain_block(block: Block, schema: Schema, max_line: int) -> pl.DataFrame | 
     begins = np.concatenate(([0], ends + 1))
     if len(block.text) > max_line and np.diff(begins, append=len(block.text) + 1).max() - 1 > max_line:
         return None  # the end of a line counts as a part of it here: what is nearly too long gets a closer look
-    rows = plain_rows(block.text, len(begins), schema)
+    rows = plain_lines(block.text, ends, schema)
     return None if rows is None else rows.with_columns(*_NO_FAULT, pl.Series(AT, begins + block.at, dtype=pl.Int64))
 
 

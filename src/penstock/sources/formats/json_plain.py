@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,6 +47,10 @@ _ZONE_HOURS: Final = "18"
 _BLOCK: Final = (1 << 31) - 1
 
 
+_NEWLINE: Final = ord("\n")
+Ends = npt.NDArray[np.int64]
+
+
 class _NotPlain(Exception):
     """Some value needs a closer look."""
 
@@ -56,8 +62,14 @@ def takes(schema: Schema) -> bool:
 
 def plain_rows(text: bytes, count: int, schema: Schema) -> pl.DataFrame | None:
     """The columns of `count` lines, of which the last one has no end; None if one of them is not plain."""
-    options = _options(schema)
-    if options is None or not _is_object_per_line(text, count):
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
+    return plain_lines(text, ends, schema) if len(ends) == count - 1 else None
+
+
+def plain_lines(text: bytes, ends: Ends, schema: Schema) -> pl.DataFrame | None:
+    """The same, where the ends of all lines but the last one are known."""
+    options, count = _options(schema), len(ends) + 1
+    if options is None or not _is_object_per_line(text, ends):
         return None
     reading = pj.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _BLOCK))
     try:
@@ -81,17 +93,21 @@ def _options(schema: Schema) -> pj.ParseOptions | None:
     return pj.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore")
 
 
-def _is_object_per_line(text: bytes, count: int) -> bool:
+def _is_object_per_line(text: bytes, ends: Ends) -> bool:
     """Whether every line begins and ends like an object, in UTF-8.
 
     '}' and '{' follow each other only between objects, never within one. So each line holds objects that are whole, and
     if there are as many as lines, each holds one.
     """
-    if text[:1] != b"{" or text.count(b"\n") != count - 1:
+    if text[:1] != b"{" or text[-2:].removesuffix(b"\r")[-1:] != b"}" or not _is_utf8(text):
         return False
-    if text[-1:] == b"}" and text.count(b"}\n{") == count - 1:
-        return _is_utf8(text)
-    return text[-2:] == b"}\r" and text.count(b"}\r\n{") == count - 1 and _is_utf8(text)
+    characters = np.frombuffer(text, np.uint8)
+    if not (characters[ends + 1] == ord("{")).all():
+        return False
+    before = characters[ends - 1]
+    if not (before == ord("}")).all():
+        before = np.where(before == ord("\r"), characters[ends - 2], before)
+    return bool((before == ord("}")).all())
 
 
 def _is_utf8(text: bytes) -> bool:
