@@ -113,6 +113,15 @@ def test_floor_and_ceiling_hold():
     assert Admission(BYTES, target=1.0, limit=1).limit == BYTES.floor
 
 
+def test_the_first_epoch_of_a_run_lets_the_limit_grow_and_never_shrink():
+    for seconds, grows in ((0.5, True), (1.5, True), (2.0, False), (9.0, False)):
+        admission = Admission(BYTES, target=2.0)
+        assert (admission.took_first(BYTES.start, seconds) > BYTES.start) == grows
+        assert admission.limit <= 8 * BYTES.start
+        assert admission.took(admission.limit, 0.4) >= admission.limit / 2, "what it took is not remembered"
+    assert Admission(BYTES, target=2.0).took_first(BYTES.start // 3, 0.1) == BYTES.start, "it was not full"
+
+
 # on Spark
 
 
@@ -198,6 +207,7 @@ def test_a_running_query_takes_another_limit_from_its_next_epoch_on(spark, tmp_p
     size = (tmp_path / "in" / "011.json").stat().st_size
     limits = [2 * size + 50, 5 * size + 50]
     monkeypatch.setattr(Admission, "took", lambda self, amount, seconds: limits.pop() if len(limits) > 1 else limits[0])
+    monkeypatch.setattr(Admission, "took_first", lambda self, amount, seconds: self.limit)
     app = ps.App("adjusted")
     events = app.stream("events", ps.files(tmp_path / "in"), schema="k string, n bigint")
     app.view("counts", events.group_by("k").agg(n=ps.count()))
@@ -205,7 +215,7 @@ def test_a_running_query_takes_another_limit_from_its_next_epoch_on(spark, tmp_p
     try:
         query = run.queries["events"].query.runId
         run.catch_up()
-        # The first epoch of all tells nothing: two of one file, then five, and two.
+        # Two of one file, then five, and two.
         assert taken(run) == [5, 5, 25, 10, 10, 5]
         assert run.queries["events"].query.runId == query, "no restart"
     finally:
@@ -238,7 +248,7 @@ def test_a_stream_made_from_others_takes_another_limit_without_a_restart(spark, 
             write(tmp_path / "in", number, 5)
             run.catch_up()
             limits.append(last_limits(run.store)["counted"].limit)
-        assert limits == [EVENTS.start, 777, 777]  # the first epoch of all tells nothing
+        assert limits == [EVENTS.start, 777, 777]  # the first epoch of all took too little to tell
         assert run.queries["counted"].query.runId == query, "all of its state was loaded again"
     finally:
         run.stop()

@@ -52,8 +52,13 @@ class Bounds:
     careful: int = 0
 
 
+<<<<<<< HEAD
 EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 500)
 BYTES: Final = Bounds("bytes", 4 << 20, 8 << 10, 512 << 20, 16 << 10)
+=======
+EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 1_000)
+BYTES: Final = Bounds("bytes", 16 << 20, 64 << 10, 512 << 20, 128 << 10)
+>>>>>>> 716056c (An app starts with epochs of 16 MB of files, and the first epoch lets the limit grow)
 BOUNDS: Final = (EVENTS, BYTES)
 
 
@@ -108,6 +113,20 @@ class Admission:
             self.limit = round(max(self.limit, min(fits, _GROWTH * self.limit, surely)))
         elif seconds > self.goal and min(amount, self.limit) > fits:
             self.limit = round(max(fits, self.limit / _SHRINKAGE))
+        return self.limit
+
+    def took_first(self, amount: int, seconds: float) -> int:
+        """The first epoch of a run took so much. The limit of the next one.
+
+        It also started Python and compiled code. So later epochs are faster: the limit grows to what fits by this one,
+        and does not shrink, and the time is not remembered.
+
+        >>> Admission(BYTES, target=2.0, limit=16 << 20).took_first(16 << 20, seconds=1.15) >> 20
+        32
+        """
+        if amount >= self.limit / 2:
+            fits = amount * (self.target - _FIXED) / max(seconds - _FIXED, _FIXED)
+            self.limit = self._bounded(min(max(fits, self.limit), _GROWTH * self.limit))
         return self.limit
 
     @property

@@ -102,14 +102,12 @@ class Pace:
         return Intake(self._admission.bounds.unit, self._in_force, taken, self.behind)
 
     def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float) -> None:
-        """An epoch is committed, after so many seconds of ours; the query's next one may get another limit.
-
-        The first epoch of a run, which starts Python and compiles, tells nothing.
-        """
+        """An epoch is committed, after so many seconds of ours; the query's next one may get another limit."""
         first, self._warm = not self._warm, True
-        if self._admission is None or self._fixed or taken is None or first:
+        if self._admission is None or self._fixed or taken is None:
             return
-        limit = self._admission.took(taken, seconds + self._spark)
+        took = self._admission.took_first if first else self._admission.took
+        limit = took(taken, seconds + self._spark)
         if limit == self._in_force or query is None:
             return
         if self._log.adjusts:
