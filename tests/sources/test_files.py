@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
+from penstock.runtime.epoch.reduction import SMALL_EPOCH
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -123,3 +124,32 @@ def test_parquet_with_types_that_only_spark_has_is_left_to_spark(tmp_path, spark
         assert run.store.query("SELECT n FROM v").rows() == [(3,)]
     finally:
         run.stop()
+
+
+def test_a_file_that_vanishes_before_its_parts_are_read_is_one_dead_letter(tmp_path, spark, monkeypatch):
+    (tmp_path / "in").mkdir()
+    gone, good = tmp_path / "in" / "a.json", tmp_path / "in" / "b.json"
+    for path in (gone, good):
+        path.write_text('{"page": "/a"}\n' * 100)
+
+    def size(path: str) -> int:
+        gone.unlink(missing_ok=True)
+        return 8 << 20
+
+    monkeypatch.setattr("penstock.sources.files.source.size", size)
+    app = App("files")
+    stream = app.stream("visits", ps.files(tmp_path / "in"), schema="page string")
+    app.view("by_page", stream.group_by("page").agg(n=ps.count()))
+    spark.conf.set(SMALL_EPOCH, "0")
+    try:
+        run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        try:
+            run.catch_up()
+            assert run.store.query("SELECT page, n FROM by_page").rows() == [("/a", 100)]
+            ((row, reason),) = run.store.query("SELECT row, reason FROM __refused").rows()
+            assert row == str(gone)
+            assert reason.endswith("it is gone")
+        finally:
+            run.stop()
+    finally:
+        spark.conf.unset(SMALL_EPOCH)
