@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from datetime import datetime
 
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.app import App
 from penstock.runtime.epoch.reduction import SMALL_EPOCH
+from penstock.sources import Files
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -136,7 +138,7 @@ def test_a_file_that_vanishes_before_its_parts_are_read_is_one_dead_letter(tmp_p
         gone.unlink(missing_ok=True)
         return 8 << 20
 
-    monkeypatch.setattr("penstock.sources.files.source.size", size)
+    monkeypatch.setattr(sys.modules[Files.__module__], "size", size)
     app = App("files")
     stream = app.stream("visits", ps.files(tmp_path / "in"), schema="page string")
     app.view("by_page", stream.group_by("page").agg(n=ps.count()))
