@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: A task reads at least so many bytes, if there are any, and about so many at most.
+#: The bytes that a task reads: at least, if there are any, and about at most.
 LEAST, MOST = 1 << 20, 32 << 20
-#: There are at most so many slices: positions of rows that DataFrame code makes count tasks up to 4096.
+#: The largest number of slices: positions of rows that DataFrame code makes count tasks up to 4096.
 _MOST_SLICES: Final = 4000
 
 
@@ -46,7 +46,7 @@ Slices = tuple[tuple[FileRange, ...], ...]
 
 
 def slice_count(size: int, cores: int, most: int = MOST) -> int:
-    """How many slices so many bytes make: as many for each core, none of them tiny or large."""
+    """The number of slices for a number of bytes: the same for each core, none of them tiny or large."""
     least = min(LEAST, most)
     if size <= least * cores:
         return max(1, -(-size // least))
@@ -55,7 +55,7 @@ def slice_count(size: int, cores: int, most: int = MOST) -> int:
 
 
 def cut(files: Sequence[FileRange], sizes: Sequence[int], slices: int) -> Slices:
-    """Whole files in this order, in slices of about as many bytes each. Files by number go to a slice as they are."""
+    """Whole files in this order, in slices of about the same number of bytes. Files by number go to a slice as they are."""
     size = max(1, -(-sum(sizes) // slices))
     parts: list[list[FileRange]] = [[]]
     room = size

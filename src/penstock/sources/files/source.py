@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 
 FORMATS = ("json", "csv", "parquet")
-#: Compressed files count as so many times their bytes.
+#: By how much the bytes of compressed files are multiplied.
 _PACKED: Final = 16
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
@@ -111,7 +111,7 @@ class Files(Source):
         return self._read_by_spark(spark.read.option("basePath", self.place), schema, columns, places)
 
     def cut(self, positions: Mapping[str, range], cores: int, most: int = MOST) -> Slices | None:
-        """The files of an epoch in slices of so many bytes at most, one for each task; None where Spark decides that.
+        """The files of an epoch in slices of at most `most` bytes, one for each task; None where Spark decides that.
 
         Positions of lines are bytes, unless a file has fewer positions than bytes. All files of an epoch have 2 ** 38.
         """
@@ -231,13 +231,13 @@ class Files(Source):
             yield from rows_of(part, self._rows(part, schema), verify)
 
     def _rows(self, part: FileRange, schema: Schema) -> Iterator[pl.DataFrame]:
-        told = _in_path(part.path, schema)
+        in_path = _in_path(part.path, schema)
         if self.format == "parquet":
             frames = parquet.read_file(part.path, schema)
         else:
             frames = json_lines.read_file(part.path, schema, self.max_line, part.start, part.end)
         for frame in frames:
-            yield frame.with_columns(told) if told else frame
+            yield frame.with_columns(in_path) if in_path else frame
 
     def __repr__(self) -> str:
         said = [repr(self.path), f"format={self.format!r}"]

@@ -21,9 +21,9 @@ from penstock.sources.formats.json_closely import closely
 from penstock.sources.formats.json_plain import plain_lines, plain_rows, takes
 from penstock.sources.formats.lines import AT, BLOCK, LINE, Block, lines_of, read_blocks
 
-#: So many bytes are taken for plain lines at a time; of lines that need a closer look, more.
+#: The bytes that are taken for plain lines at a time, and those that get a closer look.
 PIECE, LARGE_PIECE = 1 << 20, 16 << 20
-#: How many bytes are read at a time: so few that they stay in the processor's cache until they are parsed.
+#: The bytes that are read at a time, few enough to stay in the processor's cache until they are parsed.
 READ: Final = 4 << 20
 _NAME: Final = re.compile(r"\w+", re.ASCII)
 _NEWLINE: Final = ord("\n")

@@ -41,7 +41,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
 }
 #: 'YYYY-MM-DD hh:mm:ss' and 'YYYY-MM-DD'.
 _SECOND, _DAY = 19, 10
-#: Spark takes zones of less than so many hours.
+#: The hours of a zone that Spark takes are less than this.
 _ZONE_HOURS: Final = "18"
 #: One block for Arrow: it would cut a larger one, and lines do not end where it cuts.
 _BLOCK: Final = (1 << 31) - 1

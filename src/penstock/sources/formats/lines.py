@@ -22,9 +22,9 @@ from penstock.sources.base import REASON
 #: The columns with a line's text, and with the byte at which it begins.
 LINE: Final = "__line"
 AT: Final = "__line_at"
-#: Longer lines are dead letters, if nobody says otherwise: so many bytes.
+#: Lines with more bytes are dead letters, if nobody says otherwise.
 MAX_LINE: Final = 16 << 20
-#: So much of a line that is too long is kept.
+#: The bytes that are kept of a line that is too long.
 SHOWN: Final = 1000
 #: How many bytes of a file are taken at a time, after decompression.
 BLOCK: Final = 24 << 20
