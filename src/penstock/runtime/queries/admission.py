@@ -52,13 +52,8 @@ class Bounds:
     careful: int = 0
 
 
-<<<<<<< HEAD
 EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 500)
-BYTES: Final = Bounds("bytes", 4 << 20, 8 << 10, 512 << 20, 16 << 10)
-=======
-EVENTS: Final = Bounds("events", 50_000, 100, 2_000_000, 1_000)
-BYTES: Final = Bounds("bytes", 16 << 20, 64 << 10, 512 << 20, 128 << 10)
->>>>>>> 716056c (An app starts with epochs of 16 MB of files, and the first epoch lets the limit grow)
+BYTES: Final = Bounds("bytes", 16 << 20, 8 << 10, 512 << 20, 16 << 10)
 BOUNDS: Final = (EVENTS, BYTES)
 
 

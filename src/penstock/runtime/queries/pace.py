@@ -47,7 +47,7 @@ class Pace:
         *,
         runs_code: bool = False,
     ) -> None:
-        self._log = log
+        self._log, self._runs_code = log, runs_code
         self._spark, self._warm, self._fixed = _SPARK, False, False
         self._latest: Any = None
         self._in_force: int | None = None
@@ -104,7 +104,7 @@ class Pace:
     def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float) -> None:
         """An epoch is committed, after so many seconds of ours; the query's next one may get another limit."""
         first, self._warm = not self._warm, True
-        if self._admission is None or self._fixed or taken is None:
+        if self._admission is None or self._fixed or taken is None or (first and self._runs_code):
             return
         took = self._admission.took_first if first else self._admission.took
         limit = took(taken, seconds + self._spark)
