@@ -86,7 +86,7 @@ class Job:
         os.kill(int((self.state / "lock").read_text()), signal.SIGKILL)
 
     def wait_for(self, events: int) -> None:
-        """Until a reader of the store sees so many events."""
+        """Until a reader of the store sees this number of events."""
         until(lambda: self._events() >= events, f"{events} events in {self.state}")
 
     def _events(self) -> int:

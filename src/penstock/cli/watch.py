@@ -68,13 +68,13 @@ def watch(
                         waits_for = run.run.starting
                         live.update(f"{waits_for} …" if waits_for else picture.live(figures), refresh=True)
             else:
-                told = None
+                shown = None
                 for figures in _looks(run, meter, stopping, is_done, each):
                     if (waits_for := run.run.starting) is None:
                         console.print(picture.line(figures))
-                    elif waits_for != told:
+                    elif waits_for != shown:
                         console.print(f"{waits_for} …")
-                    told = waits_for
+                    shown = waits_for
             run.wait(0)
         finally:
             run.stop()

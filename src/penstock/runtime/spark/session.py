@@ -154,11 +154,11 @@ def _has_java() -> bool:
     return SparkContext._gateway is not None
 
 
-def _begun(master: str, memory: str, given: Mapping[str, str], python: str | None, kafka: bool) -> Java | None:
+def _begun(master: str, memory: str, conf: Mapping[str, str], python: str | None, kafka: bool) -> Java | None:
     """Starts Java, while PySpark is loaded; None where one runs already, or PySpark has to start it."""
-    if python is not None or "spark.pyspark.python" in given or find_spec("pyspark") is None or _has_java():
+    if python is not None or "spark.pyspark.python" in conf or find_spec("pyspark") is None or _has_java():
         return None
-    settings = JavaSettings.of(master, {"spark.driver.memory": memory, **given}, os.environ)
+    settings = JavaSettings.of(master, {"spark.driver.memory": memory, **conf}, os.environ)
     if settings is None:
         return None
     if kafka:
