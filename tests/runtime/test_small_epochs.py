@@ -73,9 +73,9 @@ def test_small_epochs_know_the_ids_of_earlier_ones(spark, tmp_path):
 def test_the_size_of_an_epoch_decides_and_compressed_files_count_for_more():
     schema, files = Schema.parse("k string, v int"), Files("in")
     plain, packed = {"/in/1.json": range(10)}, {"/in/1.json.gz": range(10)}
-    assert files.small_epoch(schema, plain, 1000, 1000).to_pydict() == {"__path": ["/in/1.json"]}
-    assert files.small_epoch(schema, plain, 1001, 1000) is None
-    assert files.small_epoch(schema, packed, 1000, 1000) is None
-    assert files.small_epoch(schema, packed, 10, 1000) is not None
-    assert files.small_epoch(schema, plain, None, 1000) is None
-    assert Files("in", "csv").small_epoch(schema, plain, 10, 1000) is None
+    assert files.small_epoch(plain, 1000, schema, 1000).to_pydict() == {"__path": ["/in/1.json"]}
+    assert files.small_epoch(plain, 1001, schema, 1000) is None
+    assert files.small_epoch(packed, 1000, schema, 1000) is None
+    assert files.small_epoch(packed, 10, schema, 1000) is not None
+    assert files.small_epoch(plain, None, schema, 1000) is None
+    assert Files("in", "csv").small_epoch(plain, 10, schema, 1000) is None

@@ -271,3 +271,20 @@ def test_a_segment_that_is_gone_before_it_was_read_is_an_error(folder):
     segment(folder, 2).unlink()
     with pytest.raises(PenstockError, match="segment 2"):
         SegmentReader("s", folder).partitions({"number": 0}, {"number": 3})
+
+
+def test_the_driver_reads_few_segments_as_the_only_task_would(folder):
+    need_spark()
+    from penstock.sources.http.inbox_source import SegmentReader
+
+    inbox, schema = Inbox(folder), Schema.parse("tag string")
+    for tag in "abc":
+        inbox.put([offer(tag)])
+    follower = Http("s", folder=str(folder)).follow(folder)
+    reader, start, end = SegmentReader("s", folder), {"number": 1}, {"number": 3}
+    (part,) = reader.partitions(start, end)
+    rows = follower.small_epoch(json.dumps(start), json.dumps(end), None, schema, 1 << 20)
+    assert rows == pa.Table.from_batches(reader.read(part))
+    assert follower.small_epoch(None, json.dumps(end), None, schema, 1 << 20) is None
+    assert follower.small_epoch(json.dumps(start), json.dumps(end), None, schema, 10) is None
+    assert follower.small_epoch(json.dumps({"number": 0}), json.dumps({"number": 4}), None, schema, 1 << 20) is None

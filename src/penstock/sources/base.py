@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -32,6 +32,9 @@ ARRIVED = "__arrived"
 #: The number of a slice of an epoch's files, which a task reads.
 SLICE = "__slice"
 
+#: The rows of an epoch for these columns, if they are at most so many bytes and the driver can read them.
+ReadSmall: TypeAlias = Callable[[Schema, int], pa.Table | None]
+
 
 class Folder(Protocol):
     """A folder of small files, on a disk or elsewhere."""
@@ -46,6 +49,8 @@ class Follower:
     `taken` is how much the epoch takes that is being read, in the unit of the log's limits, where that is known.
     """
 
+    #: Whether the driver can read small epochs itself.
+    reads_small: ClassVar[bool] = False
     taken: int | None = None
 
     def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]] | None:
@@ -59,6 +64,15 @@ class Follower:
         """The positions of each file's rows in the epoch between two offsets, out of the epoch's positions.
 
         None where rows have positions of their own, or get them from the task that reads them.
+        """
+        return None
+
+    def small_epoch(
+        self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
+    ) -> pa.Table | None:
+        """The rows of the epoch between two offsets, as tasks get them, if these are at most so many bytes.
+
+        None if there are more, or Spark must read them. `schema` has the columns that are read.
         """
         return None
 
@@ -124,15 +138,6 @@ class Source(ABC):
 
     def behind(self, offsets: str, latest: Any) -> int | None:
         """How many events a log that Spark has seen up to its latest offset holds beyond these."""
-        return None
-
-    def small_epoch(
-        self, schema: Schema, positions: Mapping[str, range] | None, taken: int | None, most: int
-    ) -> pa.Table | None:
-        """The rows of an epoch of at most so many bytes, as tasks get them; None if there are more, or Spark must read.
-
-        `positions` and `taken` are those of the epoch: see `Follower`.
-        """
         return None
 
     def follow(self, checkpoint: Folder) -> Follower:

@@ -55,10 +55,10 @@ class Consumers:
         spool = work.spool if before is None else None
         jobs = {feed.name: self._jobs.of(feed, columns, origin, work.now, keeping, spool, before) for feed in feeds}
         calls_code = any(runs_code(flow) for flow in registry.flows_of(name))  # it runs in tasks, on all cores
-        amount = None if calls_code else origin.taken
+        small = None if calls_code else origin.small
         here = HERE_WITH_CODE if calls_code else HERE
         frames = registry.tables.frames
-        reduction = Reduction(feeds, jobs, columns, identifier, frames=frames, amount=amount, here=here)
+        reduction = Reduction(feeds, jobs, columns, identifier, frames=frames, small=small, here=here)
         return jobs, reduction.run(rows)
 
     def reduce_made(

@@ -10,6 +10,7 @@ import polars as pl
 
 from penstock.model.time import Instant
 from penstock.runtime.derived.base import Step
+from penstock.sources.base import ReadSmall
 from penstock.store.arrivals import Ages, Arrivals
 from penstock.store.figures import Intake
 
@@ -35,7 +36,7 @@ class EpochOrigin:
     positions: Mapping[str, range] | None = field(default=None, compare=False)  # of each file's rows
     decoded: bool = False  # the rows have the stream's columns already
     step: Step | None = field(default=None, compare=False)  # of a derived stream
-    taken: int | None = None  # how much it takes, in the unit of its source's limits
+    small: ReadSmall | None = field(default=None, compare=False)  # reads its rows on the driver, if they are few
     handed_over: Instant | None = None  # when Spark came with it
     read: Ages | None = None  # of the events that an epoch of a derived stream has read
     clock: Callable[[], Instant] | None = field(default=None, compare=False)

@@ -37,7 +37,7 @@ from penstock.runtime.queries.retry import passes
 from penstock.runtime.spark.session import active_session
 from penstock.runtime.tables.frame import TableFrames
 from penstock.sources import MALFORMED, REASON, Files, Source
-from penstock.sources.base import ARRIVED, EXTENT, LATE
+from penstock.sources.base import ARRIVED, EXTENT, LATE, ReadSmall
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,9 +58,9 @@ Take = Callable[["DataFrame", Job], Epoch]
 class Reduction:
     """The jobs of one epoch. The first feed is the stream itself; `columns` are those of its own that were read.
 
-    `frames` keeps tables from epoch to epoch. `amount` is how much the epoch takes, in the unit of its source's limits:
-    if that is little, the driver does the work. None leaves it to Spark's tasks. Rows that operators give are reduced
-    on the driver too, up to `here` bytes of them.
+    `frames` keeps tables from epoch to epoch. `small` reads the rows of an epoch on the driver if they are few, and
+    then the driver does the work. None leaves it to Spark's tasks. Rows that operators give are reduced on the driver
+    too, up to `here` bytes of them.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Reduction:
         take: Take | None = None,
         frames: TableFrames | None = None,
         *,
-        amount: int | None = None,
+        small: ReadSmall | None = None,
         here: int = HERE,
     ) -> None:
         self._feed, *self._made = feeds
         self._jobs, self._columns, self._identifier, self._take = jobs, columns, identifier, take or taken
-        self._frames, self._amount, self._here_bytes = frames, amount, here
+        self._frames, self._read_small, self._here_bytes = frames, small, here
         self._kept: list[DataFrame] = []
 
     def run(self, rows: Rows) -> dict[str, Epoch]:
@@ -168,12 +168,10 @@ class Reduction:
 
     def _small(self, rows: DataFrame) -> pa.Table | None:
         """The rows of an epoch that takes little, where the kernel alone does all of it."""
-        source, log = self._feed.source, self._feed.source.log
-        if self._amount is None or not self._is_plain or not isinstance(log, Source):
+        if self._read_small is None or not self._is_plain:
             return None
         most = int(rows.sparkSession.conf.get(SMALL_EPOCH, str(SMALL_EPOCH_BYTES)) or 0)
-        positions = self._jobs[self._feed.name].positions
-        return log.small_epoch(source.schema.pick(self._columns), positions, self._amount, most)
+        return self._read_small(self._feed.source.schema.pick(self._columns), most)
 
     @property
     def _is_plain(self) -> bool:

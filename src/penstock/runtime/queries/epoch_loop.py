@@ -15,6 +15,7 @@ import time as clock_time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.kernel.offsets import epoch_offsets
@@ -138,9 +139,10 @@ class EpochLoop:
         positions = follower.positions(source.before, source.offsets, epoch_offsets(source.epoch))
         query.pace.look(query.query, source.offsets)
         intake = query.pace.intake(follower.taken)
+        small = partial(follower.small_epoch, source.before, source.offsets, positions)
         origin = replace(
             source, intake=intake, step=step, partitions=partitions, positions=positions,
-            taken=follower.taken, read=self._read(query.pace.placed, source, now),
+            small=small if follower.reads_small else None, read=self._read(query.pace.placed, source, now),
         )  # fmt: skip
         engine.epoch(query.name, query.columns, step.rows, origin, now)
         engine.registry.inputs.answered(query.name, source.offsets, step.due)

@@ -19,6 +19,7 @@ from penstock.runtime.errors import essence
 from penstock.runtime.spark.home import fast_home
 from penstock.runtime.spark.jars import connector
 from penstock.runtime.spark.java import Java, JavaSettings, ensure_java
+from penstock.runtime.spark.local_files import spare_processes
 from penstock.runtime.spark.masters import HEAPS, LOOPBACK, cluster_settings, is_local, reach
 from penstock.runtime.spark.secure import SECRET, SECRET_FILE, security
 from penstock.runtime.spark.shipping import beside_main, packed
@@ -108,7 +109,9 @@ def spark_session(
     session.sparkContext.setLogLevel("ERROR")
     if _daemon(asked) and alone:
         threading.Thread(target=_preload, args=(session,), name="penstock-preload", daemon=True).start()
-    if not alone:
+    if alone:
+        spare_processes(session.sparkContext)
+    else:
         there = {Path(file).name for file in session.sparkContext.listFiles}
         for archive in packed(code or beside_main()):
             if archive.name not in there:

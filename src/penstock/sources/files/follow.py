@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import ClassVar
 
+import pyarrow as pa
+
+from penstock.model.types import Schema
 from penstock.sources.base import Folder, Follower
 from penstock.sources.files.listed import listed_between
 from penstock.sources.files.positions import shares
+
+#: The paths of files that together have so many bytes, as rows for these columns, if that is at most so much.
+SmallPaths = Callable[[Collection[str], int | None, Schema, int], pa.Table | None]
 
 
 class FilesFollower(Follower):
     """Looks up the files of an epoch in Spark's list of those that it has read."""
 
-    def __init__(self, entries: Folder, *, is_local: bool) -> None:
-        self._entries, self._is_local = entries, is_local
+    reads_small: ClassVar[bool] = True
+
+    def __init__(self, entries: Folder, read_small: SmallPaths, *, is_local: bool) -> None:
+        self._entries, self._read_small, self._is_local = entries, read_small, is_local
 
     def positions(self, before: str | None, offsets: str, space: range) -> Mapping[str, range]:
         paths = listed_between(self._entries, -1 if before is None else _entry(before), _entry(offsets))
         sizes = [size(path) for path in paths] if self._is_local else [0] * len(paths)
         self.taken = sum(sizes) if self._is_local else None
         return shares(paths, sizes, space)
+
+    def small_epoch(
+        self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
+    ) -> pa.Table | None:
+        return None if positions is None else self._read_small(positions, self.taken, schema, most)
 
 
 def size(path: str) -> int:

@@ -11,7 +11,7 @@ ps.files('events', format='csv', header=True)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -190,17 +190,15 @@ class Files(Source):
     def limited(self, limit: int) -> Files:
         return replace(self, bytes_per_epoch=limit)
 
-    def small_epoch(
-        self, schema: Schema, positions: Mapping[str, range] | None, taken: int | None, most: int
-    ) -> pa.Table | None:
+    def small_epoch(self, paths: Collection[str], taken: int | None, schema: Schema, most: int) -> pa.Table | None:
         """Where tasks read the files, Spark has only their paths, and these are known without a job."""
-        if positions is None or taken is None or not self.decodes(schema):
+        if taken is None or not self.decodes(schema):
             return None
-        held = taken * _PACKED if _are_packed(self.format, positions) else taken
-        return pa.table({PATH: pa.array(list(positions), pa.string())}) if held <= most else None
+        held = taken * _PACKED if _are_packed(self.format, paths) else taken
+        return pa.table({PATH: pa.array(list(paths), pa.string())}) if held <= most else None
 
     def follow(self, checkpoint: Folder) -> Follower:
-        return FilesFollower(checkpoint / "sources" / "0", is_local=self._is_local)
+        return FilesFollower(checkpoint / "sources" / "0", self.small_epoch, is_local=self._is_local)
 
     def positions(self, paths: Sequence[str], space: range) -> dict[str, range]:
         """The positions of the rows of these files, in this order."""

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DefinitionError
 from penstock.model.naming import valid_name
 from penstock.model.time import SECOND, positive, show_duration
 from penstock.model.types import Schema
-from penstock.sources.base import ARRIVED, MALFORMED, REASON, Folder, Follower, Source
+from penstock.sources.base import ARRIVED, MALFORMED, PATH, REASON, Folder, Follower, Source
 from penstock.sources.formats import json_lines, parquet
-from penstock.sources.http.inbox import FOLDER, declare, sweep
+from penstock.sources.http.inbox import FOLDER, declare, segment, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _HOUR: Final = 3600 * SECOND
 #: Seconds between two looks for segments to sweep.
 _EACH: Final = 60.0
+#: The driver reads at most so many segments itself.
+_FEW: Final = 64
 
 
 def takes(kind: str) -> bool:
@@ -88,23 +91,46 @@ class Http(Source):
         return True
 
     def follow(self, checkpoint: Folder) -> Follower:
-        return Follower() if self.folder is None else _Sweeper(Path(self.folder), self.retention / SECOND)
+        return Follower() if self.folder is None else _InboxFollower(Path(self.folder), self.retention / SECOND)
 
     def __repr__(self) -> str:
         said = "" if self.retention == _HOUR else f", retention={show_duration(self.retention)!r}"
         return f"ps.http({self.name!r}{said})"
 
 
-class _Sweeper(Follower):
-    """Removes segments that are committed, some at a time."""
+class _InboxFollower(Follower):
+    """Finds the segments of an epoch, and removes those that are committed, some at a time."""
+
+    reads_small: ClassVar[bool] = True
 
     def __init__(self, folder: Path, keep: float) -> None:
         self._folder, self._keep, self._due = folder, keep, 0.0
+
+    def small_epoch(
+        self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
+    ) -> pa.Table | None:
+        """Tasks read the segments, Spark has only their paths: few of them are one task's."""
+        if before is None:
+            return None
+        numbers = range(int(json.loads(before)["number"]) + 1, int(json.loads(offsets)["number"]) + 1)
+        paths = [segment(self._folder, number) for number in numbers[:_FEW]]
+        if len(numbers) > _FEW or not all(path.exists() for path in paths):
+            return None
+        groups = [group for path in paths for group in _row_groups(path)]
+        if sum(groups) > most:
+            return None
+        return pa.table({PATH: pa.array([str(path) for path in paths], pa.string())})
 
     def committed(self, offsets: str) -> None:
         if time.monotonic() >= self._due:
             full = sweep(self._folder, int(json.loads(offsets)["number"]), self._keep, 1000) == 1000
             self._due = time.monotonic() + (0 if full else _EACH)
+
+
+def _row_groups(path: Path) -> list[int]:
+    """The bytes of the groups of rows of a file, before they were compressed."""
+    metadata = pq.read_metadata(path)
+    return [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
 
 
 def http(name: str, *, retention: str | timedelta = "1 hour") -> Http:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.kafka_client import client_settings, load
+from penstock.model.types import Schema
 from penstock.sources.base import Follower
 from penstock.sources.kafka.columns import partition_number
+from penstock.sources.kafka.direct import DirectReader
 
 if TYPE_CHECKING:
     from penstock.sources.kafka.source import Kafka
@@ -23,9 +27,12 @@ Offsets = dict[str, dict[str, int]]
 class KafkaFollower(Follower):
     """Tells partitions apart, and which of them were read to their end; keeps the consumer group up to date."""
 
+    reads_small: ClassVar[bool] = True
+
     def __init__(self, log: Kafka) -> None:
         self._log, self._before = log, {}  # type: tuple[Kafka, Offsets]
         self._group = None if log.group is None else GroupOffsets(log, log.group)
+        self._direct = DirectReader(log)
 
     def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]]:
         """Spark takes at least one message an epoch from each partition that has any: one that stands had none."""
@@ -59,7 +66,13 @@ class KafkaFollower(Follower):
         if self._group is not None:
             self._group.set(json.loads(offsets))
 
+    def small_epoch(
+        self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
+    ) -> pa.Table | None:
+        return self._direct.read(before, offsets, schema, most)
+
     def close(self) -> None:
+        self._direct.close()
         if self._group is not None:
             self._group.close()
 
