@@ -55,7 +55,7 @@ def slice_count(size: int, cores: int, most: int = MOST) -> int:
 
 
 def cut(files: Sequence[FileRange], sizes: Sequence[int], slices: int) -> Slices:
-    """Whole files in this order, in slices of about the same number of bytes. Files by number go to a slice as they are."""
+    """Whole files in this order, in slices of about the same number of bytes. Files by number are not cut."""
     size = max(1, -(-sum(sizes) // slices))
     parts: list[list[FileRange]] = [[]]
     room = size
