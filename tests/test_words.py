@@ -1,15 +1,16 @@
 """Words that do not come back. `tests/words.yaml` lists patterns, what to write instead, and where they may still be.
 
 A folder that is not clean yet has a count that may only shrink: `python -m tests.test_words` writes those of today, and
-refuses to raise one.
+refuses to raise one. Names of rules as arguments are new ones, which get their first counts.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -96,12 +97,13 @@ def test_the_rules_see_what_they_forbid() -> None:
     assert list(Rule("text", "", text=r"\bso many\b").lines(Path("x.md"), "so manyfold\nSo many")) == [2]
 
 
-def lower() -> None:
-    """Writes the counts of today. None may be higher than it was."""
+def lower(new: Collection[str] = ()) -> None:
+    """Writes the counts of today. None may be higher than it was, but for rules that are new."""
     listed: dict[str, Any] = yaml.safe_load(LIST.read_text(encoding="utf-8"))
     for rule in rules():
         now = {folder: len(lines) for folder, lines in sorted(places(rule).items())}
-        if raised := [folder for folder, count in now.items() if rule.allowed and count > rule.allowed.get(folder, 0)]:
+        raised = [folder for folder, count in now.items() if count > rule.allowed.get(folder, 0)]
+        if raised and rule.name not in new:
             raise SystemExit(f"'{rule.name}' has come back in {', '.join(raised)}: {rule.instead}")
         listed[rule.name].pop("allowed", None)
         listed[rule.name] |= {"allowed": now} if now else {}
@@ -110,4 +112,4 @@ def lower() -> None:
 
 
 if __name__ == "__main__":
-    lower()
+    lower(sys.argv[1:])
