@@ -32,7 +32,7 @@ ARRIVED = "__arrived"
 #: The number of a slice of an epoch's files, which a task reads.
 SLICE = "__slice"
 
-#: The rows of an epoch for these columns, if they are at most so many bytes and the driver can read them.
+#: The rows of an epoch for these columns, if they are within a limit of bytes and the driver can read them.
 ReadSmall: TypeAlias = Callable[[Schema, int], pa.Table | None]
 
 
@@ -70,7 +70,7 @@ class Follower:
     def small_epoch(
         self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
     ) -> pa.Table | None:
-        """The rows of the epoch between two offsets, as tasks get them, if these are at most so many bytes.
+        """The rows of the epoch between two offsets, as tasks get them, if these are within a limit of bytes.
 
         None if there are more, or Spark must read them. `schema` has the columns that are read.
         """

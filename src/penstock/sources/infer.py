@@ -49,7 +49,7 @@ class Inferred:
 
 
 def infer(path: Path, rows: int = 10_000) -> Inferred:
-    """Reads up to so many rows of a file. All rows decide: a column that is once a text is a text."""
+    """Reads the first rows of a file. All rows decide: a column that is once a text is a text."""
     if not path.is_file():
         raise PenstockError(
             f"there is no file '{path}'", hint="name a file with events: JSON lines, CSV, Parquet or Avro"

@@ -14,7 +14,7 @@ from penstock.sources.base import Folder, Follower
 from penstock.sources.files.listed import listed_between
 from penstock.sources.files.positions import shares
 
-#: The paths of files that together have so many bytes, as rows for these columns, if that is at most so much.
+#: The rows of files for these columns, by their paths and bytes in all, if these are within a limit.
 SmallPaths = Callable[[Collection[str], int | None, Schema, int], pa.Table | None]
 
 

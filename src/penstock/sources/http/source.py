@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _HOUR: Final = 3600 * SECOND
 #: Seconds between two looks for segments to sweep.
 _EACH: Final = 60.0
-#: The driver reads at most so many segments itself.
+#: How many segments the driver reads itself, at most.
 _FEW: Final = 64
 
 

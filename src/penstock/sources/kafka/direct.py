@@ -33,7 +33,7 @@ Partition = tuple[str, int]
 _MESSAGE: Final = 16
 #: What messages are taken to hold until some were read.
 _BYTES: Final = 200.0
-#: So many messages are asked for at once.
+#: How many messages are asked for at once.
 _AT_ONCE: Final = 2_000
 #: Seconds until Spark reads the epoch instead, and between two looks for the end of a partition.
 _PATIENCE: Final = 5.0
@@ -42,7 +42,7 @@ _LOOK: Final = 0.02
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _SETTINGS: Final = {
     "enable.auto.commit": False,
-    "enable.partition.eof": True,  # transactions end with a message that nobody gets: the end must be told
+    "enable.partition.eof": True,  # transactions end with a message that nobody gets: the end must be reported
     "fetch.wait.max.ms": 50,
     "fetch.queue.backoff.ms": 20,
     "queued.max.messages.kbytes": 4096,
@@ -77,13 +77,13 @@ class DirectReader:
         self._lock = threading.Lock()
 
     def read(self, before: str | None, offsets: str, schema: Schema, most: int) -> pa.Table | None:
-        """The messages between two offsets of Spark's, if they take at most so many bytes. None: Spark has to read."""
+        """The messages between two offsets of Spark's, if they are within a limit of bytes. None: Spark has to read."""
         spans = _spans(before, offsets)
         if not spans or most <= 0 or time.monotonic() < self._due or not self._log.decodes(schema):
             return None
         with self._lock:
             if sum(span.end - span.start for span in spans.values()) * (self._bytes + _MESSAGE) > most:
-                self._bytes = max(_BYTES, 0.9 * self._bytes)  # else a few large messages would count for ever
+                self._bytes = max(_BYTES, 0.9 * self._bytes)  # else a few large messages would count to the end of the run
                 self._rest()
                 return None
             try:
@@ -231,14 +231,14 @@ def _part(part: str, kind: str, messages: Iterable[Any]) -> pa.Array:
     if part == "headers":
         return pa.array([_headers(one.headers()) for one in messages], pa.string())
     if part == "key":
-        found: Iterator[bytes | None] = (one.key() for one in messages)
+        values: Iterator[bytes | None] = (one.key() for one in messages)
     elif part.startswith("header:"):
-        found = map(partial(_header, part.removeprefix("header:")), messages)
+        values = map(partial(_header, part.removeprefix("header:")), messages)
     else:
         raise Unreadable(f"only Spark knows the part {part} of a message")
     if kind == "binary":
-        return pa.array(list(found), pa.binary())
-    return pa.array([_text(value, part) for value in found], pa.string())
+        return pa.array(list(values), pa.binary())
+    return pa.array([_text(value, part) for value in values], pa.string())
 
 
 def _time(kind: int, milliseconds: int) -> int:
@@ -248,18 +248,18 @@ def _time(kind: int, milliseconds: int) -> int:
 
 def _header(name: str, message: Any) -> bytes | None:
     """The value of the last header of a name."""
-    found: list[bytes | None] = [value for key, value in message.headers() or () if key == name]
-    return found[-1] if found else None
+    values: list[bytes | None] = [value for key, value in message.headers() or () if key == name]
+    return values[-1] if values else None
 
 
 def _headers(headers: list[tuple[str, bytes | None]] | None) -> str | None:
     """All headers in the order of the message, as Spark writes them in JSON."""
     if not headers:
         return None
-    found = [
+    members = [
         {"key": key} if value is None else {"key": key, "value": _text(value, "a header")} for key, value in headers
     ]
-    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
     if "\\u" in text:
         raise Unreadable("a header has control characters, which Spark writes in another way")
     return text
