@@ -83,7 +83,7 @@ class DirectReader:
             return None
         with self._lock:
             if sum(span.end - span.start for span in spans.values()) * (self._bytes + _MESSAGE) > most:
-                self._bytes = max(_BYTES, 0.9 * self._bytes)  # else a few large messages would count to the end of the run
+                self._bytes = max(_BYTES, 0.9 * self._bytes)  # else a few large messages would always count
                 self._rest()
                 return None
             try:
