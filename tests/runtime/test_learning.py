@@ -153,7 +153,7 @@ def test_a_model_that_fails_on_all_rows_ends_the_run_with_its_name(spark, tmp_pa
     app = App("odd")
     numbers = app.stream("numbers", ps.files(tmp_path / "in"), schema="n bigint")
     app.learn("guesses", numbers, Odd)
-    put(tmp_path, 1, [{"n": n} for n in range(300)])
+    put(tmp_path, 1, [{"n": n} for n in range(3000)])  # more than 100 for each part
     run = app.run(tmp_path / "run", spark=spark, tick=3600.0).start()
     with pytest.raises(Exception, match=r"the model Odd fails in learn on more than 100 rows .*so it is"):
         run.catch_up()
