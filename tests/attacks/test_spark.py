@@ -55,13 +55,19 @@ class App:
     def counts(self) -> int:
         """Sends an event; how many are counted once it is in."""
         with httpx.Client(base_url=self.url, timeout=120) as client:
-            sent = client.post(
-                "/api/v1/streams/posts", content=b'{"tag":"x"}', headers={"Content-Type": "application/x-ndjson"}
-            )
             answers: list[httpx.Response] = []
 
+            def is_sent() -> bool:
+                """The server may answer before the app's streams are registered."""
+                header = {"Content-Type": "application/x-ndjson"}
+                answers.append(client.post("/api/v1/streams/posts", content=b'{"tag":"x"}', headers=header))
+                return answers[-1].status_code == 200
+
+            until(is_sent, "the answer to the event")
+            token = answers[-1].json()["token"]
+
             def is_in() -> bool:
-                answers.append(client.get("/api/v1/views/totals", params={"after": sent.json()["token"]}))
+                answers.append(client.get("/api/v1/views/totals", params={"after": token}))
                 return answers[-1].status_code == 200
 
             until(is_in, "the event")

@@ -99,7 +99,7 @@ COMMANDS: Final = {
     "dead-letter": Entry(
         "dead_letter",
         "dead_letter",
-        "List, show and retry dead letters: rows that a stream has rejected.",
+        "List, show and retry dead letters: rows that were rejected, or on which code failed.",
     ),
     "token": Entry("token", "token", "Create, list and remove tokens for an app's HTTP server."),
 }
