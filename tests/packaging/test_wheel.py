@@ -63,6 +63,7 @@ class Environment:
 
     def run(self, *command: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+        environment["PENSTOCK_CLASS_ARCHIVE"] = "0"  # of an environment that is gone in a minute
         finished = subprocess.run(
             [self.bin / command[0], *command[1:]], capture_output=True, text=True, cwd=self.folder, env=environment
         )
@@ -86,21 +87,30 @@ def test_the_core_needs_no_extra(wheel: Path, tmp_path: Path):
     assert "penstock[postgres]" in hints
 
 
-def test_apps_in_python_and_sql_run_from_the_wheel(wheel: Path, tmp_path: Path):
-    everything = Environment(tmp_path, wheel, "[all]", "--constraint", "requirements.lock")
-    folder = everything.folder
-    (folder / "orders").mkdir()
+@pytest.fixture(scope="module")
+def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with all extras, and apps in Python and SQL over a file of orders."""
+    made = Environment(tmp_path_factory.mktemp("all"), wheel, "[all]", "--constraint", "requirements.lock")
+    (made.folder / "orders").mkdir()
     rows = [{"item": "tea", "price": price, "at": "2024-05-01T12:00:00Z"} for price in (1, 2, 3)]
-    (folder / "orders" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "app.py").write_text(APP)
-    (folder / "app.sql").write_text(SQL)
-    for app in ("app.py", "app.sql"):
-        everything.run("penstock", "run", app, "--dir", f"state-{app[4:]}", "--until-caught-up")
-        question = ("query", "SELECT item, total FROM totals", "--dir", f"state-{app[4:]}", "--format", "json")
-        assert json.loads(everything.run("penstock", *question)) == [{"item": "tea", "total": 5}]
+    (made.folder / "orders" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (made.folder / "app.py").write_text(APP)
+    (made.folder / "app.sql").write_text(SQL)
+    return made
+
+
+def test_an_app_runs_from_the_wheel(everything: Environment):
+    everything.run("penstock", "run", "app.py", "--until-caught-up")
+    question = ("query", "SELECT item, total FROM totals", "--format", "json")
+    assert json.loads(everything.run("penstock", *question)) == [{"item": "tea", "total": 5}]
+    assert "totals" in everything.run("penstock", "explain", "app.sql")
+
+
+@pytest.mark.deep
+def test_an_app_of_a_user_passes_strict_checks_of_types(everything: Environment, tmp_path: Path):
     checked = subprocess.run(
         [Path(sys.executable).with_name("mypy"), "--strict", "--python-executable", everything.bin / "python",
-         "--cache-dir", tmp_path / "mypy", "app.py"],
-        cwd=folder, capture_output=True, text=True,
+         "--cache-dir", tmp_path, "app.py"],
+        cwd=everything.folder, capture_output=True, text=True,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout

@@ -13,11 +13,11 @@ from penstock.control import ask
 from penstock.history.savepoints.create import create
 from penstock.history.savepoints.manifest import SavepointError
 from penstock.kernel.plan import Plan
+from penstock.postgres import driver
 from penstock.store import Commit, PostgresStore, Reader, StoreError, TakenOver
 from penstock.store.address import Address
 from penstock.store.connection import Away, Busy
 from penstock.store.database import NOTE
-from penstock.store.postgres import connection as postgres_connection
 from penstock.store.postgres.connection import PostgresConnection
 from tests.postgres import PASSWORD, Postgres
 from tests.query.asking import rows_of
@@ -122,7 +122,7 @@ def test_a_role_reads_what_people_read_and_nothing_else(opened, home: Home, post
     postgres.run(f'GRANT "{address.role}" TO "{address.schema}_bi"')
     store.prepare({"later": Plan(VIEW)})
     url = f"postgresql://{address.schema}_bi:x@127.0.0.1:{postgres.port}/postgres"
-    with postgres_connection.adbc.connect(url) as connection, connection.cursor() as cursor:
+    with driver().connect(url) as connection, connection.cursor() as cursor:
         for view in ("v", "later"):
             cursor.execute(f"SELECT count(*) FROM {address.people}.{view}")
             assert cursor.fetchone() == (1 if view == "v" else 0,)
