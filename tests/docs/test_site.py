@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from penstock.cli.commands import COMMANDS, loaded
 from penstock.runtime.run import Run
 
@@ -21,7 +19,6 @@ LOADED = re.compile(r"<(?:script|img|link rel=\"stylesheet\")[^>]+(?:src|href)=\
 
 
 def test_it_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    pytest.importorskip("material")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
