@@ -80,7 +80,7 @@ def measured(spark: Any, beside: bool) -> tuple[list[float], list[float], list[i
         folder.mkdir()
     written: list[tuple[float, int]] = []
     shown: list[tuple[float, int]] = []
-    run = app_of(root, beside).run(root / "state", spark=spark, target=f"{TARGET} seconds").start()
+    run = app_of(root, beside).start(root / "state", spark=spark, target=f"{TARGET} seconds")
     try:
         with producing(folders, written):
             end = time.time() + SECONDS

@@ -62,7 +62,7 @@ def started(root: Path, spark: SparkSession, window: str, files: int) -> tuple[R
         watermark=ps.bounded("10 seconds"),
     )  # fmt: skip
     view = app.view("by_key", stream.group_by("key").window(ps.fixed(window)).agg(n=ps.count(), total=ps.sum("v")))
-    return app.run(root / "state", spark=spark, tick=3600.0).start(), view
+    return app.start(root / "state", spark=spark, tick=3600.0), view
 
 
 def computed(run: Run, whole: bool = True) -> dict[str, float]:

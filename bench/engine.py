@@ -178,7 +178,7 @@ class Epochs:
 def run_engine(spark: SparkSession, make: Callable[[], App], epochs: Epochs | None = None) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as work:
         begun = time.perf_counter()
-        run = make().run(Path(work) / "state", spark=spark, tick=3600.0).start()
+        run = make().start(Path(work) / "state", spark=spark, tick=3600.0)
         run.catch_up()
         seconds = time.perf_counter() - begun
         view = min(run.views)

@@ -282,7 +282,7 @@ def measured(servers: str, folder: Path, way: str, most: int, seconds: float) ->
         made.result()
     spark = spark_session("cost", master="local[2]", kafka=True, options={SMALL_EPOCH: str(most)})
     calls, receiver = JavaCalls(), Receiver(servers, target)
-    run = app_of(servers, source, target).run(folder / way, spark=spark).start()
+    run = app_of(servers, source, target).start(folder / way, spark=spark)
     try:
         few = one_at_a_time(run, servers, source, receiver, calls)
         many = steady(run, servers, source, receiver, calls, seconds)

@@ -76,7 +76,9 @@ def read(folder: Path, kind: str, keep: str = "none") -> dict[str, float]:
     key = "left(ad_id, 3)" if kind == "ads" else "key"
     app.view("result", flow.group_by(key=key).window(ps.fixed("10 seconds")).agg(n=ps.count()))
     with tempfile.TemporaryDirectory() as state:
-        run = app.run(Path(state) / "state").start()
+        # Earlier versions have `app.run(…).start()`.
+        begin = app.start if hasattr(app, "start") else lambda directory: app.run(directory).start()
+        run = begin(Path(state) / "state")
         try:
             while run.store.last() is None:
                 run.wait(0.01)

@@ -88,7 +88,7 @@ def app_of(root: Path, kind: str) -> App:
 
 def with_penstock(spark: SparkSession, root: Path, kind: str) -> None:
     directory = Path(tempfile.mkdtemp())
-    run = app_of(root, kind).run(directory, spark=spark, target=None).start()
+    run = app_of(root, kind).start(directory, spark=spark, target=None)
     run.catch_up()
     run.stop()
     shutil.rmtree(directory)

@@ -56,7 +56,7 @@ class Ads(Job):
     def run_engine(self, spark: SparkSession) -> tuple[float, int]:
         with tempfile.TemporaryDirectory() as work:
             begun = time.perf_counter()
-            run = self.app_on_kafka().run(Path(work) / "state", spark=spark, tick=3600.0).start()
+            run = self.app_on_kafka().start(Path(work) / "state", spark=spark, tick=3600.0)
             run.catch_up()
             seconds = time.perf_counter() - begun
             counted = run.store.query("SELECT sum(n) FROM result").item()

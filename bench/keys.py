@@ -97,7 +97,7 @@ def run(kind: str, folder: Path, fills: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as work:
         options = {"spark.driver.memory": HEAP}
         watcher = threading.Thread(target=look, daemon=True)
-        started = made.run(Path(work) / "state", master="local[2]", conf=options, tick=3600.0).start()
+        started = made.start(Path(work) / "state", master="local[2]", conf=options, tick=3600.0)
         watcher.start()
         begun = time.perf_counter()
         started.catch_up()

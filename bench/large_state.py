@@ -70,7 +70,7 @@ def run(folder: Path, epochs: int, master: str, conf: dict[str, str], files: int
     app.view("players", games.group_by("player").agg(**totals).trigger(trigger))
     with tempfile.TemporaryDirectory() as work:
         watcher = threading.Thread(target=look, daemon=True)
-        running = app.run(Path(work) / "state", master=master, conf=conf, tick=3600.0, target=None).start()
+        running = app.start(Path(work) / "state", master=master, conf=conf, tick=3600.0, target=None)
         watcher.start()
         running.catch_up()
         taken = [

@@ -103,7 +103,7 @@ def by_penstock(spark: SparkSession, servers: str, topics: tuple[str, str], fold
     else:
         flow: Any = events.transform(enriched(spark))
         app.sink(flow, ps.to_kafka(topics[1], servers=servers, mode=what), name="out")  # type: ignore[arg-type]
-    run = app.run(folder, spark=spark).start()
+    run = app.start(folder, spark=spark)
     try:
         yield
     finally:
@@ -184,7 +184,7 @@ def by_lookup(spark: SparkSession, folder: Path, load: Load, operators: int) -> 
     for number in range(operators):
         flow = app.process(f"passed_{number}", flow, Passed, by="k")
     app.view("counts", counted(flow))
-    run = app.run(folder, spark=spark).start()
+    run = app.start(folder, spark=spark)
     try:
         with Server(folder, Settings(port=0)) as server:
             client = _client("post", server.url, load.rate, load.warm, load.seconds)

@@ -50,7 +50,7 @@ class Running:
         made = linear_road(root)
         for name, flow in made.answers.items():
             made.app.sink(flow, ps.to_jsonl(root / "out" / name), name=name)
-        self.run: Run = made.app.run(root / "state", spark=spark).start()
+        self.run: Run = made.app.start(root / "state", spark=spark)
         self.files = 0
 
     def put(self, events: pl.DataFrame) -> float:

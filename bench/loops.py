@@ -111,7 +111,7 @@ def on_spark(report: Report, root: Path) -> None:
             stream = app.stream("edges", ps.files(folder, format="parquet"), schema=SCHEMA)
             graphs = app.iterate("graph", stream, ps.connected_components("a", "b"))
             app.view("sizes", graphs.group_by("component").agg(n=ps.count()))
-            made = app.run(root / f"state{edges}", spark=spark, tick=3600.0).start()
+            made = app.start(root / f"state{edges}", spark=spark, tick=3600.0)
 
             def epoch(frame: pl.DataFrame, name: str, folder: Path = folder, made=made) -> float:  # type: ignore[no-untyped-def]
                 frame.write_parquet(root / "writing")

@@ -135,7 +135,7 @@ def main() -> None:
         (root / "posts").mkdir()
         write(root / "ready", make)
         names = sorted(path.name for path in (root / "ready").iterdir())
-        run = app["make"](root / "posts").run(root / "state", spark=spark, tick=1.0).start()
+        run = app["make"](root / "posts").start(root / "state", spark=spark, tick=1.0)
         for name in names[:WARM]:
             catch_up(run, int(name[:6]) * PER_FILE + give(root / "ready", root / "posts", [name]))
         given = give(root / "ready", root / "posts", names[WARM:])

@@ -157,7 +157,7 @@ def run_ours(spark: SparkSession, query: str, folder: Path) -> float:
             del app.streams[name]
         {**VIEWS, **joins.VIEWS}[query](found)
         begun = time.perf_counter()
-        run = app.run(Path(work) / "state", spark=spark, tick=3600.0).start()
+        run = app.start(Path(work) / "state", spark=spark, tick=3600.0)
         run.catch_up()
         seconds = time.perf_counter() - begun
         assert run.store.counters()["bids.events"] > 0.9 * JOINED.get(query, FILES) * PER_FILE

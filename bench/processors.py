@@ -134,7 +134,7 @@ def by_penstock(spark: SparkSession, folder: Path, work: Path) -> int:
     )  # fmt: skip
     quiet = app.process("quiet", events, Quiet, by="key")
     app.view("total", quiet.group_by().agg(n=ps.sum("n")))
-    run = app.run(work / "state", spark=spark, tick=3600.0).start()
+    run = app.start(work / "state", spark=spark, tick=3600.0)
     run.catch_up()
     found = run.store.query("SELECT coalesce(sum(n), 0) FROM total").item()
     run.stop()

@@ -40,7 +40,7 @@ app = ps.App("recovery")
 log = ps.kafka({topic!r}, servers={servers!r}, start={start!r})
 visits = app.stream("visits", log, schema="page string, ms bigint")
 app.view("by_page", visits.group_by("page").agg(n=ps.count(), ms=ps.sum("ms")))
-run = app.run({state!r}, master="local[2]").start()
+run = app.start({state!r}, master="local[2]")
 run.wait()
 """
 

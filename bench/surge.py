@@ -57,7 +57,7 @@ sys.path.insert(0, {root!r})
 exec(Path({app!r}).read_text())
 java = {{"spark.driver.extraJavaOptions": "-Xms1g -XX:+AlwaysPreTouch"}}
 spark = spark_session("surge", master="local[2]", memory="1g", kafka=True, options=java)
-run = app.run({state!r}, spark=spark).start()
+run = app.start({state!r}, spark=spark)
 try:
     run.wait()
 finally:

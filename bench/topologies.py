@@ -208,7 +208,7 @@ def by_penstock(
     rows = app.topology("rows", builder, guarantee="exactly_once")
     total = {"n": ps.count()} if answer == "n" else {"cents": ps.sum("cents")}
     app.view("total", rows.group_by().agg(**total))
-    run = app.run(work / "state", spark=spark, tick=3600.0, target=None).start()
+    run = app.start(work / "state", spark=spark, tick=3600.0, target=None)
     run.catch_up()
     found = run.store.query(f"SELECT {answer} FROM total").item()
     if "--notes" in sys.argv:

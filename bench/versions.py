@@ -73,7 +73,9 @@ def seconds(load: Load, folder: Path) -> float:
     for number in range(load.views):
         app.view(f"v{number}", events.group_by("k").window(ps.fixed(f"{10 + number} seconds")).agg(n=ps.count()))
     with tempfile.TemporaryDirectory() as state:
-        run = app.run(Path(state) / "state", target=None).start()
+        # Earlier versions have `app.run(…).start()`.
+        begin = app.start if hasattr(app, "start") else lambda *args, **options: app.run(*args, **options).start()
+        run = begin(Path(state) / "state", target=None)
         try:
             while run.store.last() is None:
                 run.wait(0.01)

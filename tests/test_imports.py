@@ -60,8 +60,9 @@ ALLOWED = {
         "sinks",
         "runtime",
         "topology",
-        "control",
-    },  # the last one only in App.run
+        "start",
+    },  # the last one only in App.run and App.start
+    "start": {"app", "control", "model", "runtime", "serve", "store"},
     "dev": {"app", "sources", "model", "runtime", ""},
     "sql": {"lazy", "app", "dev", "sources", "model", "postgres", "redaction", "sinks", "text_table"},
     "query": {"kernel", "model", "process_state", "sql", "store"},

@@ -10,18 +10,20 @@
 
 from __future__ import annotations
 
-import logging
+import dis
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from penstock.dataflow.compile import Graph, graph_of
 from penstock.dataflow.join_stream import join_stream, joined_stream, joins_of
 from penstock.dataflow.process_stream import pattern_stream, processor_stream
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.model.placement import Placement, placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
@@ -45,9 +47,7 @@ from penstock.sources.streams import source_stream
 
 if TYPE_CHECKING:
     from penstock.runtime.run import Run
-
-
-_log = logging.getLogger("penstock")
+    from penstock.start import RunOptions
 
 
 class Output(Protocol):
@@ -227,18 +227,46 @@ class App:
         """The dataflow of the app: one line for each source, table, operator, view and sink, in groups."""
         return self.graph().text()
 
-    def run(self, directory: str | Path = ".penstock", **options: object) -> Run:
-        """The app, ready to run; `options` are those of `penstock.runtime.run.Run`.
+    def start(
+        self, directory: str | Path = ".penstock", *, serve: bool | int = False, **options: Unpack[RunOptions]
+    ) -> Run:
+        """Starts the app and returns its run, which reads on in the background: `with app.start("state") as run: …`.
 
-        It runs as `penstock run` runs it: views are computed and audited as often as they say, new ones begin with all
+        It does what `penstock run` does: views are computed and audited as often as they say, new ones begin with all
         of history, and shells find it. What shells have made in its directory runs too, but is not added to this app.
+        `serve=True` serves it over HTTP at the usual port, `serve=9000` at another one, `serve=0` at any that is free.
         """
-        from penstock.control import Live, copied
+        from penstock.start import start
 
-        live = Live(copied(self), directory, **options)
-        for warning in live.warnings:
-            _log.warning(warning)
-        return live.run
+        return start(self, directory, serve, options)
+
+    def run(
+        self,
+        directory: str | Path = ".penstock",
+        *,
+        serve: bool | int | None = None,
+        stop_after: str | timedelta | None = None,
+        until_caught_up: bool = False,
+        drain: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        """Runs the app and blocks until Ctrl-C or SIGTERM, as `penstock run` does. It stops at an epoch boundary.
+
+        `stop_after="1 hour"` ends it after that time, `until_caught_up=True` when everything that the sources hold now
+        is committed; with `drain=True` all open windows are then closed. It is served over HTTP, as `serve` says in
+        `start`; where the server's parts are not installed, it is not.
+        """
+        from penstock.start import run
+
+        _refuse_old_spelling(sys._getframe(1))
+        run(self, directory, serve, stop_after, until_caught_up, drain, options)
+
+
+def _refuse_old_spelling(caller: FrameType) -> None:
+    """Refuses `app.run(…).start()`, as earlier versions wanted it: it would block before it gets to `start`."""
+    following = [one for one in dis.get_instructions(caller.f_code) if one.offset > caller.f_lasti]
+    if following and following[0].argval == "start":
+        raise PenstockError("app.run(…) blocks until the app ends", hint="write app.start(…) for app.run(…).start()")
 
 
 def _every(given: str | timedelta, what: str) -> Duration:

@@ -115,7 +115,7 @@ def test_a_run_an_audit_and_a_batch_run_no_code_of_a_doctored_store(tmp_path: Pa
 
     def run_once(tag: str) -> None:
         (tmp_path / "in" / f"{tag}.json").write_text(json.dumps({"tag": tag, "likes": 1}) + "\n")
-        run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
         try:
             run.catch_up()
             Audit(spark, run.store, app.streams, app.views, run.history).run("totals")

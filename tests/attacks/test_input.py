@@ -290,7 +290,7 @@ def test_no_file_of_all_these_ends_an_app_and_dead_files_are_fed_in_again(tmp_pa
     def counts(run) -> list[int]:
         return [run.store.query(f"SELECT coalesce(sum(n), 0) FROM by_{format}").item() for format in folders]
 
-    run = app().run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app().start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert counts(run) == [1, 1, 1]
@@ -303,7 +303,7 @@ def test_no_file_of_all_these_ends_an_app_and_dead_files_are_fed_in_again(tmp_pa
         assert told["csv.dead"] == 1 + 4
     finally:
         run.stop()
-    run = app().run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app().start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert counts(run) == [1, 1, 1], "the same after a restart"

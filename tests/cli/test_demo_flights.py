@@ -62,7 +62,7 @@ def test_a_week_of_departures_equals_its_recomputation_across_a_restart(week, tm
     app = flights.app(tmp_path / "in")
     at, end = feed.at, int(week["departed"].to_physical()[-1])
     while at <= end:
-        run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
         try:
             for _ in range(8):
                 at += 11 * 3600 * SECOND

@@ -31,7 +31,7 @@ def test_an_epoch_that_another_process_has_announced_is_taken_from_the_log(
     events = app.stream("events", ps.files(tmp_path / "in", files_per_epoch=1), schema="k string")
     app.view("counts", events.group_by("k").agg(n=ps.count()))
     write(tmp_path, "first", "a", "b")
-    run = app.run(tmp_path / "state", spark=spark, tick=0.1).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=0.1)
     try:
         run.catch_up()
         checkpoint = tmp_path / "state" / "checkpoints" / "events"

@@ -1,16 +1,24 @@
-"""`app.run()` in Python does what `penstock run` does: batch runs, audits and back-fills by the view's own words."""
+"""`app.run()` and `app.start()` do what `penstock run` does: batch runs, audits, back-fills, shells and serving."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import urllib.request
+from datetime import timedelta
 from pathlib import Path
+
+import pytest
 
 import penstock as ps
 from penstock.app import App
 from penstock.control import Client
 from penstock.dataflow.graph import graph_from_json
 from penstock.model.view import View
+from penstock.runtime.errors import RunError
 from penstock.runtime.run import Run
 from penstock.sql import define, parse_one
+from penstock.start import RunOptions
 from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
 from tests.control.support import STREAM, put
 
@@ -23,7 +31,7 @@ def shop(root: Path) -> tuple[App, View]:
 
 
 def begun(app: App, root: Path, spark: object) -> Run:
-    return app.run(root / "state", spark=spark, tick=3600.0).start()
+    return app.start(root / "state", spark=spark, tick=3600.0)
 
 
 def wait_for(run: Run, table: str, rule: str) -> None:
@@ -89,7 +97,7 @@ def test_a_run_notes_its_graph_and_the_steps_of_its_operators(spark, tmp_path: P
         "pairs", clicks, shown, on="ad = ad", within=("-1 hour", "1 hour"), prefix="shown_", event_time="at"
     )
     app.view("by_ad", pairs.group_by("ad").agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         noted = run.store.query("SELECT statement FROM __catalog WHERE kind = 'graph'").item()
@@ -99,3 +107,54 @@ def test_a_run_notes_its_graph_and_the_steps_of_its_operators(spark, tmp_path: P
         assert timing.jobs == 0  # few rows: the driver did it
     finally:
         run.stop()
+
+
+def test_a_run_is_a_context_manager_that_is_started_once_and_can_be_served(tmp_path: Path, spark) -> None:
+    app, view = shop(tmp_path)
+    app.view("by_page", view)
+    put(tmp_path, "a", ("/a", "u", 1, 0))
+    with app.start(tmp_path / "state", spark=spark, serve=0, tick=timedelta(hours=1)) as run:
+        assert isinstance(run, ps.Run)
+        with pytest.raises(RunError, match=r"leave out \.start\(\)"):
+            run.start()
+        run.catch_up()
+        with urllib.request.urlopen(f"{run.url}/api/v1/views") as answer:
+            assert "by_page" in json.dumps(json.load(answer))
+    assert run.url is None
+    run.stop()  # nothing is left to stop
+    app.run(tmp_path / "state", spark=spark, serve=False, until_caught_up=True, drain=True)
+    with app.start(tmp_path / "state", spark=spark) as run:
+        assert run.drained == ["visits"]
+
+
+def test_the_block_of_a_run_raises_what_has_ended_it_and_gives_the_lock_back(tmp_path: Path, spark) -> None:
+    app, view = shop(tmp_path)
+    app.view("by_page", view)
+
+    def broken() -> None:
+        raise RunError("broken")
+
+    with pytest.raises(RunError, match="broken"), app.start(tmp_path / "state", spark=spark) as run:
+        run.lanes.check = broken  # type: ignore[method-assign]
+    app.start(tmp_path / "state", spark=spark).stop()
+
+
+def test_the_old_spelling_is_an_error_that_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ps.PenstockError, match=r"write app\.start\(…\)"):
+        App("shop").run(tmp_path / "state", tick=1.0).start()  # type: ignore[func-returns-value]
+    assert not (tmp_path / "state").exists()
+
+
+def test_options_are_checked_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ps.PenstockError, match="did you mean 'target'"):
+        App("shop").start(tmp_path, traget="1 second")  # type: ignore[call-arg]
+    with pytest.raises(ps.PenstockError, match="until_caught_up=True too"):
+        App("shop").run(tmp_path, drain=True)
+    with pytest.raises(ps.PenstockError, match="has no unit"):
+        App("shop").run(tmp_path, stop_after=10)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_options_of_an_app_are_those_of_its_run() -> None:
+    internal = {"self", "name", "streams", "views", "directory", "sinks", "resting", "companion", "placements"}
+    assert RunOptions.__annotations__.keys() == {*inspect.signature(Run.__init__).parameters} - internal - {"phases"}

@@ -208,7 +208,7 @@ def test_on_spark_all_answers_are_those_of_the_oracle(spark: object, tmp_path: P
     made = linear_road(tmp_path)
     for name, flow in made.answers.items():
         made.app.sink(flow, ps.to_jsonl(tmp_path / "out" / name), name=name)
-    running: Run = made.app.run(tmp_path / "state", spark=spark).start()
+    running: Run = made.app.start(tmp_path / "state", spark=spark)
     try:
         for file in sorted((tmp_path / "made" / "log").iterdir()):
             file.rename(tmp_path / "log" / file.name)

@@ -53,7 +53,7 @@ class Answers:
         app, self.flows = nexmark(root, files_per_epoch=1)
         for name, flow in self.flows.items():
             app.sink(flow, ps.to_jsonl(root / "out" / name), name=name)
-        self.run: Run = app.run(root / "state", spark=spark, clock=clock, tick=0.5).start()
+        self.run: Run = app.start(root / "state", spark=spark, clock=clock, tick=0.5)
         self.run.catch_up()
         clock.now += 3_600_000_000  # the streams are idle by now: time goes on without them, and windows end
         while not self.is_done():

@@ -135,7 +135,7 @@ def main() -> None:
     print("warm", flush=True)
     step = armed(sys.stdin.readline())
     app, events = on_files(root)
-    run = app.run(root / "state", spark=spark, tick=0.1).start()
+    run = app.start(root / "state", spark=spark, tick=0.1)
     print("ready", flush=True)
 
     def act(step: str) -> None:

@@ -65,7 +65,7 @@ with tempfile.TemporaryDirectory() as work:
     stream = app.stream("events", ps.files(root / "in"), schema="k string, at timestamp", event_time="at",
                         watermark=ps.bounded("1 second"))
     app.view("by_k", stream.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count()))
-    run = app.run(root / "state", master="local[2]").start()
+    run = app.start(root / "state", master="local[2]")
     run.catch_up()
     run.stop()
     java = run.spark.sparkContext._gateway.proc

@@ -97,7 +97,7 @@ def main(define: Callable[[Path], tuple[App, Any, Any]], tick: float, rounds: in
     step, _, passes = sys.stdin.readline().strip().partition(":")
     if step:
         arm(step, int(passes), stream)
-    run = define(root)[0].run(root / "state", spark=spark, tick=tick).start()
+    run = define(root)[0].start(root / "state", spark=spark, tick=tick)
     print("ready", flush=True)
     while not (root / "END").exists():
         run.wait(0.05)

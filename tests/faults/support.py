@@ -50,7 +50,7 @@ class Rig:
         return on_files(self.root)[0]
 
     def start(self, **options: Any) -> Run:
-        self.run = self.app().run(self.state, spark=self.spark, **{"tick": 0.1, **self.options, **options}).start()
+        self.run = self.app().start(self.state, spark=self.spark, **{"tick": 0.1, **self.options, **options})
         return self.run
 
     def stop(self) -> None:

@@ -108,7 +108,7 @@ def counting(
 @contextmanager
 def running(app: ps.App, state: Path, spark: Any, clock: Clock | None = None, **options: Any) -> Iterator[Run]:
     """The app, caught up with what the topics hold."""
-    run = app.run(state, spark=spark, tick=3600.0, clock=clock or Clock(), **options).start()
+    run = app.start(state, spark=spark, tick=3600.0, clock=clock or Clock(), **options)
     try:
         run.catch_up()
         yield run

@@ -55,7 +55,7 @@ def test_rows_come_as_by_epochs_and_without_malformed_ones(spark, kafka, topic, 
         app.streams["events"].where("v % 3 <> 1").select("k", "v", "price * 2 AS double", "at", "tags"),
         ps.to_kafka(slow, servers=kafka.servers), name="slow",
     )  # fmt: skip
-    run = app.run(state, spark=spark).start()
+    run = app.start(state, spark=spark)
     try:
         kafka.put(source, *(event(n) for n in range(12)), "{not json", event(12, at=None), event(15, tags=None))
         fast_rows = wait_for(kafka, fast, 9, run)
@@ -71,12 +71,12 @@ def test_rows_come_as_by_epochs_and_without_malformed_ones(spark, kafka, topic, 
 
 def test_a_lane_goes_on_after_a_stop(spark, kafka, topic, state):
     source, fast = topic(), topic()
-    run = lane_app(kafka, source, fast).run(state, spark=spark).start()
+    run = lane_app(kafka, source, fast).start(state, spark=spark)
     kafka.put(source, *(event(n) for n in range(5)))
     wait_for(kafka, fast, 5, run)
     run.stop()
     kafka.put(source, *(event(n) for n in range(5, 9)))
-    run = lane_app(kafka, source, fast).run(state, spark=spark).start()
+    run = lane_app(kafka, source, fast).start(state, spark=spark)
     try:
         seen = set()
         for _ in range(600):
@@ -97,7 +97,7 @@ def test_dataframe_code_may_join_a_small_table(spark, kafka, topic, state):
     app = lane_app(
         kafka, source, fast, lambda s: s.transform(lambda df: df.join(f.broadcast(names), "k").select("v", "name"))
     )
-    run = app.run(state, spark=spark).start()
+    run = app.start(state, spark=spark)
     try:
         kafka.put(source, *(event(n) for n in range(4)))
         assert wait_for(kafka, fast, 2, run) == [{"v": 0, "name": "anna"}, {"v": 2, "name": "anna"}]
@@ -109,7 +109,7 @@ def test_a_lane_comes_and_goes_while_the_app_runs(spark, kafka, topic, state):
     source, first, second = topic(), topic(), topic()
     app = lane_app(kafka, source, first)
     given = app.sinks.pop("fast")
-    run = app.run(state, spark=spark).start()
+    run = app.start(state, spark=spark)
     try:
         run.add_sink("fast", *given)
         kafka.put(source, event(0))
@@ -135,9 +135,9 @@ def test_python_functions_state_and_too_many_partitions_are_refused(spark, kafka
     for number, (reason, code) in enumerate(codes.items()):
         app = lane_app(kafka, source, target, lambda s, code=code: s.transform(code))
         with pytest.raises(DefinitionError, match=f"real-time mode cannot run this: .*{reason}"):
-            app.run(tmp_path / str(number), spark=spark).start()
+            app.start(tmp_path / str(number), spark=spark)
     with pytest.raises(PenstockError, match="keep 4 tasks busy, one for each partition, and Spark runs 2 at a time"):
-        lane_app(kafka, topic(4), target).run(tmp_path / "other", spark=spark).start()
+        lane_app(kafka, topic(4), target).start(tmp_path / "other", spark=spark)
 
 
 @pytest.mark.parametrize(

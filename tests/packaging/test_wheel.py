@@ -35,7 +35,7 @@ orders = ps.stream("orders", schema="item string, price int")
 script = TestStream(orders).add(("tea", 3), ("tea", 4))
 assert [row["total"] for row in run(orders.group_by("item").agg(total=ps.sum("price")), script).table] == [7]
 assert not {"pyspark", "pandas", "fastapi", "confluent_kafka", "adbc_driver_postgresql"} & set(sys.modules)
-for use in (lambda: ps.connect("http://localhost:1"), lambda: ps.App("a").run("state", store="postgresql://h/d")):
+for use in (lambda: ps.connect("http://localhost:1"), lambda: ps.App("a").start("state", store="postgresql://h/d")):
     try:
         use()
     except ps.PenstockError as error:

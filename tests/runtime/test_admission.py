@@ -134,7 +134,7 @@ def write(folder: Path, number: int, events: int) -> None:
 
 
 def begin(app: ps.App, directory: Path, spark, **options) -> Run:
-    return app.run(directory, spark=spark, tick=3600.0, **options).start()
+    return app.start(directory, spark=spark, tick=3600.0, **options)
 
 
 def notes(run: Run) -> list[dict[str, Any]]:

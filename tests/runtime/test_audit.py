@@ -81,7 +81,7 @@ def put(folder: Path, number: int, lines: list[str]) -> None:
 
 @contextmanager
 def running(app: ps.App, state: Path, spark: Any) -> Iterator[Run]:
-    run = app.run(state, spark=spark, tick=3600.0).start()
+    run = app.start(state, spark=spark, tick=3600.0)
     try:
         run.catch_up()
         yield run
@@ -99,7 +99,7 @@ def fed(spark: Any, tmp_path: Path, seed: int, *views: str, epochs: int = 5) -> 
     for number in range(epochs):
         feed.write()
         if number == 0:
-            run = app.run(state, spark=spark, tick=3600.0).start()
+            run = app.start(state, spark=spark, tick=3600.0)
         run.catch_up()
     run.stop()
     return app, state

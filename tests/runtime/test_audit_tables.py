@@ -68,7 +68,7 @@ def test_an_audit_joins_with_the_versions_that_the_commits_had(spark, tmp_path):
         (tmp_path / name).mkdir()
     put(tmp_path, "users", 0, [{"id": user, "tier": "t0"} for user in range(4)])
     app = define(tmp_path)
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         for number in range(3):
             click(tmp_path, run, number)
@@ -107,7 +107,7 @@ def test_an_audit_of_a_view_with_a_table_is_right_after_more_commits_than_are_ke
         (tmp_path / name).mkdir()
     put(tmp_path, "users", 0, [{"id": user, "tier": "t0"} for user in range(4)])
     app = define(tmp_path, with_shops=False)
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0, keep=Keep(commits=1, every=1)).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0, keep=Keep(commits=1, every=1))
     try:
         for number in range(2):
             click(tmp_path, run, number)

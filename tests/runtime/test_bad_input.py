@@ -125,7 +125,7 @@ def test_a_full_directory_stops_an_app_without_patience_and_nothing_is_lost(root
     put(root, "a", visit("/a", 1))
     assert read_once(root, spark) == [("/a", 1, 1)]
     app, _ = make(root)
-    run = app.run(root / "state", spark=spark, tick=3600.0, patience=-1.0).start()
+    run = app.start(root / "state", spark=spark, tick=3600.0, patience=-1.0)
     try:
         with run.store._transaction() as connection:
             (pages,) = connection.rows("PRAGMA page_count").row(0)

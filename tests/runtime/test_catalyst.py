@@ -194,7 +194,7 @@ def test_a_view_added_while_running_brings_a_column_and_bad_rows_stay_apart(spar
         event_time="to_timestamp(m)", watermark=ps.bounded("10 seconds"),
     )  # fmt: skip
     app.view("by_y", stream.group_by(y="upper(p.y)").agg(n=ps.count(), x=ps.sum("p.x")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: instant("2024-05-01T13:00:00Z")).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: instant("2024-05-01T13:00:00Z"))
     row = {"k": "robert", "p": {"x": 2, "y": "a"}, "m": "2024-05-01 12:00:00", "at": "2024-05-01T12:00:00Z"}
     try:
         put(tmp_path, "a", row, {**row, "p": {"x": "many"}}, "{", {**row, "m": None}, {**row, "m": "soon"})
@@ -230,7 +230,7 @@ def test_a_log_that_only_python_can_read_has_columns_and_code_too(spark, tmp_pat
     app.view("by_code", stream.group_by(code="element_at(slice(split(name, ' '), 1, 9), 2)").agg(n=ps.count()))
     app.view("after", stream.transform(lambda df: df.where("n % 2 = 0")).group_by().agg(n=ps.count()))
     app.view("plain", stream.group_by().agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         while run.store.counters().get("s.events", 0) < 100:
             run.wait(0.05)

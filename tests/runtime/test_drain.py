@@ -73,7 +73,7 @@ def test_a_drained_app_has_fired_its_last_windows_timers_and_joins(spark, tmp_pa
     clicks = [{"user": user, "ad": ad, "at": f"2000-01-01T{at}Z"} for user, ad, at in CLICKS]
     put(tmp_path, "clicks", "a", clicks)
     put(tmp_path, "shown", "a", [{"ad": ad, "seen": f"2000-01-01T{at}Z"} for ad, at in SHOWN])
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert {final for *_, final in finals(run, "by_user", "user", "n")} == {0}, "the watermark is an hour behind"
@@ -92,7 +92,7 @@ def test_a_drained_app_has_fired_its_last_windows_timers_and_joins(spark, tmp_pa
     timings = sorted((pane["user"], pane["timing"]) for pane in panes)
     assert timings == [("ann", "on time"), ("ann", "on time"), ("bob", "on time")]
     put(tmp_path, "clicks", "b", [{"user": "eve", "ad": 1, "at": "2000-01-02T12:00:00Z"}])
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert len(finals(run, "by_user", "user")) == 3, "late for the windows that were closed"

@@ -54,7 +54,7 @@ def make(root: Path, *, id: str | None = None, keep: str | None = None) -> App:
 
 def started(app: App, root: Path, spark, **options: object) -> Run:
     clock = lambda: instant("2024-05-01T13:00:00Z")  # noqa: E731
-    return app.run(root / "state", spark=spark, tick=3600.0, clock=clock, **options).start()
+    return app.start(root / "state", spark=spark, tick=3600.0, clock=clock, **options)
 
 
 def held(run: Run, spark, **bounds: object) -> list[tuple]:
@@ -162,7 +162,7 @@ def test_dead_letters_come_back_once_after_a_fix(root, spark):
         {**event(4, 4), "at": "2024-05-02T13:30:00Z"},  # too far ahead, for now
     )  # fmt: skip
     now = [instant("2024-05-01T13:00:00Z")]
-    run = app.run(root / "state", spark=spark, tick=3600.0, clock=lambda: now[0]).start()
+    run = app.start(root / "state", spark=spark, tick=3600.0, clock=lambda: now[0])
     try:
         run.catch_up()
         assert counted(run) == {"u": 1}

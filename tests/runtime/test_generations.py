@@ -59,7 +59,7 @@ def make(root: Path, keep: str = "all", **views: object) -> tuple[App, ps.Stream
 
 
 def started(app: App, root: Path, spark) -> Run:
-    return app.run(root / "state", spark=spark, tick=3600.0, clock=Clock()).start()
+    return app.start(root / "state", spark=spark, tick=3600.0, clock=Clock())
 
 
 def table(run: Run, sql: str) -> list[tuple]:
@@ -198,7 +198,7 @@ def test_another_definition_takes_the_place_of_the_old_one_while_events_come(roo
         run.stop()
     left = root / "state" / "generation-x"  # as a process that is killed leaves it
     left.mkdir()
-    again = app.run(root / "state", spark=spark, tick=3600.0, clock=Clock())  # the store has the app's definition
+    again = app.start(root / "state", spark=spark, tick=3600.0, clock=Clock())  # the store has the app's definition
     again.stop()
     assert not left.exists()
 

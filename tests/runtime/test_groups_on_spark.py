@@ -57,7 +57,7 @@ def test_slow_code_of_one_group_holds_up_no_other(spark, tmp_path):
     app.view("of_fast", windows)
     app.sink("of_fast", ps.to_jsonl(tmp_path / "panes"))
     write(tmp_path / "slow", 0, "a", "b")
-    run = app.run(tmp_path / "state", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=0.05)
     try:
         until(begun.exists, run)
         for number in range(3):
@@ -85,7 +85,7 @@ def test_a_view_over_both_streams_connects_their_groups_while_both_run(spark, tm
     two = app.stream("two", ps.files(tmp_path / "two", files_per_epoch=1), schema=SCHEMA, event_time="at")
     app.view("of_one", one.group_by("k").agg(n=ps.count()))
     app.view("of_two", two.group_by("k").agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=0.05)
     both = one.union(two).group_by("k").agg(n=ps.count())
     try:
         stop, written = threading.Event(), {"one": 0, "two": 0}

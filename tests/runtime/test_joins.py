@@ -97,7 +97,7 @@ def compare(spark, root: Path, epochs: list[Epoch], restart: int, said: dict[str
         (root / name).mkdir()
     for first, last in ((0, restart), (restart, len(epochs))):
         app, _, joined = define(root, **said)
-        run = app.run(root / "state", spark=spark, tick=0.2).start()
+        run = app.start(root / "state", spark=spark, tick=0.2)
         try:
             for number in range(first, last):
                 put(root, number, *epochs[number])
@@ -150,10 +150,10 @@ def test_another_definition_of_the_same_name_is_rejected(spark, tmp_path):
     for name in ("clicks", "shown"):
         (tmp_path / name).mkdir()
     put(tmp_path, 0, *EPOCHS[0])
-    run = define(tmp_path, within=WITHIN)[0].run(tmp_path / "state", spark=spark).start()
+    run = define(tmp_path, within=WITHIN)[0].start(tmp_path / "state", spark=spark)
     try:
         run.catch_up()
     finally:
         run.stop()
     with pytest.raises(ps.DefinitionError, match="'matched' was defined otherwise"):
-        define(tmp_path, within=("-1 minute", "0 seconds"))[0].run(tmp_path / "state", spark=spark).start()
+        define(tmp_path, within=("-1 minute", "0 seconds"))[0].start(tmp_path / "state", spark=spark)

@@ -88,7 +88,7 @@ def test_on_spark_models_predict_and_learn_what_the_reference_does(spark, tmp_pa
     (tmp_path / "in").mkdir()
     files, app = made(), define(tmp_path)
     for first in (0, 2):
-        run = app.run(tmp_path / "run", spark=spark, tick=3600.0).start()
+        run = app.start(tmp_path / "run", spark=spark, tick=3600.0)
         for number in range(first, 2 if first == 0 else FILES):
             put(tmp_path, number, files[number])
             run.catch_up()
@@ -154,7 +154,7 @@ def test_a_model_that_fails_on_all_rows_ends_the_run_with_its_name(spark, tmp_pa
     numbers = app.stream("numbers", ps.files(tmp_path / "in"), schema="n bigint")
     app.learn("guesses", numbers, Odd)
     put(tmp_path, 1, [{"n": n} for n in range(3000)])  # more than 100 for each part
-    run = app.run(tmp_path / "run", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=3600.0)
     with pytest.raises(Exception, match=r"the model Odd fails in learn on more than 100 rows .*so it is"):
         run.catch_up()
     run.stop()

@@ -93,7 +93,7 @@ def test_after_every_epoch_a_loop_shows_what_it_shows_without_spark(spark, tmp_p
         monkeypatch.setattr(FrameMachine, "most_messages", 0)
     app, edges, loops = app_of(tmp_path)
     feed, script = Feed(tmp_path), TestStream(edges)
-    run = app.run(tmp_path / "run", spark=spark, tick=0.1).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.1)
     try:
         for number, epoch in enumerate(EPOCHS):
             feed.write(epoch)
@@ -106,7 +106,7 @@ def test_after_every_epoch_a_loop_shows_what_it_shows_without_spark(spark, tmp_p
                 assert sorted(rows) == sorted(tuple(row.values()) for row in want.shown), (number, name)
             if number == 1:  # what it remembers is there for the next process
                 run.stop()
-                run = app_of(tmp_path)[0].run(tmp_path / "run", spark=spark, tick=0.1).start()
+                run = app_of(tmp_path)[0].start(tmp_path / "run", spark=spark, tick=0.1)
         sizes = run.store.query("SELECT component, size FROM sizes WHERE size > 0").rows()
         assert dict(sizes) == {0: 5, 1: 6, 10: 1}
         dead = run.store.query("SELECT reason FROM __refused WHERE stream = 'by_key' AND kind = 'dead'").rows()
@@ -138,7 +138,7 @@ def epochs_app(root: Path, called: list[tuple[int, int]], fail: Path, rule: obje
 
 @contextmanager
 def running(app: App, root: Path, spark) -> Iterator[Run]:
-    run = app.run(root / "run", spark=spark, tick=0.1).start()
+    run = app.start(root / "run", spark=spark, tick=0.1)
     try:
         yield run
     finally:

@@ -100,7 +100,7 @@ def result(run: Run, pairs: ps.Stream, runs: Processed) -> dict[str, list[Any]]:
 
 
 def started(app: App, directory: Path, spark: Any) -> Run:
-    return app.run(directory, spark=spark, tick=3600.0).start()
+    return app.start(directory, spark=spark, tick=3600.0)
 
 
 def test_a_savepoint_holds_operators_and_a_restored_app_goes_on(spark, tmp_path: Path):

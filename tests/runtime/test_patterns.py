@@ -58,7 +58,7 @@ def test_a_pattern_finds_on_spark_what_it_finds_without(spark, tmp_path):
         hidden.rename(tmp_path / "in" / f"{number}.json")
         if number in (1, 3):  # the app is stopped in between
             expected = wanted(process(dips, script).rows)
-            run = app.run(tmp_path / "state", spark=spark, tick=0.5).start()
+            run = app.start(tmp_path / "state", spark=spark, tick=0.5)
             try:
                 run.catch_up()
                 until(lambda run=run, expected=expected: found(run) == expected, run)

@@ -143,7 +143,7 @@ def test_an_app_goes_on_after_a_poison_row_and_other_views_count_it(spark, tmp_p
     rows = [("a", str(n), "2024-05-01T12:00:00Z") for n in range(5)]
     put(tmp_path, "a", *rows, ("a", "x", "2024-05-01T12:00:01Z"), ("a", "3", "2024-05-01T12:00:01Z"))
     for name in ("b", "c"):
-        run = make().run(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: clock).start()
+        run = make().start(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: clock)
         try:
             run.catch_up()
             query = run.store.query

@@ -102,7 +102,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def started(app: App, root: Path, spark: Any, clock: Clock) -> Run:
-    return app.run(root / "state", spark=spark, tick=3600.0, clock=clock).start()
+    return app.start(root / "state", spark=spark, tick=3600.0, clock=clock)
 
 
 def tick(run: Run) -> None:
@@ -202,7 +202,7 @@ def test_a_savepoint_holds_the_state_and_late_events_stay_late_where_spark_compu
     finally:
         run.stop()
     restore(point, root / "other")
-    again = app.run(root / "other", spark=spark, tick=3600.0, clock=clock).start()
+    again = app.start(root / "other", spark=spark, tick=3600.0, clock=clock)
     try:
         again.catch_up()
         check(again)

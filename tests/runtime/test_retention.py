@@ -50,7 +50,7 @@ def started(root: Path, spark, view: ps.View | None = None, app: App | None = No
     if app is None:
         app, stream = visits(root)
         app.view("by_page", by_page(stream) if view is None else view)
-    return app.run(root / "state", spark=spark, tick=3600.0, clock=Clock(), **options).start()
+    return app.start(root / "state", spark=spark, tick=3600.0, clock=Clock(), **options)
 
 
 def read(run: Run, root: Path, *files: tuple[int, ...]) -> None:

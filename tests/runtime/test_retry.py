@@ -91,7 +91,7 @@ def test_rows_come_again_where_they_failed_and_nowhere_else(spark, tmp_path):
     fix = Fix(tmp_path / "broken")
     app = make(tmp_path, fix)
     put(tmp_path, "a", ("a", 1), ("a", 2), ("b", 2), ("a", 3))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW)
     try:
         run.catch_up()
         assert rows_of(run, "mapped_sums") == [("a", 4, 2)]

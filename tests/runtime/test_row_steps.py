@@ -57,7 +57,7 @@ def test_views_sinks_and_dead_letters_of_an_app_and_its_audit(spark, tmp_path):
     app.view("by_word", words.group_by("word").agg(n=ps.count(), last=ps.last("at")))
     app.view("in_order", stream.explode("split(line, ' ') AS word").group_by().agg(all=ps.collect_list("word")))
     app.sink(words.select("word"), ps.to_jsonl(tmp_path / "out"), name="words")
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW)
     try:
         run.catch_up()
         assert run.store.query("SELECT word, n FROM by_word ORDER BY word").rows() == [("a", 3), ("b", 1), ("c", 1)]
@@ -102,7 +102,7 @@ def test_tables_beside_functions_have_versions_that_the_commit_and_the_audit_kno
     after_code = known.transform(lambda df: df.select("line", "at"), schema="line string, at timestamp")
     app.view("total", weights.group_by().agg(weight=ps.sum("weight")))
     app.view("lines_known", after_code.group_by("line").agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0, clock=lambda: NOW)
     try:
         run.catch_up()
         assert run.store.query("SELECT weight FROM total").rows() == [(20,)]

@@ -55,7 +55,7 @@ def make(root: Path, *, idle: str | None = None, id: str | None = None) -> tuple
 
 
 def started(app: App, root: Path, spark, clock: Clock | None = None) -> Run:
-    return app.run(root / "state", spark=spark, tick=3600.0, clock=clock or Clock()).start()
+    return app.start(root / "state", spark=spark, tick=3600.0, clock=clock or Clock())
 
 
 def rows(run: Run, sql: str) -> list[tuple]:

@@ -60,7 +60,7 @@ def test_settings_of_queries_do_not_reach_the_session_that_they_were_given(spark
     )  # fmt: skip
     joined = app.join("matched", ads, clicks, on="ad", within=("0 seconds", "1 minute"), prefix="click_")
     app.view("by_ad", joined.group_by("ad").agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=0.05)
     try:
         run.catch_up()
         assert run.store.query("SELECT ad, n FROM by_ad").rows() == [(1, 1)]

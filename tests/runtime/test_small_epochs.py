@@ -42,7 +42,7 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
     app.view("sums", stream.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count(), v=ps.sum("v")))
     scheduler: Any = session.sparkContext._jsc.sc().dagScheduler()
     before = scheduler.numTotalJobs()
-    run = app.run(root / "state", spark=session, tick=3600.0).start()
+    run = app.start(root / "state", spark=session, tick=3600.0)
     try:
         run.catch_up()
         sums = run.store.query("SELECT k, n, v FROM sums ORDER BY k, n").rows()

@@ -40,7 +40,7 @@ def make(root: Path, **options: object) -> tuple[App, ps.Stream]:
 
 
 def ran(app: App, root: Path, spark) -> None:
-    run = app.run(root / "state", spark=spark, tick=3600.0, clock=lambda: NOW).start()
+    run = app.start(root / "state", spark=spark, tick=3600.0, clock=lambda: NOW)
     try:
         run.catch_up()
     finally:
@@ -80,7 +80,7 @@ def test_an_app_may_have_rows_only_and_rows_that_fail_are_dead_letters(root, spa
     app.sink(visits.select("page", half="10 / length(page)"), ps.to_console(), name="shown")
     noon = "2024-05-01T12:00:00Z"
     put(root, "a", ("/a", 1, noon), ("", 1, noon), ("/b", -1, noon))
-    run = app.run(root / "state", spark=spark, tick=3600.0, clock=lambda: NOW).start()
+    run = app.start(root / "state", spark=spark, tick=3600.0, clock=lambda: NOW)
     try:
         run.catch_up()
         dead = run.store.query("SELECT view, reason FROM __refused WHERE kind = 'dead'").rows()

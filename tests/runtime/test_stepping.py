@@ -74,17 +74,17 @@ def test_what_an_epoch_remembers_is_there_at_the_next_also_after_a_failure(spark
         (tmp_path / "in" / f"{number}.json").write_text(text)
 
     wrote(1, "a", "b", "a")
-    run = app.run(tmp_path / "run", spark=spark, tick=0.1).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.1)
     run.catch_up()
     run.stop()
     flag.touch()
     wrote(2, "a", "c")
-    run = app.run(tmp_path / "run", spark=spark, tick=0.1, patience=0.1).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.1, patience=0.1)
     with pytest.raises(Exception, match="told to fail"):
         run.catch_up()
     run.stop()
     flag.unlink()
-    run = app.run(tmp_path / "run", spark=spark, tick=0.1).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.1)
     run.catch_up()
     answer = run.store.query("SELECT word, n, last FROM total ORDER BY word").rows()
     assert run.store.counters()["numbered.words"] == 5

@@ -137,7 +137,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
     put(tmp_path / "users", "a.json", {"id": 1, "tier": "free"})
     put(tmp_path / "clicks", "1.json", click(1, 1), click(2, 2))
     app = shop(tmp_path, reload="on change", broadcast=broadcast)
-    run = app.run(tmp_path / "data", spark=spark, table_sizes=sizes).start()
+    run = app.start(tmp_path / "data", spark=spark, table_sizes=sizes)
     try:
         run.catch_up()
         assert counted(run) == {"free": 1, None: 1}
@@ -159,7 +159,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         assert "two rows with id = 2" in stale[2]
     finally:
         run.stop()
-    again = app.run(tmp_path / "data", spark=spark).start()  # the last version serves on
+    again = app.start(tmp_path / "data", spark=spark)  # the last version serves on
     try:
         put(tmp_path / "clicks", "4.json", click(2, 6))
         again.catch_up()
@@ -181,7 +181,7 @@ def test_parquet_files_become_a_version_as_they_are_if_their_types_fit(spark, tm
     table = app.table("users", source, schema="id bigint, tier string", key="id")
     app.view("by_tier", clicks.join(table, on="user = id").group_by("tier").agg(n=ps.count()))
     put(tmp_path / "clicks", "1.json", click(1, 1), click(2, 2), click(2, 2))
-    run = app.run(tmp_path / "data", spark=spark).start()
+    run = app.start(tmp_path / "data", spark=spark)
     try:
         run.catch_up()
         assert counted(run) == {"free": 1, "gold": 2}
@@ -194,7 +194,7 @@ def test_parquet_files_become_a_version_as_they_are_if_their_types_fit(spark, tm
 def test_a_table_that_was_never_read_stops_the_start(spark, tmp_path):
     (tmp_path / "clicks").mkdir()
     with pytest.raises(RunError, match="the table 'users' cannot be read"):
-        shop(tmp_path).run(tmp_path / "data", spark=spark)
+        shop(tmp_path).start(tmp_path / "data", spark=spark)
 
 
 def test_tables_come_from_a_database_and_from_a_view(spark, tmp_path):
@@ -219,7 +219,7 @@ def test_tables_come_from_a_database_and_from_a_view(spark, tmp_path):
     app.view("by_user", clicks.group_by("user").agg(n=ps.count()))
     known = app.table_of("by_user", name="known", reload="1 second")
     app.view("seen", clicks.join(known, on="user", how="left").group_by("user").agg(most=ps.max("n")))
-    run = app.run(tmp_path / "data", spark=spark).start()
+    run = app.start(tmp_path / "data", spark=spark)
     try:
         run.catch_up()
         assert counted(run) == {"free": 1, "gold": 1, None: 1}

@@ -19,7 +19,7 @@ ASKED = """
 def test_the_heat_map_is_what_duckdb_makes_of_the_same_files(spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLE / "make.py"))["make"](tmp_path, subscribers=3_000, calls=4_000, files=2)
-    run = runpy.run_path(str(EXAMPLE / "app.py"))["app"].run(tmp_path / "state", spark=spark).start()
+    run = runpy.run_path(str(EXAMPLE / "app.py"))["app"].start(tmp_path / "state", spark=spark)
     try:
         run.catch_up()
         asked = "SELECT x, y, sum(calls), sum(dropped) FROM heat_map GROUP BY x, y ORDER BY x, y"

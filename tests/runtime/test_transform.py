@@ -226,11 +226,11 @@ def test_the_program_of_the_design_runs_across_a_restart(spark, tmp_path):
     options = {"spark": spark, "tick": 3600.0, "clock": lambda: clock}
     post = {"id": "1", "user": "ann", "text": "#spark and #sql", "at": "2024-05-01T12:00:30Z"}
     put(tmp_path, "a", post, post, {**post, "id": "2", "user": "bob", "text": "#spark", "at": "2024-05-01T12:00:40Z"})
-    run = trending(tmp_path).run(tmp_path / "state", **options).start()
+    run = trending(tmp_path).start(tmp_path / "state", **options)
     run.catch_up()
     run.stop()
     put(tmp_path, "b", {**post, "id": "3", "text": "no tag"}, {**post, "id": "4", "text": "#sql"}, post)
-    run = trending(tmp_path).run(tmp_path / "state", **options).start()
+    run = trending(tmp_path).start(tmp_path / "state", **options)
     try:
         run.catch_up()
         query = run.store.query

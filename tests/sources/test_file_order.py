@@ -108,7 +108,7 @@ def test_files_of_one_epoch_are_ordered_by_time_and_then_by_name(format, tmp_pat
     stream = app.stream("s", ps.files(tmp_path / "in", format=format.split()[0]), schema=schema)
     listing = ps.collect_list(f"{value} * 100 + row")
     app.view("v", stream.group_by("k").agg(all=listing, last=ps.last(value), first=ps.first(value)))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         ((all_rows, last, first),) = run.store.query('SELECT "all", last, first FROM v').rows()
@@ -124,7 +124,7 @@ def run_once(folder: Path, state: Path, spark: SparkSession) -> pl.DataFrame:
     app = App("files")
     stream = app.stream("s", ps.files(folder), schema="k string, n int, row int", keep="all")
     app.view("v", stream.group_by("k").agg(rows=ps.count()))
-    run = app.run(state, spark=spark, tick=3600.0).start()
+    run = app.start(state, spark=spark, tick=3600.0)
     try:
         run.catch_up()
     finally:

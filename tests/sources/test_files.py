@@ -26,7 +26,7 @@ def test_csv_has_its_columns_by_place_whatever_is_needed(header, tmp_path, spark
         "visits", ps.files(tmp_path / "in", format="csv", header=header), schema="n int, page string, ms int"
     )
     app.view("by_page", stream.group_by("page").agg(ms=ps.sum("ms")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert run.store.query("SELECT page, ms FROM by_page").rows() == [("/a", 12)]
@@ -46,7 +46,7 @@ def test_a_view_that_needs_no_column_counts_all_rows(format, tmp_path, spark):
     app = App("files")
     stream = app.stream("visits", ps.files(tmp_path / "in", format=format), schema="page string, ms bigint")
     app.view("total", stream.group_by().agg(n=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert run.store.query("SELECT n FROM total").rows() == [(3,)]
@@ -65,7 +65,7 @@ def test_json_is_read_by_the_tasks_whatever_files_are_called_and_however_they_ar
     app = App("files")
     stream = app.stream("visits", ps.files(folder), schema="page string, ms bigint")
     app.view("by_page", stream.group_by(page="left(page, 2)").agg(n=ps.count(), ms=ps.sum("ms")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert sorted(run.store.query("SELECT page, n, ms FROM by_page").rows()) == [("/a", 3, 3), ("aa", 1, 5)]
@@ -88,7 +88,7 @@ def test_parquet_is_read_by_the_tasks_in_the_types_that_the_stream_declares(tmp_
         schema="at timestamp, n bigint, x double, tags array<string>, day date, none string",
     )  # fmt: skip
     app.view("v", stream.group_by("day", "none").agg(at=ps.max("at"), n=ps.sum("n"), x=ps.sum("x"), rows=ps.count()))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         rows = run.store.query("SELECT day, none, at, n, x, rows FROM v").rows()
@@ -103,7 +103,7 @@ def test_a_parquet_file_of_another_type_is_a_dead_letter_and_the_stream_goes_on(
     app = App("files")
     stream = app.stream("s", ps.files(tmp_path / "in", format="parquet"), schema="n bigint")
     app.view("v", stream.group_by().agg(n=ps.sum("n")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         ((reason, path),) = run.store.query("SELECT reason, row FROM __refused WHERE kind = 'dead'").rows()
@@ -120,7 +120,7 @@ def test_parquet_with_types_that_only_spark_has_is_left_to_spark(tmp_path, spark
     app = App("files")
     stream = app.stream("s", ps.files(tmp_path / "in", format="parquet"), schema="s struct<x:bigint>")
     app.view("v", stream.group_by().agg(n=ps.sum("s.x")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         assert run.store.query("SELECT n FROM v").rows() == [(3,)]
@@ -144,7 +144,7 @@ def test_a_file_that_vanishes_before_its_parts_are_read_is_one_dead_letter(tmp_p
     app.view("by_page", stream.group_by("page").agg(n=ps.count()))
     spark.conf.set(SMALL_EPOCH, "0")
     try:
-        run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
         try:
             run.catch_up()
             assert run.store.query("SELECT page, n FROM by_page").rows() == [("/a", 100)]

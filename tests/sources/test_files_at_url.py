@@ -83,7 +83,7 @@ def test_a_damaged_file_at_a_url_is_one_dead_letter(format, tmp_path, spark):
     app = ps.App("at_url")
     stream = app.stream("s", ps.files(f"file://{tmp_path}/in", format=format), schema="k string, s struct<x: bigint>")
     app.view("v", stream.group_by("k").agg(n=ps.count(), xs=ps.collect_list("s.x", order="position")))
-    run = app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "state", spark=spark, tick=3600.0)
     try:
         run.catch_up()
         ((count, xs),) = run.store.query("SELECT n, xs FROM v").rows()

@@ -118,4 +118,4 @@ def test_an_app_whose_broker_does_not_answer_ends_before_spark_is_started(tmp_pa
         app.view("by_page", visits.group_by("page").agg(n=ps.count()))
         for _ in range(2):  # the store is free again after the first
             with pytest.raises(PenstockError, match=f"no Kafka broker answers at '{servers}'"):
-                app.run(tmp_path)
+                app.start(tmp_path)

@@ -74,7 +74,7 @@ def make(server: Server, format: str, schema: str = SCHEMA, max_line: int = 1000
 
 
 def started(app: App, tmp_path: Path, spark) -> Run:
-    return app.run(tmp_path / "state", spark=spark, tick=3600.0).start()
+    return app.start(tmp_path / "state", spark=spark, tick=3600.0)
 
 
 def wait_for(run: Run, sql: str, expected: list[tuple]) -> None:

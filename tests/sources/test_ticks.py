@@ -60,7 +60,7 @@ def test_a_generator_runs_by_the_clock_and_goes_on_after_a_restart(tmp_path, spa
 
     seen = 0
     for _ in range(2):
-        run = again().run(tmp_path / "state", spark=spark, tick=3600.0).start()
+        run = again().start(tmp_path / "state", spark=spark, tick=3600.0)
         try:
             end = time.monotonic() + 60
             while (run.store.counters().get("events.events", 0)) < seen + 100 and time.monotonic() < end:

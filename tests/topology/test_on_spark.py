@@ -48,7 +48,7 @@ def test_a_word_count_is_exact_though_bolts_fail_and_the_app_is_started_again(sp
     for number in range(4):
         put(tmp_path / "in", number, [*LINES[number * 5 : number * 5 + 5], "nothing"])
         if number % 2:
-            run = app.run(tmp_path / "run", spark=spark, tick=3600.0).start()
+            run = app.start(tmp_path / "run", spark=spark, tick=3600.0)
             run.catch_up()
             found = last_counts(run, "totals")
             assert found == truth(LINES[: number * 5 + 5])
@@ -74,7 +74,7 @@ def test_trees_that_time_out_are_tried_again_until_all_are_complete(spark, tmp_p
     builder.bolt("count", Count, 2).fields("split", "word")
     trees = app.topology("trees", builder, timeout="1 second", tries=2)
     app.view("totals", trees.group_by("word").agg(n=ps.max("n")))
-    run = app.run(tmp_path / "run", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.05)
     try:
         until(run, lambda: run.store.counters().get("trees.completed", 0) >= len(SENTENCES))
     finally:
@@ -96,7 +96,7 @@ def test_tuples_are_held_until_a_tick_while_a_spout_of_code_emits_again_what_fai
     held = app.topology("held", builder, timeout="1 hour", outputs=["holds", "some"])
     app.view("joined", held.group_by("sentence").agg(n=ps.count()))
     app.view("numbers", held.stream_of("some").group_by("n").agg(times=ps.count()))
-    run = app.run(tmp_path / "run", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.05)
     try:
         until(run, lambda: run.store.counters().get("held.completed", 0) >= len(SENTENCES) + 20)
     finally:
@@ -116,7 +116,7 @@ def test_a_topology_is_fed_by_a_view_and_feeds_one(spark, tmp_path):
     builder = ps.TopologyBuilder().spout("panes", panes.where("kind = 'insert'"))
     builder.bolt("sizes", Sizes, 2).shuffle("panes")
     app.view("sizes", app.topology("told", builder, guarantee="exactly_once").group_by("text").agg(n=ps.count()))
-    run = app.run(tmp_path / "run", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.05)
     sizes = Counter(len(one) for one in SENTENCES)
     try:
         until(run, lambda: run.store.counters().get("told.events", 0) >= len(sizes))
@@ -151,7 +151,7 @@ def test_groupings_divide_tuples_on_spark_as_they_do_without(spark, tmp_path):
     found = app.topology("places", builder, guarantee="at_most_once", outputs=names)
     for name in names:
         app.view(name, found.stream_of(name).group_by("task", "word").agg(n=ps.count()))
-    run = app.run(tmp_path / "run", spark=spark, tick=3600.0).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=3600.0)
     run.catch_up()
     answers = {name: run.store.query(f"SELECT task, word, n FROM {name}").rows() for name in names}
     run.stop()
@@ -186,7 +186,7 @@ def test_topologies_of_code_alone_run_by_the_clock_each_with_its_own_components(
         builder.bolt("some", FailsSome, 2).shuffle("numbers")
         made = app.topology(name, builder, guarantee="exactly_once")
         app.view(f"{name}_numbers", made.group_by("n").agg(times=ps.count()))
-    run = app.run(tmp_path / "run", spark=spark, tick=0.05).start()
+    run = app.start(tmp_path / "run", spark=spark, tick=0.05)
 
     def completed(name: str) -> int:
         return run.store.counters().get(f"{name}.completed", 0)

@@ -5,13 +5,9 @@ On a terminal a picture is drawn again and again; elsewhere lines are printed no
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Final, Protocol
 
 from rich.console import Console, RenderableType
@@ -20,11 +16,10 @@ from rich.live import Live as Picturing
 from penstock.cli.apart import apart
 from penstock.cli.figures import Figures, Meter, read
 from penstock.control import Live
+from penstock.control.ending import end_check, stop_signals
 from penstock.store import Reader
 
 _LOOK: Final = 0.5
-#: The exit code of a process that a second Ctrl-C ended.
-_INTERRUPTED: Final = 130
 
 
 class Picture(Protocol):
@@ -57,11 +52,11 @@ def watch(
     """
     stopping = threading.Event()
     meter = Meter(run.store)
-    with _signals(stopping, console):
+    with stop_signals(stopping, console.print):
         run.start()
         try:
             until = until or ((lambda: None) if until_caught_up else None)
-            is_done = _ending(run, seconds, from_first_commit, until, run.drain if drain else run.catch_up)
+            is_done = end_check(run, seconds, from_first_commit=from_first_commit, until=until, drain=drain)
             if console.is_terminal:
                 with Picturing(console=console, auto_refresh=False, transient=True) as live:
                     for figures in _looks(run, meter, stopping, is_done, _LOOK):
@@ -91,56 +86,3 @@ def _looks(
         if time.monotonic() - last >= each:
             last = time.monotonic()
             yield apart(meter.read)
-
-
-def _ending(
-    run: Live,
-    seconds: float | None,
-    from_first_commit: bool,
-    until: Callable[[], object] | None,
-    finish: Callable[[], None],
-) -> Callable[[], bool]:
-    """Whether it is time to stop: `seconds` are over, or what was to be waited for has come and `finish` is done."""
-    begun = None if from_first_commit else time.monotonic()
-    caught_up, failures = threading.Event(), list[Exception]()
-    if until is not None:
-
-        def catch_up() -> None:
-            until()
-            try:
-                finish()
-            except Exception as error:
-                failures.append(error)
-            caught_up.set()
-
-        threading.Thread(target=catch_up, name="penstock-catch-up", daemon=True).start()
-
-    def is_done() -> bool:
-        nonlocal begun
-        if failures:
-            run.wait(0)  # it knows best why it failed
-            raise failures[0]
-        if begun is None and run.store.last() is not None:
-            begun = time.monotonic()
-        is_over = seconds is not None and begun is not None and time.monotonic() >= begun + seconds
-        return is_over or caught_up.is_set()
-
-    return is_done
-
-
-@contextmanager
-def _signals(stopping: threading.Event, console: Console) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop; a second one ends the process at once."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stopping.is_set():
-            os._exit(_INTERRUPTED)
-        stopping.set()
-        console.print("stopping at the end of this epoch; Ctrl-C again ends at once")
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

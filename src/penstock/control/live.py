@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,27 @@ class Live:
     """Runs an app with what shells have added to it, and listens for more. `options` are those of `Run`.
 
     It is the companion of its run: whichever of the two is started or stopped, both are. Beside the epochs it takes
-    statements, computes and audits views as often as they say, and fills new views from the history.
+    statements, computes and audits views as often as they say, and fills new views from the history. `server` serves it
+    over HTTP meanwhile, and yields the URL.
     """
 
-    def __init__(self, app: App, directory: Path | str, **options: Any) -> None:
+    def __init__(
+        self,
+        app: App,
+        directory: Path | str,
+        *,
+        server: Callable[[Live], AbstractContextManager[str]] | None = None,
+        **options: Any,
+    ) -> None:
         self.app, self.directory = app, Path(directory)
+        self._http, self._stack = server, ExitStack()
         # A standby first waits: what the app is made of may change until it takes over.
         store = options.pop("store", None)
         if not isinstance(store, SqlStore):
             standby = options.pop("standby", False)
             store = taken(self.directory, options.get("keep", Keep()), standby, store, app.name)
         try:
-            self._begin(app, store, options)
+            self._begin(app, store, with_new_names(options))
         except BaseException:
             store.close()
             raise
@@ -48,9 +58,6 @@ class Live:
     def _begin(self, app: App, store: SqlStore, options: dict[str, Any]) -> None:
         self._remembered = restore(app, store.catalog())
         self._server: Server | None = None
-        if "master_at" in options:
-            warnings.warn("master_at is called history_at now", DeprecationWarning, stacklevel=4)
-            options["history_at"] = options.pop("master_at")
         self._new = to_fill(app, store, options.get("history_at"))
         begun = without(app, self._new)
         self.run = Run(
@@ -80,10 +87,14 @@ class Live:
 
     def begin(self) -> None:
         self._server = Server(self.app.name, self.directory, self.execute, self.do)
+        if self._http is not None:
+            self.run.url = self._stack.enter_context(self._http(self))
         self.works.start()
         self._filler.start()
 
     def end(self) -> None:
+        self._stack.close()
+        self.run.url = None
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -157,6 +168,14 @@ class Live:
                         self.run.add_sink(sink, of, what, to)
             except Exception as error:
                 self.works.failures[name] = error
+
+
+def with_new_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run, by the names that they have now."""
+    if "master_at" not in options:
+        return dict(options)
+    warnings.warn("master_at is called history_at now", DeprecationWarning, stacklevel=4)
+    return {"history_at" if name == "master_at" else name: value for name, value in options.items()}
 
 
 def _drained(stream: str) -> str:

@@ -61,6 +61,15 @@ def duration(value: str | timedelta) -> Duration:
     return total
 
 
+def in_seconds(value: float | str | timedelta) -> float:
+    """Seconds, as a number, or as a duration.
+
+    >>> in_seconds(0.5), in_seconds("2 minutes"), in_seconds(timedelta(milliseconds=20))
+    (0.5, 120.0, 0.02)
+    """
+    return value if isinstance(value, (int, float)) else duration(value) / SECOND
+
+
 def positive(value: str | timedelta, what: str) -> Duration:
     """A duration above zero, or an error that names what it was meant for."""
     micros = duration(value)

@@ -9,17 +9,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.model.time import Instant
+from penstock.model.time import Instant, duration, in_seconds, show_duration
 from penstock.runtime.commit.generations import Generations
 from penstock.runtime.dead_letters import Retried, letter_streams, retry
 from penstock.runtime.derived.inspection import Inspection, Model
+from penstock.runtime.errors import RunError
 from penstock.runtime.history import EventHistory, History
 from penstock.runtime.large_state import LargeState, Placement
 from penstock.runtime.outputs import Outputs, flows_of
 from penstock.runtime.queries.admission import BOUNDS, Bounds
 from penstock.runtime.queries.definitions import Definitions
-from penstock.runtime.queries.lifecycle import Lifecycle, Phases
-from penstock.runtime.queries.retry import Fault, Retries
+from penstock.runtime.queries.lifecycle import Fault, Lifecycle, Phases, Retries
 from penstock.runtime.reading import Reading, TableSizes
 from penstock.runtime.workspace import SparkOptions, SparkStart, open_workspace
 from penstock.store import Keep, SqlStore, Standby, Tombstone
@@ -71,14 +71,14 @@ class Run:
         *,
         spark: SparkSession | SparkStart | None = None,
         master: str = "local[*]",
-        tick: float = 0.5,
-        epoch_every: str = "0 seconds",
+        tick: float | str | timedelta = 0.5,
+        epoch_every: str | timedelta = "0 seconds",
         clock: Callable[[], Instant] | None = None,
         keep: Keep = Keep(),  # noqa: B008
         sinks: Mapping[str, tuple[str, View | Flow, Sink]] | None = None,
         kafka: bool = False,
         resting: Collection[str] = (),
-        patience: float = 3600.0,
+        patience: float | str | timedelta = 3600.0,
         history_at: str | Path | None = None,
         grace: str | timedelta = "10 minutes",
         target: str | timedelta | None = "2 seconds",
@@ -93,13 +93,15 @@ class Run:
         bounds: Sequence[Bounds] = BOUNDS,
         placements: Mapping[str, Placement] | None = None,
         table_sizes: TableSizes = TableSizes(),  # noqa: B008
-        long_calls: float = 10.0,
+        long_calls: float | str | timedelta = 10.0,
         phases: Phases | None = None,
     ) -> None:
         self._companion = companion
         self.name, self.directory = name, directory
+        self.url: str | None = None  # where it is served, if it is
+        self._is_started = self._is_stopped = False
         outlets = sinks or {}
-        self._lifecycle = Lifecycle(clock, Retries(patience), phases)
+        self._lifecycle = Lifecycle(clock, Retries(in_seconds(patience)), phases)
         self.workspace = open_workspace(
             name, directory, streams, SparkOptions(spark, master, kafka, conf, executor_python, code),
             store=store, keep=keep, standby=standby, checkpoints=checkpoints, group=group,
@@ -108,11 +110,13 @@ class Run:
         try:
             self._lifecycle.begin(self.store)
             self._history = History(self.workspace, self._lifecycle, history_at, grace)
-            self.large_state = LargeState(self.workspace, self._lifecycle, placements, long_calls=long_calls)
+            self.large_state = LargeState(
+                self.workspace, self._lifecycle, placements, long_calls=in_seconds(long_calls)
+            )
             self._reading = Reading(
                 self.workspace, self._history.events, streams, views, flows_of(outlets), self._lifecycle,
-                tick=tick, every=epoch_every, target=target, bounds=bounds, sizes=table_sizes,
-                shards=self.large_state.shards,
+                tick=in_seconds(tick), every=show_duration(duration(epoch_every)), target=target, bounds=bounds,
+                sizes=table_sizes, shards=self.large_state.shards,
             )  # fmt: skip
             self.groups, self.queries = self._reading.groups, self._reading.queries
             self.generations = Generations(self.workspace, self.groups, self.queries, self._lifecycle)
@@ -277,6 +281,9 @@ class Run:
 
     def start(self) -> Run:
         """Starts reading."""
+        if self._is_started:
+            raise RunError("the run has been started already", hint="app.start(…) starts it; leave out .start()")
+        self._is_started = True
         try:
             self.keeper.start()
             self.large_state.start()
@@ -294,7 +301,10 @@ class Run:
         return self
 
     def stop(self) -> None:
-        """Stops at an epoch boundary."""
+        """Stops at an epoch boundary. A run that has stopped stays as it is."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
         if self._companion is not None:
             self._companion.end()
         self._lifecycle.stopping.set()
@@ -308,6 +318,17 @@ class Run:
         finally:
             self.queries.close()
             self.workspace.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, stack: object) -> None:
+        """Stops the run. Raises what has ended it, unless something else was raised."""
+        try:
+            if kind is None:
+                self.wait(0)
+        finally:
+            self.stop()
 
     # wait
 

@@ -53,7 +53,7 @@ def write(root: Path, files: int = FILES) -> None:
 
 
 def begin(app: App, directory: Path, spark) -> Run:
-    return app.run(directory, spark=spark, tick=3600.0, clock=lambda: instant("2024-05-01T13:00:00Z")).start()
+    return app.start(directory, spark=spark, tick=3600.0, clock=lambda: instant("2024-05-01T13:00:00Z"))
 
 
 def result(run: Run) -> list[object]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from penstock.model.time import Instant
 from penstock.runtime.phases import Phases as Phases
 from penstock.runtime.queries.clock import Steady
-from penstock.runtime.queries.retry import Retries
+from penstock.runtime.queries.retry import Fault as Fault
+from penstock.runtime.queries.retry import Retries as Retries
 from penstock.store import Reader
 
 
