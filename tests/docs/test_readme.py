@@ -8,21 +8,24 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 from penstock.app import App
 from penstock.sql import define, parse
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+RESULTS = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "bench" / "results").glob("*.md")))
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_first_program_prints_what_stands_below_it():
     printed = re.search(r"```python\n.*?```\n\n```\n(.*?)```", README, re.DOTALL)
     assert printed is not None
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(PROGRAMS[0], {})
-    assert said.getvalue() == printed[1]
+    assert output.getvalue() == printed[1]
 
 
 def test_the_other_programs_run_after_it():
@@ -56,9 +59,13 @@ def test_its_numbers_are_those_that_the_benchmarks_wrote():
     part = re.search(r"## Speed\n(.*?)\n## ", README, re.DOTALL)
     assert part is not None
     quoted = [part[1], (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")]
-    written = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "bench" / "results").glob("*.md")))
-    known = set(written.splitlines())
-    told = ("|", "Measured on", "**")
-    tables = [line for text in quoted for line in text.splitlines() if line.startswith(told)]
+    measured = set(RESULTS.splitlines())
+    tables = [line for text in quoted for line in text.splitlines() if line.startswith(("|", "Measured on", "**"))]
     assert len(tables) > 50
-    assert [line for line in tables if line not in known] == []
+    assert [line for line in tables if line not in measured] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/realtime.md", "docs/compare.md"])
+def test_the_times_of_its_sentences_were_measured(page: str):
+    times = re.findall(r"\b\d[\d,.]* ms\b", (ROOT / page).read_text(encoding="utf-8"))
+    assert [time for time in times if f" {time} " not in RESULTS] == []
