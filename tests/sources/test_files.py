@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from penstock.runtime.epoch.reduction import SMALL_EPOCH
 from penstock.sources import Files
 
 pytestmark = pytest.mark.xdist_group("spark")
+AT = 1_700_000_000
 
 
 @pytest.mark.parametrize("header", [False, True])
@@ -52,6 +54,22 @@ def test_a_view_that_needs_no_column_counts_all_rows(format, tmp_path, spark):
         assert run.store.query("SELECT n FROM total").rows() == [(3,)]
     finally:
         run.stop()
+
+
+def test_a_file_that_comes_with_an_old_time_is_read_too(tmp_path, spark):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, days in (("a", 0), ("b", 400)):  # Spark would leave out what is a week older than the newest file
+        (tmp_path / name).write_text('{"page": "/a"}\n')
+        os.utime(tmp_path / name, (AT - days * 86_400, AT - days * 86_400))
+    app = App("files")
+    stream = app.stream("visits", ps.files(folder), schema="page string")
+    app.view("total", stream.group_by().agg(n=ps.count()))
+    for name, total in (("a", 1), ("b", 2)):
+        (tmp_path / name).rename(folder / name)
+        with app.start(tmp_path / "state", spark=spark, tick=3600.0) as run:
+            run.catch_up()
+            assert run.store.query("SELECT n FROM total").rows() == [(total,)]
 
 
 def test_json_is_read_by_the_tasks_whatever_files_are_called_and_however_they_are_packed(tmp_path, spark):

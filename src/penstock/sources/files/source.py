@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 FORMATS = ("json", "csv", "parquet")
 #: By how much the bytes of compressed files are multiplied.
 _PACKED: Final = 16
+#: Spark leaves out a file that is older than the newest one by more than this, a week if nothing is said.
+_ANY_AGE: Final = "36500d"
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -178,7 +180,7 @@ class Files(Source):
         return reader.format(self.format)
 
     def _reader(self, spark: SparkSession) -> DataStreamReader:
-        reader = spark.readStream
+        reader = spark.readStream.option("maxFileAge", _ANY_AGE)
         if self.files_per_epoch is not None:
             return reader.option("maxFilesPerTrigger", self.files_per_epoch)
         return reader if self.bytes_per_epoch is None else reader.option("maxBytesPerTrigger", self.bytes_per_epoch)
