@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -33,7 +34,20 @@ def test_a_command_exists_with_its_options(arguments: list[str]):
 
 
 def test_the_image_has_the_files_that_it_copies():
-    copied = re.findall(r"^COPY (.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    image = (DEPLOY / "Dockerfile").read_text()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", image, re.MULTILINE)
     names = [name for line in copied for name in line.split() if not name.startswith("$")]
     assert names
     assert [name for name in names if not (DEPLOY.parent / name).exists()] == []
+    sent = re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    app = re.search(r"^ARG APP=(\w+)/", image, re.MULTILINE)
+    assert app is not None
+    assert {*names, app[1]} <= set(sent)
+
+
+def test_the_function_that_the_image_calls_exists():
+    called = re.search(
+        r'^RUN python -c "from (\S+) import (\w+); \2\(\)"$', (DEPLOY / "Dockerfile").read_text(), re.MULTILINE
+    )
+    assert called is not None
+    assert callable(getattr(importlib.import_module(called[1]), called[2]))
