@@ -34,7 +34,8 @@ def test_it_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: 
 def test_every_option_is_in_the_table_of_the_configuration() -> None:
     page = (DOCS / "configuration.md").read_text(encoding="utf-8")
     arguments = {*inspect.signature(Run.__init__).parameters} - {"self", "name", "streams", "views"}
-    options = {option for parameter in loaded("run").params for option in parameter.opts if option.startswith("--")}
+    parameters = [*loaded("run").params, *loaded("serve").params]
+    options = {option for parameter in parameters for option in parameter.opts if option.startswith("--")}
     variables = {
         name
         for path in (ROOT / "src").rglob("*.py")

@@ -51,7 +51,7 @@ class Operators:
                             f"'{stream}' was defined otherwise, and its state does not fit the new definition",
                             detail=f"it was: {was}; it is: {definition}",
                             hint="give it another name: it then begins with what the history has; or take back the "
-                            f'change; or drop it: penstock sql "DROP STREAM {stream}"',
+                            f'change; or drop it: penstock sql -c "DROP STREAM {stream}"',
                         )
                     segments = segments_of(connection, owner_of(stream))
                     state = ShardedOperator(stream, self._access.root, _SHARDS, segments, mark, given, replayed)
