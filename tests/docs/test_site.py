@@ -9,11 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import penstock
 from penstock.cli.commands import COMMANDS, loaded
 from penstock.runtime.run import Run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+#: What metrics of freshness are about.
+KINDS = ("view", "sink")
 #: Elements that a browser loads when it opens a page.
 LOADED = re.compile(r"<(?:script|img|link rel=\"stylesheet\")[^>]+(?:src|href)=\"(https?:[^\"]+)\"")
 
@@ -29,6 +32,8 @@ def test_it_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: 
     assert {url for page in pages.values() for url in LOADED.findall(page)} == set()
     for name in COMMANDS:
         assert f'id="penstock-{name}"' in pages["cli.html"]
+    described = set(re.findall(r'id="penstock\.[\w.]*?(\w+)"', pages["python-api.html"]))
+    assert set(penstock.__all__) - described == set()
 
 
 def test_every_option_is_in_the_table_of_the_configuration() -> None:
@@ -48,7 +53,8 @@ def test_every_option_is_in_the_table_of_the_configuration() -> None:
 def test_every_metric_is_in_its_table() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/penstock/serve").glob("metrics*.py"))
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
-    assert set(re.findall(r'"(penstock_\w+)"', source)) - set(re.findall(r"`(penstock_\w+)`", page)) == set()
+    families = {name.replace("{kind}", kind) for name in re.findall(r'"(penstock_[\w{}]+)"', source) for kind in KINDS}
+    assert families - set(re.findall(r"`(penstock_\w+)`", page)) == set()
 
 
 def test_the_first_view_is_the_same_in_python_and_in_sql() -> None:
