@@ -62,7 +62,7 @@ _README: Final = """# {name}
 | `pytest` | tests the view without Spark |
 | `penstock run app.py` | runs the app; copy more files into `orders/`, and the view follows |
 | `penstock query "SELECT * FROM sales"` | asks the view, in another terminal |
-| `penstock serve` | the dashboard |
+| `penstock serve` | the dashboard while the app is stopped; while it runs, it is at <http://127.0.0.1:8765> |
 | `penstock explain app.py` | shows the dataflow, and what each view means |
 """
 _ITEMS: Final = ("tea", "pot", "cup")
