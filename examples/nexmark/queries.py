@@ -117,10 +117,8 @@ def q5(s: Streams) -> ps.View:
 def q7(s: Streams) -> ps.View:
     """The highest bids of ten seconds, with ties."""
     bid = "concat_ws(' ', CAST(auction AS STRING), CAST(bidder AS STRING))"
-    prices = s.bids.group_by("price").window(TEN).agg(bids=ps.collect_list(bid)).retracting()
-    prices = s.app.view("q7_prices", prices)
-    highest = prices.changes().window(ps.window_of()).agg(price=ps.max("price"), bids=ps.max_by("bids", "price"))
-    return s.app.view("q7", highest)
+    bids = ps.top(1, "price", value=bid, ties=True)
+    return s.app.view("q7", s.bids.window(TEN).agg(price=ps.max("price"), bids=bids))
 
 
 def q11(s: Streams) -> ps.View:

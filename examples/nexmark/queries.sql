@@ -119,16 +119,10 @@ CREATE CONTINUOUS VIEW q5 AS
   GROUP BY window_start, window_end;
 
 -- The highest bids of ten seconds, with ties.
-CREATE CONTINUOUS VIEW q7_prices AS
-  SELECT price, window_start, window_end,
-         collect_list(concat_ws(' ', CAST(auction AS STRING), CAST(bidder AS STRING))) AS bids
-  FROM TUMBLE(bids, at, INTERVAL 10 SECONDS)
-  GROUP BY price, window_start, window_end
-  EMIT RETRACTING;
-
 CREATE CONTINUOUS VIEW q7 AS
-  SELECT window_start, window_end, max(price) AS price, max_by(bids, price) AS bids
-  FROM q7_prices
+  SELECT window_start, window_end, max(price) AS price,
+         top(1, price, concat_ws(' ', CAST(auction AS STRING), CAST(bidder AS STRING)), ties => true) AS bids
+  FROM TUMBLE(bids, at, INTERVAL 10 SECONDS)
   GROUP BY window_start, window_end;
 
 -- Who is new and sells at once: persons with auctions that they open in the same ten seconds. In one window the two

@@ -25,7 +25,7 @@ EVENTS, FILES = 3_000, 3
 DISORDER = 300
 LOGS = ("persons", "auctions", "bids")
 #: Views that others read: their windows must have fired.
-BELOW = ("q5_counts", "q5_levels", "q7_prices")
+BELOW = ("q5_counts", "q5_levels")
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

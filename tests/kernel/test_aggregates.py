@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import penstock.model.aggregates as ps
 from penstock.errors import DefinitionError
 from penstock.kernel.aggregates import Columns, columns
+from penstock.kernel.aggregates.base import combine_places
+from penstock.kernel.aggregates.order import all_places
 from penstock.kernel.aggregates.plain import from_python
 from penstock.model.aggregates import Aggregate, Moments, Origin, Value
 from tests.model.test_aggregates import CASES, alike, retractable, values_of
@@ -66,11 +68,13 @@ def reduced(all_of: Sequence[Columns], frame: pl.DataFrame, where: pl.Expr | Non
     """All aggregates in one pass over the rows, as the kernel does it."""
     inputs = [tuple(pl.col(f"x{i}") for i in range(len(of.types))) for of in all_of]
     exprs = [expr for of, xs in zip(all_of, inputs, strict=True) for expr in of.reduce(xs, where)]
-    return settled(all_of, frame.group_by("group").agg(exprs))
+    orders = [order for of, xs in zip(all_of, inputs, strict=True) for order in of.reduce_orders(xs, where)]
+    return settled(all_of, frame.with_columns(all_places(orders)).group_by("group").agg(exprs))
 
 
 def combined(all_of: Sequence[Columns], frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return settled(all_of, pl.concat(frames).group_by("group").agg(expr for of in all_of for expr in of.combine()))
+    frame = pl.concat(frames).with_columns(combine_places(all_of))
+    return settled(all_of, frame.group_by("group").agg(expr for of in all_of for expr in of.combine()))
 
 
 def settled(all_of: Sequence[Columns], partials: pl.DataFrame) -> pl.DataFrame:
@@ -188,7 +192,8 @@ def test_the_kernel_answers_as_the_model(types: Types, aggregates: list[Aggregat
     rows = data.draw(rows_of(types), "rows")
     if data.draw(st.booleans(), "all taken"):
         rows = [replace(row, take=True) for row in rows]
-    all_of = [columns(aggregate, f"a{i}", types) for i, aggregate in enumerate(aggregates)]
+    alone = data.draw(st.booleans(), "not in a union")
+    all_of = [columns(aggregate, f"a{i}", types, alone=alone) for i, aggregate in enumerate(aggregates)]
     partials = by_kernel(all_of, rows, types, data)
     for of, aggregate in zip(all_of, aggregates, strict=True):
         assert_same(aggregate, types, rows, presented(of, partials), by_model(aggregate, rows))

@@ -58,6 +58,7 @@ def _cases() -> list[tuple[Aggregate, tuple[str, ...]]]:
     for kind in SCALARS:
         plain = [ps.count("x"), ps.min("x"), ps.max("x"), ps.first("x"), ps.last("x"), ps.collect_set("x")]
         plain += [ps.count_distinct("x"), ps.collect_list("x"), ps.top(2, "x"), ps.second_moment("x", width=8, depth=3)]
+        plain += [ps.top(2, "x", ties=True)]
         plain += [ps.heavy_hitters("x", limit=3)]
         plain += [] if kind == "binary" else [ps.approx_distinct("x", lg_k=4)]
         cases += [(aggregate, (kind,)) for aggregate in plain]
@@ -66,7 +67,10 @@ def _cases() -> list[tuple[Aggregate, tuple[str, ...]]]:
         cases += [(aggregate, (kind,)) for aggregate in [*numeric, ps.quantile("x", 0.5), ps.quantile("x", [0, 0.9])]]
     for kind in ("int", "double", "string", "timestamp", "boolean", "decimal(10,2)", "binary"):
         cases += [(ps.min_by("x", "y"), ("string", kind)), (ps.max_by("x", "y"), ("double", kind))]
-        cases += [(ps.top(3, "y", value="x"), (kind, "string"))]
+        cases += [
+            (ps.top(3, "y", value="x"), (kind, "string")),
+            (ps.top(1, "y", value="x", ties=True), (kind, "string")),
+        ]
     cases += [(ps.collect_list("x", order="position"), ("string",)), (OWN, ("string", "int")), (ADDED, ("int",))]
     return cases
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from penstock.kernel.aggregates.base import combine_places
 from penstock.kernel.assign import spread, spread_count
 from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing, settle, shown
 from penstock.kernel.reduce import closing_bound, combine_by, late_schema
@@ -93,7 +94,8 @@ def merge(
         deltas, touched, ghosts, late = _absorb(plan, deltas, touched, ghosts, before)
     elif plan.forgets:
         deltas, touched, late = _without_forgotten(plan, deltas, touched, before)
-    rows = _stack(plan, deltas, touched).group_by([*plan.keys, START, END]).agg(_combining(plan))
+    rows = _stack(plan, deltas, touched).with_columns(combine_places([*plan.columns, *plan.pending]))
+    rows = rows.group_by([*plan.keys, START, END]).agg(_combining(plan))
     unsettled = [part for part in (*plan.columns, *plan.pending) if part.needs_settle]
     if unsettled:
         rows = settle(rows.collect(), unsettled).lazy()

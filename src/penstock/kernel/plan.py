@@ -24,6 +24,7 @@ from penstock.kernel.columns import END as END
 from penstock.kernel.columns import START as START
 from penstock.kernel.expressions import dtype
 from penstock.kernel.triggers import Node, compile_trigger
+from penstock.model.aggregates import Aggregate
 from penstock.model.row_steps import makes_rows
 from penstock.model.stream import Branch, branches
 from penstock.model.time import BEGINNING, Instant
@@ -114,12 +115,16 @@ class Plan:
     def aggregates(self) -> list[Input]:
         return [
             Input(
-                columns(aggregate, name, self.view.input_types(aggregate), self.view.signed, self.makes_rows),
+                self._columns(aggregate, name),
                 tuple(pl.col(self.inputs[text]) for text in aggregate.inputs),
                 None if aggregate.where is None else pl.col(self.inputs[aggregate.where]),
             )
             for name, aggregate in self.view.aggregates
         ]
+
+    def _columns(self, aggregate: Aggregate, name: str) -> Columns:
+        view, is_alone = self.view, len(self.branches) == 1
+        return columns(aggregate, name, view.input_types(aggregate), view.signed, self.makes_rows, is_alone)
 
     @cached_property
     def fields(self) -> dict[str, pl.DataType]:
@@ -140,11 +145,7 @@ class Plan:
     @cached_property
     def pending(self) -> list[Columns]:
         """The same partials of what no pane has shown yet, for discarding panes."""
-        return [
-            columns(aggregate, pending(name), self.view.input_types(aggregate), self.view.signed, self.makes_rows)
-            for name, aggregate in self.view.aggregates
-            if self.discarding
-        ]
+        return [self._columns(aggregate, pending(name)) for name, aggregate in self.view.aggregates if self.discarding]
 
     @cached_property
     def trigger(self) -> Node:

@@ -12,6 +12,8 @@ import polars as pl
 
 from penstock.errors import RowError
 from penstock.kernel.aggregates import Columns
+from penstock.kernel.aggregates.base import combine_places
+from penstock.kernel.aggregates.order import all_places
 from penstock.kernel.assign import Reach, calendar_ends, reach, slice_start
 from penstock.kernel.elements import Elements, MadeBefore, dead_schema, elements
 from penstock.kernel.group import group
@@ -105,6 +107,7 @@ def combine_by(plan: Plan, frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     sums = [pl.col("__n").sum(), *([pl.col("__rows").sum()] if plan.view.signed else [])]
     sums += [pl.col("__touched").max()] if plan.forgets else []
     parts = [expression for part in plan.aggregates for expression in part.columns.combine()]
+    frame = frame.with_columns(combine_places(plan.columns))
     return settle(frame.group_by(by).agg(*sums, *parts), plan.columns)
 
 
@@ -303,6 +306,7 @@ def _deltas(
     others = more or {}
     sums += [expression.alias(name) for name, expression in others.items()]
     parts = [*sums, *partials(plan.aggregates, size.small)]
+    rows = rows.with_columns(reduce_places(plan.aggregates))
     if by:
         grouped = group(rows, by, plan.key_types | _BOUNDS, parts, size.rows)
     else:  # a column, not a literal: of no rows there is no group
@@ -325,6 +329,11 @@ def partials(inputs: Sequence[Input], small: bool) -> list[pl.Expr]:
         for part in inputs
         for expression in (part.columns.reduce_small if small else part.columns.reduce)(part.inputs, part.where)
     ]
+
+
+def reduce_places(inputs: Sequence[Input]) -> list[pl.Expr]:
+    """What a frame of rows needs besides them, before `partials`."""
+    return all_places(order for part in inputs for order in part.columns.reduce_orders(part.inputs, part.where))
 
 
 def is_small(columns: Iterable[Columns], frame: pl.DataFrame) -> bool:

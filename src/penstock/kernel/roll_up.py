@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from penstock.kernel.aggregates.base import combine_places
 from penstock.kernel.plan import START, Plan, settle
 from penstock.model.time import Instant
 from penstock.model.windows import Fixed
@@ -55,6 +56,7 @@ def _together(
     started = numbered.with_columns((at - (at - pl.col(_OFFSET)) % pl.col(_SIZE)).alias(START))
     open_rows = started.filter(pl.col(START) + pl.col(_SIZE) > pl.col(_BOUND))
     parts = [expression for part in first.aggregates for expression in part.columns.combine()]
+    open_rows = open_rows.with_columns(combine_places(first.columns))
     grouped = open_rows.group_by([_VIEW, *first.keys, START]).agg(pl.col("__n").sum(), *parts)
     deltas = settle(grouped.collect(), first.columns)
     own = deltas.partition_by(_VIEW, as_dict=True, include_key=False)

@@ -16,13 +16,13 @@ from math import gcd
 import polars as pl
 
 from penstock.kernel.aggregates import Columns, columns
-from penstock.kernel.aggregates.base import canonical
+from penstock.kernel.aggregates.base import canonical, combine_places
 from penstock.kernel.assign import reach, slice_start
 from penstock.kernel.elements import MadeBefore, compiled
 from penstock.kernel.expressions import Compiled, dtype
 from penstock.kernel.group import group
 from penstock.kernel.plan import START, Input, Plan, settle
-from penstock.kernel.reduce import Reduced, closing_bound, combine, is_small, late_rows, partials, reduce
+from penstock.kernel.reduce import Reduced, closing_bound, combine, is_small, late_rows, partials, reduce, reduce_places
 from penstock.kernel.roll_up import FEW, LARGEST, roll_up
 from penstock.model.aggregates import Aggregate
 from penstock.model.expressions import bind
@@ -126,6 +126,7 @@ class Cluster:
             where = None if aggregate.where is None else column(aggregate.where)
             inputs.append(Input(part, tuple(column(text) for text in aggregate.inputs), where))
         rows = frame.lazy().select(*self.dimensions(), "__at", "__partition", "__offset", *texts.values())
+        rows = rows.with_columns(reduce_places(inputs))
         parts = [pl.len().cast(pl.Int64).alias("__n"), *partials(inputs, is_small(self.aggregates.values(), frame))]
         if self.names:
             grouped = group(rows, self.names, self.types, parts, frame.height)
@@ -138,7 +139,8 @@ class Cluster:
         if len(bases) == 1:
             return bases[0]
         parts = [e for part in self.aggregates.values() for e in part.combine()]
-        grouped = pl.concat(bases).group_by(self.names or ["__all"]).agg(pl.col("__n").sum(), *parts)
+        rows = pl.concat(bases).with_columns(combine_places(self.aggregates.values()))
+        grouped = rows.group_by(self.names or ["__all"]).agg(pl.col("__n").sum(), *parts)
         return settle(grouped, self.aggregates.values())
 
     def unfold(self, base: pl.DataFrame, plan: Plan, watermark: Instant) -> pl.LazyFrame:
@@ -151,6 +153,7 @@ class Cluster:
         if bound is not None:
             rows = rows.filter(reach(kind, pl.col(START)).last > bound)
         parts = [e for part in plan.aggregates for e in part.columns.combine()]
+        rows = rows.with_columns(combine_places(plan.columns))
         return rows.group_by([*plan.keys, START]).agg(pl.col("__n").sum(), *parts)
 
     def _rows_of(self, base: pl.DataFrame, plan: Plan, time: pl.Expr) -> pl.LazyFrame:

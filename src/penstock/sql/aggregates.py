@@ -75,7 +75,9 @@ AGGREGATES: dict[str, Signature] = {
     "approx_count_distinct": Signature(_distinct, options=("lg_k", "exact_in_batch")),
     "percentile_approx": _QUANTILE,
     "approx_percentile": _QUANTILE,
-    "top": Signature(model.top, inputs=("by",), optional=("value",), settings=("k",), needed=1, first=True),
+    "top": Signature(
+        model.top, inputs=("by",), optional=("value",), settings=("k",), needed=1, options=("ties",), first=True
+    ),
     "heavy_hitters": Signature(model.heavy_hitters, options=("limit", "size")),
     "approx_top_k": Signature(_spark_top_k, settings=("k",), options=("size",)),
     "second_moment": Signature(model.second_moment, options=("width", "depth")),

@@ -160,6 +160,7 @@ def _called(aggregate: agg.Aggregate) -> str:
     match aggregate:
         case agg.Top():
             inputs = [str(aggregate.k), aggregate.by, *([] if aggregate.value is None else [aggregate.value])]
+            inputs += ["ties => true"] if aggregate.ties else []
         case agg.Quantile():
             several = aggregate.q if isinstance(aggregate.q, tuple) else None
             q = f"array({', '.join(map(_number, several))})" if several is not None else _number(aggregate.q)

@@ -23,16 +23,22 @@ __all__ = ["Columns", "columns"]
 
 
 def columns(
-    aggregate: model.Aggregate, name: str, types: tuple[str, ...], signed: bool = False, made: bool = False
-) -> Columns:
+    aggregate: model.Aggregate, name: str, types: tuple[str, ...], signed: bool = False, made: bool = False,
+    alone: bool = True,
+) -> Columns:  # fmt: skip
     """The aggregate on columns named after `name`, for inputs of these types.
 
-    `signed` rows may retract; of rows that are `made`, several may have the same position.
+    `signed` rows may retract; rows that are `made` have an ordinal beside their position. Position and ordinal tell
+    rows apart if they come `alone`, not in a union.
     """
-    return _signed(aggregate.retractable(), name, types) if signed else _unsigned(aggregate, name, types, made)
+    if signed:
+        return _signed(aggregate.retractable(), name, types)
+    return _unsigned(aggregate, name, types, made, alone)
 
 
-def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...], made: bool = False) -> Columns:
+def _unsigned(
+    aggregate: model.Aggregate, name: str, types: tuple[str, ...], made: bool = False, alone: bool = True
+) -> Columns:
     match aggregate:
         case model.Count():
             return CountColumns(aggregate, name, types)
@@ -43,7 +49,7 @@ def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...], mad
         case model.Moments():
             return MomentColumns(aggregate, name, types)
         case model.First() | model.Last() | model.MinBy() | model.MaxBy():
-            return PickColumns(aggregate, name, types, made=made)
+            return PickColumns(aggregate, name, types, made, alone)
         case model.Top() | model.CollectList():
             return RankedColumns(aggregate, name, types, made=made)
         case model.CollectSet() | model.CountDistinct():
@@ -59,7 +65,7 @@ def _unsigned(aggregate: model.Aggregate, name: str, types: tuple[str, ...], mad
         case model.Monoid():
             return MonoidColumns(aggregate, name, types)
         case model.Paired():
-            live, batch = (_unsigned(one, name, mine, made) for one, mine in apart(aggregate, types))
+            live, batch = (_unsigned(one, name, mine, made, alone) for one, mine in apart(aggregate, types))
             return PairedColumns(aggregate, name, types, live, batch)
         case model.Exactness():
             return ExactnessColumns(aggregate, name, types)

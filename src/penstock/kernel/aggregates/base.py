@@ -16,11 +16,13 @@ whole frames: `reduce` and `combine` are expressions inside one `group_by(…).a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar
 
 import polars as pl
 
 from penstock.errors import DefinitionError
+from penstock.kernel.aggregates.order import RowOrder, all_places
 from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import Aggregate
 from penstock.model.types import is_float
@@ -65,6 +67,14 @@ class Columns(ABC):
     @abstractmethod
     def combine(self) -> list[pl.Expr]:
         """Partials of a group → one partial. Inside `group_by(…).agg(…)`."""
+
+    def reduce_orders(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[RowOrder]:
+        """The orders of rows that `reduce` refers to: whoever calls it adds their places to the frame first."""
+        return []
+
+    def combine_orders(self) -> list[RowOrder]:
+        """The same for `combine`."""
+        return []
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Brings the columns that `reduce` or `combine` gave to `fields`."""
@@ -111,6 +121,11 @@ class Expressive(Columns):
 
     def present(self, frame: pl.DataFrame) -> pl.Series:
         return frame.select(self.present_expr()).to_series()
+
+
+def combine_places(parts: Iterable[Columns]) -> list[pl.Expr]:
+    """What a frame of partials needs besides them, before these aggregates combine them in one `agg`."""
+    return all_places(order for part in parts for order in part.combine_orders())
 
 
 def taken(value: pl.Expr, where: pl.Expr | None) -> pl.Expr:

@@ -7,6 +7,7 @@ import polars as pl
 from penstock.kernel.aggregates.base import AT, SIGN, Columns, canonical, only
 from penstock.kernel.aggregates.lists import ROW, blank, elements, exploded, put_back, tally
 from penstock.kernel.aggregates.moments import moment
+from penstock.kernel.aggregates.order import all_places
 from penstock.kernel.expressions.dtypes import dtype
 from penstock.model.aggregates import Aggregate, Avg, CollectList, Counted, First, Last, MaxBy, MinBy, Moments, Top
 
@@ -70,6 +71,7 @@ class CountedColumns(Bag):
         )
         inputs = tuple(pl.col(f"v{i}") for i in range(len(self.types)))
         # The group has a name of its own, since settling numbers rows too.
+        rows = rows.with_columns(all_places(self.plain.reduce_orders(inputs, None)))
         groups = rows.group_by(pl.col(ROW).alias("__group")).agg(self.plain.reduce(inputs, None))
         partials = self.plain.settle(groups).rename({"__group": ROW})
         zeros = {
@@ -83,7 +85,9 @@ class CountedColumns(Bag):
         """How many equal rows can make a difference."""
         if isinstance(self.of, CollectList):
             return None
-        return self.of.k if isinstance(self.of, Top) else 1
+        if isinstance(self.of, Top):
+            return None if self.of.ties else self.of.k
+        return 1
 
 
 class WeightedColumns(Bag):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from penstock.kernel.aggregates.base import Columns, Expressive
+from penstock.kernel.aggregates.order import RowOrder
 from penstock.model.aggregates import Paired
 from penstock.model.aggregates.paired import ANSWERED, LIVE, NOTHING, PAST
 
@@ -28,6 +29,12 @@ class PairedColumns(Columns):
     def combine(self) -> list[pl.Expr]:
         answer = pl.col(self.answer).filter(pl.col(self.state) == ANSWERED).first()
         return [*self.live.combine(), _combined(self.state), answer]
+
+    def reduce_orders(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[RowOrder]:
+        return self.live.reduce_orders(self.aggregate.of_live(inputs), where)
+
+    def combine_orders(self) -> list[RowOrder]:
+        return self.live.combine_orders()
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         answer = pl.lit(None, self.fields[self.answer])
