@@ -69,7 +69,7 @@ class Columns(ABC):
         """Partials of a group → one partial. Inside `group_by(…).agg(…)`."""
 
     def reduce_orders(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[RowOrder]:
-        """The orders of rows that `reduce` refers to: whoever calls it adds their places to the frame first."""
+        """The orders of rows that `reduce` refers to. The caller adds their places to the frame first."""
         return []
 
     def combine_orders(self) -> list[RowOrder]:
