@@ -1,7 +1,7 @@
 """De-duplication: which rows of an epoch do not count, because of their ids, and which ids are new.
 
 >>> rows = pl.DataFrame({"__id": ["a", "b", "b"], "__at": [5, 6, 7], "__partition": [0, 0, 0], "__offset": [1, 2, 3]})
->>> verdict = deduplicate(rows, known=pl.DataFrame({"__id": ["a"]}), watermark=BEGINNING, horizon=0)
+>>> verdict = deduplicate(rows, known=pl.DataFrame({"__id": ["a"], "__at": [1]}), watermark=BEGINNING, horizon=0)
 >>> verdict.rejected.select("__offset", "__kind").rows(), verdict.new_ids.rows()
 ([(1, 'duplicate'), (3, 'duplicate')], [('b', 6)])
 """
@@ -51,12 +51,12 @@ def deduplicate(ids: pl.DataFrame, known: pl.DataFrame, watermark: Instant, hori
     """Judges all ids of an epoch (`__id`, `__at` and place) by the ids that were accepted before.
 
     A row is a duplicate if its id is known or occurs at an earlier place of the epoch. A row more than `horizon`
-    older than the watermark is late: ids that old may be forgotten. Rows without an id always count.
+    older than the watermark is late, and an id that old is not known any more. Rows without an id always count.
     """
     named = ids.filter(pl.col("__id").is_not_null()).sort(PLACE)
     recent = pl.col("__at") >= (watermark - horizon if watermark > BEGINNING else BEGINNING)
     judged = named.filter(recent)
-    new = judged.join(known, on="__id", how="anti", maintain_order="left")
+    new = judged.join(known.filter(recent), on="__id", how="anti", maintain_order="left")
     new = new.filter(pl.col("__id").is_first_distinct())
     rejected = pl.concat(
         [

@@ -57,7 +57,7 @@ class FirstOfEach:
 
     def rejected(self, records: Iterable[Record], stream: Stream) -> pl.DataFrame:
         ids = unpacked_ids(records, stream)
-        return deduplicate(ids, ids.select("__id").clear(), BEGINNING, 0).rejected
+        return deduplicate(ids, ids.select("__id", "__at").clear(), BEGINNING, 0).rejected
 
 
 class IdsInStore:
