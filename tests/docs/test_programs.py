@@ -48,6 +48,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "serving.md": {"penstock": ps, "shop": client.Client, "trending": client.View},
     "learning.md": {"run": Run, "model": Stored},
     "history.md": {"run": Run},
+    "notebook.md": {"ps": ps, "app": ps.App, "run": Run, "shop": client.Client},
     "configuration.md": {"app": ps.App, "run": Run},
 }
 
