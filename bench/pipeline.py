@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.latency import SCHEMA, Load, Passed, counted, measured, through_kafka
+from bench.latency import SCHEMA, Load, Passed, counted, through_kafka
 from bench.side_by_side import Report
 from penstock.app import App
 from penstock.dev.broker import Cluster
