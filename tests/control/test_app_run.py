@@ -120,11 +120,29 @@ def test_a_run_is_a_context_manager_that_is_started_once_and_can_be_served(tmp_p
         run.catch_up()
         with urllib.request.urlopen(f"{run.url}/api/v1/views") as answer:
             assert "by_page" in json.dumps(json.load(answer))
+        assert_reads(run)
     assert run.url is None
     run.stop()  # nothing is left to stop
     app.run(tmp_path / "state", spark=spark, serve=False, until_caught_up=True, drain=True)
     with app.start(tmp_path / "state", spark=spark) as run:
         assert run.drained == ["visits"]
+
+
+def assert_reads(run: Run) -> None:
+    """The rows of a view come in each form, and notebooks show them."""
+    by_page = run.view("by_page")
+    assert by_page.to_polars().select("page", "n").rows() == [("/a", 1)]
+    assert by_page.to_arrow().column("n").to_pylist() == [1]
+    assert by_page.to_pandas()["page"].tolist() == ["/a"]
+    assert run.query("SELECT max(n) AS n FROM by_page WHERE page = :page", {"page": "/a"}).item() == 1
+    assert run.query("SELECT n FROM by_page WHERE page = ?", ["/z"]).is_empty()
+    shown = by_page._repr_html_()
+    assert shown.startswith("<table><caption>by_page</caption>")
+    assert "<td>/a</td>" in shown
+    assert "shop: running" in run._repr_html_()
+    assert str(run.url) in run._repr_html_()
+    with pytest.raises(ps.PenstockError, match="by_page"):
+        run.view("by_pag").to_polars()
 
 
 def test_the_block_of_a_run_raises_what_has_ended_it_and_gives_the_lock_back(tmp_path: Path, spark) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.follow import Follower
 from penstock.client.wire import API, Row, asked, frame_of, quoted, refused, text_of, typed
+from penstock.html_table import html_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,10 +137,5 @@ class View:
         """A table of the newest rows. What a view holds is text, never markup."""
         found = self._page(asked({}, {"limit": _SHOWN}), None, "0s")
         names = [column["name"] for column in found["columns"]]
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        lines = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text_of(row[name]))}</td>" for name in names) + "</tr>"
-            for row in found["rows"]
-        )
-        more = f"<p>the newest {_SHOWN} rows; there are more</p>" if found["next"] else ""
-        return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{lines}</table>{more}"
+        more = f" · its newest {_SHOWN} rows" if found["next"] else ""
+        return html_table(names, ([row[name] for name in names] for row in found["rows"]), self.name + more, text_of)

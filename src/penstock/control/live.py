@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.app import App
 from penstock.control.new_views import to_fill, without
@@ -20,10 +20,16 @@ from penstock.control.works import TASKS, Works
 from penstock.history.batch.runs import back_fill
 from penstock.model.changes import below
 from penstock.model.time import Duration
+from penstock.query.ask import Questions
+from penstock.query.forms import with_zones
+from penstock.query.parameters import Parameters, bound
 from penstock.runtime.derived.epochs import waiting
 from penstock.runtime.queries.standby import taken
 from penstock.runtime.run import Run
 from penstock.store import Keep, SqlStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Live:
@@ -66,6 +72,7 @@ class Live:
             **options,
         )  # fmt: skip
         self.warnings = [*self._remembered.warnings, *map(_drained, self.run.drained)]
+        self._questions = Questions(self.run.store, own_tables=True)
         self.works = Works(self.run, self._schedule, lambda name, view: self.statements.define(name, view))
         self.statements = Statements(app, self.run, self.works, self._remembered)
         self._filler = threading.Thread(target=self._fill_new, name="penstock-fill", daemon=True)
@@ -113,6 +120,10 @@ class Live:
     def drain(self) -> None:
         """All input has ended: it is read, and every window that ends in event time is closed."""
         self.run.drain()
+
+    def ask(self, sql: str, parameters: Parameters) -> pa.Table:
+        """The answer to a SELECT over the views, of one commit."""
+        return with_zones(self._questions.ask(bound(sql, parameters)).table)
 
     def ready(self) -> None:
         if self._filler.is_alive():

@@ -59,12 +59,16 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def arrow_stream(table: pa.Table) -> bytes:
     """A table as a stream of Arrow's; times have their zone, UTC."""
-    fields = [pa.field(field.name, zoned(field.type)) for field in table.schema]
-    table = table.cast(pa.schema(fields))
+    table = with_zones(table)
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
     return bytes(out.getvalue())
+
+
+def with_zones(table: pa.Table) -> pa.Table:
+    """The same table; times have their zone, UTC."""
+    return table.cast(pa.schema([pa.field(field.name, zoned(field.type)) for field in table.schema]))
 
 
 def zoned(kind: pa.DataType) -> pa.DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.html_table import html_table
 from penstock.model.time import Instant, duration, in_seconds, show_duration
 from penstock.runtime.commit.generations import Generations
 from penstock.runtime.dead_letters import Retried, letter_streams, retry
@@ -21,11 +23,13 @@ from penstock.runtime.queries.admission import BOUNDS, Bounds
 from penstock.runtime.queries.definitions import Definitions
 from penstock.runtime.queries.lifecycle import Fault, Lifecycle, Phases, Retries
 from penstock.runtime.reading import Reading, TableSizes
+from penstock.runtime.run_view import Parameters, RunView, polars_frame
 from penstock.runtime.workspace import SparkOptions, SparkStart, open_workspace
 from penstock.store import Keep, SqlStore, Standby, Tombstone
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from penstock.history.savepoints import Savepoint
@@ -42,6 +46,9 @@ class Companion(Protocol):
     def end(self) -> None: ...
     def ready(self) -> None:
         """Waits until it has done what it began with."""
+
+    def ask(self, sql: str, parameters: Parameters) -> pa.Table:
+        """The answer to a SELECT over the views, of one commit."""
 
 
 class Run:
@@ -201,6 +208,21 @@ class Run:
         """Whether a stream's query has read all that its source has."""
         return self.queries.is_caught_up(name)
 
+    # answers
+
+    def view(self, name: str) -> RunView:
+        """A view by its name: `run.view("by_page").to_polars()`."""
+        return RunView(name, self._ask)
+
+    def query(self, sql: str, parameters: Parameters = ()) -> pl.DataFrame:
+        """The answer to a SELECT over the views, of the newest commit; parameters stand as :name or ? in it."""
+        return polars_frame(self._ask(sql, parameters))
+
+    def _ask(self, sql: str, parameters: Parameters = ()) -> pa.Table:
+        if self._companion is None:
+            raise RunError("this run answers no questions", hint="app.start(…) starts one that does")
+        return self._companion.ask(sql, parameters)
+
     # definitions
 
     def add_view(self, name: str, view: View, statement: str | None = None) -> None:
@@ -321,6 +343,23 @@ class Run:
 
     def __enter__(self) -> Run:
         return self
+
+    def __repr__(self) -> str:
+        served = "" if self.url is None else f", served at {self.url}"
+        return f"<run of {self.name} in {self.directory}, {self._condition}{served}>"
+
+    def _repr_html_(self) -> str:
+        """Its streams and views, and the address of its dashboard."""
+        streams = [("stream", name, stream.schema.ddl()) for name, stream in self.streams.items()]
+        views = [("view", name, ", ".join(view.plan.view.columns)) for name, view in self.views.items()]
+        link = "" if self.url is None else f'<p><a href="{html.escape(self.url)}">{html.escape(self.url)}</a></p>'
+        return html_table(("", "name", "columns"), [*streams, *views], f"{self.name}: {self._condition}") + link
+
+    @property
+    def _condition(self) -> str:
+        if self.failure is not None:
+            return f"failed: {self.failure}"
+        return "stopped" if self._is_stopped else "running" if self._is_started else "not started"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, stack: object) -> None:
         """Stops the run. Raises what has ended it, unless something else was raised."""
