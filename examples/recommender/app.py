@@ -26,18 +26,18 @@ ratings = app.stream(
 
 taste = Factors("person", "song", "stars", factors=4, rate=0.2)
 
-for name, learns in (("live", None), ("frozen", f"at < TIMESTAMP '{TRAINED} 00:00:00'")):
+for name, train_when in (("live", None), ("frozen", f"at < TIMESTAMP '{TRAINED} 00:00:00'")):
     predicted = app.learn(
         name,
         ratings,
         taste,
         give=("person", "song", "stars", "at"),
         by="person",
-        learns=learns,
+        train_when=train_when,
         event_time="at",
         watermark=ps.bounded("1 minute"),
         max_ahead=None,
-        parts=2,
+        partitions=2,
     )
     error = predicted.group_by().window(ps.fixed("1 day")).agg(ratings=ps.count(), error=ps.avg("loss"))
     app.view(f"{name}_error", error)

@@ -112,7 +112,7 @@ class App:
     learn = Added(model_stream)
     topology = Added(topology_stream)
 
-    def table_of(self, view: View | str, *, name: str | None = None, reload: str = "10 seconds") -> Table:
+    def table_of(self, view: View | str, *, name: str | None = None, reload: str | timedelta = "10 seconds") -> Table:
         """The rows of a view of this app as a table: those of its last commit when it is read.
 
         Its key is the view's. Where the view has windows, an event finds the row of the window that it falls into.

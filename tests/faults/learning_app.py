@@ -43,8 +43,8 @@ def define(root: Path) -> tuple[App, ps.Stream, ps.Stream]:
     )  # fmt: skip
     rated = events.select("id", "k", "at", item="id % 7", v="v", stars="v / 200D")
     runs = app.learn(
-        "runs", rated, Guarded("k", "item", "stars", factors=3), give=("id", "k", "at"), by="k", parts=3, versions=5,
-        event_time="at", watermark=ps.bounded("1 minute", idle=None), max_ahead=None,
+        "runs", rated, Guarded("k", "item", "stars", factors=3), give=("id", "k", "at"), by="k", partitions=3,
+        versions=5, event_time="at", watermark=ps.bounded("1 minute", idle=None), max_ahead=None,
     )  # fmt: skip
     runs = app.streams["runs"] = replace(runs, log=OneByOne(runs.log.learning, limit=1))
     app.view("error", runs.group_by("version").agg(rows=ps.count(), loss=ps.avg("loss")))

@@ -100,10 +100,11 @@ def test_an_epoch_is_predicted_by_the_version_before_it(app):
     assert (found.model()["sum"][0], found.model(1)["sum"][0], found.model(0)["sum"][0]) == (27.0, 12.0, 0.0)
 
 
-@pytest.mark.parametrize("parts", [1, 3, 8])
-def test_a_model_that_adds_is_the_same_however_rows_are_cut(app, parts):
-    stream = app.learn("mean", app.streams["rows"], Mean, by="user", parts=parts)
-    rates = app.learn("rates", app.streams["rows"].select("item", "y > 8 AS yes"), Rates("item", "yes"), parts=parts)
+@pytest.mark.parametrize("partitions", [1, 3, 8])
+def test_a_model_that_adds_is_the_same_however_rows_are_cut(app, partitions):
+    stream = app.learn("mean", app.streams["rows"], Mean, by="user", partitions=partitions)
+    high = app.streams["rows"].select("item", "y > 8 AS yes")
+    rates = app.learn("rates", high, Rates("item", "yes"), partitions=partitions)
     rows = made(300)
     for into in (1, 4, 50):
         found = learn(stream, script(app, cut(rows, into)))
@@ -139,7 +140,7 @@ def test_old_versions_of_keyed_parts_are_what_they_were(app):
 
 
 def test_a_model_learns_only_where_it_is_told_to(app):
-    stream = app.learn("frozen", app.streams["rows"], Mean, give="id", learns="id < 10")
+    stream = app.learn("frozen", app.streams["rows"], Mean, give="id", train_when="id < 10")
     found = learn(stream, script(app, cut(made(40), 8)))
     assert (found.version, found.model()["n"][0], found.frame.height) == (2, 10, 40)
     assert found.frame["version"].to_list()[-1] == 2
@@ -191,7 +192,7 @@ def test_what_a_model_gives_must_fit(app, model, said):
 
 
 def test_a_key_that_has_only_rows_that_are_refused_stays_what_it_was(app):
-    stream = app.learn("taste", app.streams["rows"], Factors("user", "item", "y", factors=2), by="user", parts=8)
+    stream = app.learn("taste", app.streams["rows"], Factors("user", "item", "y", factors=2), by="user", partitions=8)
     bad = [(number, f"u{number}", "i", 0.0, 1e308) for number in range(20)]
     good = [(20, "ann", "j", 0.0, 3.0)]
     found = learn(stream, script(app, [good + bad]))
@@ -221,7 +222,7 @@ def test_regressions_learn(app):
 @pytest.mark.parametrize("by", ["user", None])
 def test_what_is_learned_depends_on_the_rows_and_not_on_the_order_in_which_tasks_have_them(app, by):
     taste = Factors("user", "item", "y", factors=4)
-    learning = app.learn("taste", app.streams["rows"], taste, give="id", by=by, parts=4).log.learning
+    learning = app.learn("taste", app.streams["rows"], taste, give="id", by=by, partitions=4).log.learning
     types = {name: dtype(kind) for name, kind in app.streams["rows"].schema}
     rows = pl.DataFrame(made(4000), schema=types, orient="row")
     rows = rows.with_columns(
@@ -257,7 +258,7 @@ def test_arrays_of_a_model_are_for_reading():
         (lambda app, rows: app.learn("m", rows, Mean, give="idd"), "unknown column 'idd'"),
         (lambda app, rows: app.learn("m", rows, Mean, by="users"), "unknown column 'users'"),
         (lambda app, rows: app.learn("m", rows, Rates("x", "y")), "the column 'x' of the keyed part 'key' is a double"),
-        (lambda app, rows: app.learn("m", rows, Mean, parts=0), "at least one part"),
+        (lambda app, rows: app.learn("m", rows, Mean, partitions=0), "at least one partition"),
         (lambda app, rows: app.learn("rows", rows, Mean), "a stream 'rows' already"),
         (lambda app, rows: app.learn("m", rows.select("y", guess="x"), Mean, give="guess"), "two columns 'guess'"),
         (lambda app, rows: app.learn("m", rows.transform(lambda df: df), Mean), "stands before a model"),

@@ -61,14 +61,16 @@ def define(root: Path) -> App:
     )  # fmt: skip
     time = {"event_time": "at", "watermark": ps.bounded("10 seconds", idle=None), "max_ahead": None}
     live = app.learn(
-        "live", ratings, Factors("user", "item", "stars", factors=3), give=("user", "item", "at"), by="user", parts=3,
-        versions=3, **time,
+        "live", ratings, Factors("user", "item", "stars", factors=3), give=("user", "item", "at"), by="user",
+        partitions=3, versions=3, **time,
     )  # fmt: skip
     app.learn(
         "line", ratings.where("stars < 100").select("user", "stars", "at", x="item / 6D"),
-        LinearRegression(("x",), "stars"), give=("user", "at"), learns="user <> 'u1'", versions=2, every=2, **time,
+        LinearRegression(("x",), "stars"), give=("user", "at"), train_when="user <> 'u1'", versions=2, every=2, **time,
     )  # fmt: skip
-    app.learn("liked", ratings.where("stars < 100").select("user", "stars > 3 AS yes"), Rates("user", "yes"), parts=5)
+    app.learn(
+        "liked", ratings.where("stars < 100").select("user", "stars > 3 AS yes"), Rates("user", "yes"), partitions=5
+    )
     app.view("error", live.group_by().window(ps.fixed("1 minute")).agg(n=ps.count(), loss=ps.avg("loss")))
     return app
 

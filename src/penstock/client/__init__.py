@@ -15,10 +15,23 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.view import View
-from penstock.client.wire import API, ARROW, Row, ServerError, frame_of, plain, quoted, refused, stream_of, unreachable
+from penstock.client.wire import (
+    API,
+    ARROW,
+    Row,
+    ServerError,
+    frame_of,
+    plain,
+    quoted,
+    refused,
+    stream_of,
+    timeout_text,
+    unreachable,
+)
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -72,11 +85,11 @@ class Client:
 
     def query(
         self, sql: str, parameters: Mapping[str, object] | Sequence[object] = (), *, after: str | None = None,
-        timeout: str = "10s",
+        timeout: str | timedelta = "10s",
     ) -> pl.DataFrame:  # fmt: skip
         """The answer to a SELECT over views; parameters stand as :name or ? in it."""
         body = {"sql": sql, "parameters": parameters or {}}
-        asked = {} if after is None else {"after": after, "timeout": timeout}
+        asked = {} if after is None else {"after": after, "timeout": timeout_text(timeout)}
         return frame_of(self._send("POST", "/query", params=asked, json=body, headers={"Accept": ARROW}).content)
 
     def close(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.follow import Follower
-from penstock.client.wire import API, Row, asked, frame_of, quoted, refused, text_of, typed
+from penstock.client.wire import API, Row, asked, frame_of, quoted, refused, text_of, timeout_text, typed
 from penstock.html_table import html_table
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class View:
         return found
 
     def get(
-        self, *, window_start: datetime | str | int | None = None, after: str | None = None, timeout: str = "10s",
-        **keys: object,
+        self, *, window_start: datetime | str | int | None = None, after: str | None = None,
+        timeout: str | timedelta = "10s", **keys: object,
     ) -> Row | None:  # fmt: skip
         """The row of a key: of its newest window, or of the one that starts then; None if there is none."""
         found = self._page(asked(keys, {"window_start": window_start, "limit": 1}), after, timeout)
@@ -45,7 +45,8 @@ class View:
 
     def rows(
         self, *, start: datetime | str | None = None, end: datetime | str | None = None, final: bool | None = None,
-        order: str = "newest", limit: int | None = None, after: str | None = None, timeout: str = "10s", **keys: object,
+        order: str = "newest", limit: int | None = None, after: str | None = None,
+        timeout: str | timedelta = "10s", **keys: object,
     ) -> Iterator[Row]:  # fmt: skip
         """Rows by key and window, page by page: windows that start from `start` to before `end`."""
         cursor, left = None, limit
@@ -59,25 +60,25 @@ class View:
             if cursor is None:
                 return
 
-    def _page(self, given: list[tuple[str, str]], after: str | None, timeout: str) -> Any:
-        fresh = [] if after is None else [("after", after), ("timeout", timeout)]
+    def _page(self, given: list[tuple[str, str]], after: str | None, timeout: str | timedelta) -> Any:
+        fresh = [] if after is None else [("after", after), ("timeout", timeout_text(timeout))]
         return self._client._json("GET", self._path, params=[*given, *fresh])
 
-    def to_polars(self, *, after: str | None = None, timeout: str = "10s", **keys: object) -> pl.DataFrame:
+    def to_polars(self, *, after: str | None = None, timeout: str | timedelta = "10s", **keys: object) -> pl.DataFrame:
         """All rows, or those of a key, in the view's types."""
         import polars as pl
 
         frames, cursor = [], None
         while True:
             given = asked(keys, {"limit": self._page_rows, "cursor": cursor, "format": "arrow", "order": "oldest"})
-            fresh = [] if after is None else [("after", after), ("timeout", timeout)]
+            fresh = [] if after is None else [("after", after), ("timeout", timeout_text(timeout))]
             answer = self._client._send("GET", self._path, params=[*given, *fresh])
             frames.append(frame_of(answer.content))
             cursor, after = answer.headers.get("penstock-next"), None
             if cursor is None:
                 return pl.concat(frames)
 
-    def to_pandas(self, *, after: str | None = None, timeout: str = "10s", **keys: object) -> Any:
+    def to_pandas(self, *, after: str | None = None, timeout: str | timedelta = "10s", **keys: object) -> Any:
         """The same as a frame of pandas."""
         return self.to_polars(after=after, timeout=timeout, **keys).to_pandas()
 

@@ -124,6 +124,15 @@ def text_of(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def timeout_text(timeout: str | timedelta) -> str:
+    """How long the server may wait.
+
+    >>> timeout_text(timedelta(milliseconds=500)), timeout_text("10s")
+    ('500ms', '10s')
+    """
+    return timeout if isinstance(timeout, str) else f"{timeout // timedelta(milliseconds=1)}ms"
+
+
 def quoted(name: str) -> str:
     from urllib.parse import quote
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from penstock.dataflow.join_operator import JoinOperator
 from penstock.model.changes import CHANGE
 from penstock.model.join import StreamJoin
-from penstock.model.join_definition import stream_join
+from penstock.model.join_definition import Within, stream_join
 from penstock.model.stream import Flow, Stream, stream
 from penstock.model.types import Schema
 from penstock.model.versions import Versions
@@ -23,7 +23,7 @@ def join_stream(
     right: Flow | Versions,
     *,
     on: str | Sequence[str] | None = None,
-    within: tuple[str, str] | None = None,
+    within: Within | None = None,
     window: Window | None = None,
     how: str = "inner",
     prefix: str = "",
@@ -35,10 +35,11 @@ def join_stream(
 ) -> Stream:
     """Two streams joined, as a stream of this name: `on="ad = ad_id", within=("-1 hour", "0 seconds")`.
 
-    `within` bounds the right one's time less the left one's; `bounds` says which of its ends belong to it: "inclusive",
-    "exclusive", "left" or "right". Or both must fall into the same `window`. Columns of the right that the left has too
-    get names that begin with `prefix`. `how`: inner, left, right, full, semi or anti. `event_time` is the time of the
-    rows that come out. Their watermark follows that of the inputs; with `watermark` it follows the rows instead.
+    `within` bounds the right one's time less the left one's: one duration bounds it either way. `bounds` says which of
+    its ends belong to it: "inclusive", "exclusive", "left" or "right". Or both must fall into the same `window`.
+    Columns of the right that the left has too get names that begin with `prefix`. `how`: inner, left, right, full, semi
+    or anti. `event_time` is the time of the rows that come out. Their watermark follows that of the inputs; with
+    `watermark` it follows the rows instead.
 
     With `right.versions("item")` each event of the left finds the version that was valid at its own time.
     """

@@ -31,7 +31,7 @@ LEARNS: Final = "__learns"
 
 @dataclass(frozen=True, repr=False)
 class Learning:
-    """A model over a flow. Rows are learned from where `learns` holds, in `parts` parts: by the value of a column.
+    """A model over a flow. Rows are learned from where `train_when` holds, in `partitions`: by the value of a column.
 
     Without `by` it goes by their places in the log. `give` are the columns of an event that come out with its
     prediction. The last `versions` are kept, and each `every`-th.
@@ -41,16 +41,16 @@ class Learning:
     model: Model
     give: tuple[str, ...]
     by: str | None = None
-    learns: str | None = None
-    parts: int = 8
+    train_when: str | None = None
+    partitions: int = 8
     versions: int = 10
     every: int = 1000
 
     def __post_init__(self) -> None:
-        if self.learns is not None:
-            _check_learns(self.learns, self.event)
+        if self.train_when is not None:
+            _check_train_when(self.train_when, self.event)
         _check_keyed(self)
-        for number, what in ((self.parts, "part"), (self.versions, "version"), (self.every, "version")):
+        for number, what in ((self.partitions, "partition"), (self.versions, "version"), (self.every, "version")):
             if number < 1:
                 raise DefinitionError(f"{self.who} has at least one {what}, and not {number}")
         _ = self.schema, self.initial
@@ -72,9 +72,9 @@ class Learning:
     @cached_property
     def flow(self) -> Flow:
         """What is read: the rows, and whether each is learned from."""
-        if self.learns is None:
+        if self.train_when is None:
             return self.input
-        return Select(self.input, (*((name, f"`{name}`") for name in self.event.names), (LEARNS, self.learns)))
+        return Select(self.input, (*((name, f"`{name}`") for name in self.event.names), (LEARNS, self.train_when)))
 
     @cached_property
     def view(self) -> View:
@@ -177,7 +177,7 @@ def _check_flow(flow: Flow) -> None:
     )
 
 
-def _check_learns(text: str, event: Schema) -> None:
+def _check_train_when(text: str, event: Schema) -> None:
     if bind(text, event).outside is not None:
         raise _text_refused(text)
 

@@ -43,12 +43,12 @@ class Done:
 def dealt(learning: Learning, rows: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
     """Rows by the part that they belong to. It depends on nothing but the row itself."""
     if learning.by is None:
-        numbers = (pl.col("__partition").cast(pl.Int64) + pl.col("__offset") // BLOCK) % learning.parts
+        numbers = (pl.col("__partition").cast(pl.Int64) + pl.col("__offset") // BLOCK) % learning.partitions
         rows = rows.with_columns(numbers.cast(pl.Int32).alias("__part"))
     else:
         text = pl.col(learning.by).cast(pl.String).fill_null("")
         values = rows.select(text.alias("__by")).unique()
-        parts = [crc32(value.encode()) % learning.parts for value in values["__by"]]
+        parts = [crc32(value.encode()) % learning.partitions for value in values["__by"]]
         known = values.with_columns(pl.Series("__part", parts, dtype=pl.Int32))
         rows = rows.with_columns(text.alias("__by")).join(known, on="__by").drop("__by")
     for (number,), part in rows.partition_by("__part", include_key=False, as_dict=True).items():

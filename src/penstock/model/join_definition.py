@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -13,11 +15,14 @@ from penstock.model.expressions.parse import canonical
 from penstock.model.join import LEFT_ONLY, StreamJoin, check_side
 from penstock.model.join_flows import sign_columns
 from penstock.model.stream import Flow, Stream
-from penstock.model.time import Duration, duration
+from penstock.model.time import Duration, duration, not_negative
 from penstock.model.types import Schema
 from penstock.model.versions import Versions
 from penstock.model.watermarks import Carried
 from penstock.model.windows import Fixed, Window
+
+#: How far apart events may be: either way, or the earliest and the latest time of the right one less the left one's.
+Within: TypeAlias = str | timedelta | tuple[str | timedelta, str | timedelta]
 
 #: Which ends of `within` belong to it: for each how much is added to the earliest and to the latest.
 BOUNDS = {"inclusive": (0, 0), "exclusive": (1, -1), "left": (0, -1), "right": (1, 0)}
@@ -27,7 +32,7 @@ def stream_join(
     left: Flow,
     right: Flow | Versions,
     on: str | Sequence[str] | None,
-    within: tuple[str, str] | None,
+    within: Within | None,
     window: Window | None,
     how: str,
     prefix: str,
@@ -46,7 +51,8 @@ def stream_join(
     if (within is None) == (window is None):
         raise DefinitionError(
             "a join of streams says how far apart their events may be, or in which window they meet",
-            hint="within=('-1 hour', '0 seconds'), the right one's time less the left one's; or window=ps.fixed('…')",
+            hint="within='1 hour'; within=('-1 hour', '0 seconds'), the right one's time less the left one's; or "
+            "window=ps.fixed('…')",
         )
     if bounds not in BOUNDS:
         raise unknown("kind of bounds", bounds, BOUNDS)
@@ -61,7 +67,7 @@ def stream_join(
             raise DefinitionError("bounds go with within, and this join has a window", hint="leave out bounds=…")
         return StreamJoin(left, right, pairs, -window.size, window.size, gives, how, window)
     assert within is not None
-    earliest, latest = (signed_duration(bound) for bound in within)
+    earliest, latest = time_bounds(within)
     if earliest <= latest:
         earliest, latest = earliest + BOUNDS[bounds][0], latest + BOUNDS[bounds][1]
         if earliest > latest:
@@ -91,7 +97,7 @@ def joined_flow(
     right: Flow | Versions,
     on: str | Sequence[str] | None,
     *,
-    within: tuple[str, str] | None,
+    within: Within | None,
     window: Window | None,
     how: str,
     prefix: str,
@@ -160,13 +166,31 @@ def all_of(left: Flow, right: Flow, on: Sequence[tuple[str, str]], prefix: str) 
     return tuple(found)
 
 
-def signed_duration(text: str) -> Duration:
+def time_bounds(within: Within) -> tuple[Duration, Duration]:
+    """How much earlier and later the right one may be.
+
+    >>> time_bounds("1 second"), time_bounds(("-2 seconds", "0 seconds"))
+    ((-1000000, 1000000), (-2000000, 0))
+    """
+    if isinstance(within, (list, tuple)):
+        if len(within) != 2:
+            raise DefinitionError(
+                f"within has two bounds, and {within!r} has {len(within)}", hint="within=('-1 hour', '0 seconds')"
+            )
+        return signed_duration(within[0]), signed_duration(within[1])
+    apart = not_negative(within, "within")
+    return -apart, apart
+
+
+def signed_duration(value: str | timedelta) -> Duration:
     """A span of time that may lie before.
 
     >>> signed_duration("-2 seconds")
     -2000000
     """
-    plain = text.strip()
+    if not isinstance(value, str):
+        return duration(value)
+    plain = value.strip()
     return -duration(plain[1:].strip()) if plain.startswith("-") else duration(plain)
 
 

@@ -17,8 +17,10 @@ from penstock.model.processor import Events, Processor, Timer
 from penstock.model.state import list_of, value
 from penstock.model.time import Instant, instant
 
+#: A row: a dictionary, or a tuple of its values in the order of the columns.
+Row: TypeAlias = Mapping[str, Any] | tuple[Any, ...]
 #: What is given out for a match of a key: a row, several, or none.
-Give: TypeAlias = Callable[[Any, Match], Mapping[str, Any] | Iterable[Mapping[str, Any]] | None]
+Give: TypeAlias = Callable[[Any, Match], Row | Iterable[Row] | None]
 #: The one timer: when the first event that waits can be matched, or the time of something is over.
 _NEXT: Final = "next"
 #: A timer that fires at the end of a stream.
@@ -50,7 +52,7 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
             self.batches.append(packed([events[0]._fields, rows]))
             self._look_at(min(ats) + 1)  # another event of just this time may come until the watermark is beyond it
 
-        def on_timer(self, key: Any, timer: Timer) -> Iterator[Mapping[str, Any]]:
+        def on_timer(self, key: Any, timer: Timer) -> Iterator[Row]:
             before, matcher = self._there.mark, restored(pattern, self.matcher)
             ready = self._ready(before)
             for at, event in ready:
@@ -87,7 +89,7 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
             self.batches = later
             return sorted(ready, key=lambda one: one[0])
 
-        def _given(self, key: Any, matches: list[Match]) -> Iterator[Mapping[str, Any]]:
+        def _given(self, key: Any, matches: list[Match]) -> Iterator[Row]:
             for match in matches:
                 try:
                     rows = list(rows_of(give(key, match)))
@@ -101,10 +103,20 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
     return Found
 
 
-def rows_of(given: Any) -> Iterable[Mapping[str, Any]]:
-    if given is None:
+def rows_of(result: Any) -> Iterable[Row]:
+    """The rows that were returned for a match.
+
+    >>> list(rows_of(("ann", 3))), list(rows_of([("ann", 3), {"user": "bob"}])), list(rows_of(None))
+    ([('ann', 3)], [('ann', 3), {'user': 'bob'}], [])
+    """
+    if result is None:
         return ()
-    return (given,) if isinstance(given, Mapping) else given
+    is_row = isinstance(result, Mapping) or (isinstance(result, tuple) and not _are_rows(result))
+    return (result,) if is_row else result
+
+
+def _are_rows(values: tuple[Any, ...]) -> bool:
+    return bool(values) and all(isinstance(value, (Mapping, tuple)) for value in values)
 
 
 @lru_cache(maxsize=64)

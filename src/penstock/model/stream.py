@@ -23,10 +23,12 @@ from penstock.model.types import Schema, SchemaLike, has_structs, is_integer
 from penstock.model.watermarks import Punctuated, Watermark, bounded
 
 if TYPE_CHECKING:
+    from penstock.model.aggregates import Aggregate
+    from penstock.model.join_definition import Within
     from penstock.model.row_steps import Frames
     from penstock.model.table import Snapshot, Table
     from penstock.model.versions import Versions
-    from penstock.model.view import Grouped
+    from penstock.model.view import Grouped, View
     from penstock.model.windows import Window
 
 __all__ = ["Flow", "Piped", "Select", "Step", "Stream", "Transform", "Union", "Where", "WithTime", "bounded", "stream"]
@@ -101,7 +103,7 @@ class Flow(ABC):
         *,
         how: str = "inner",
         prefix: str = "",
-        within: tuple[str, str] | None = None,
+        within: Within | None = None,
         window: Window | None = None,
         bounds: str = "inclusive",
         name: str | None = None,
@@ -113,10 +115,10 @@ class Flow(ABC):
         find none stay.
 
         Or with the events of another stream: `join(shown, on="ad = ad_id", within=("-1 hour", "0 seconds"))`. `within`
-        bounds the other one's time less this one's; `bounds` says which ends belong to it: "inclusive", "exclusive",
-        "left" or "right". Or both must fall into the same `window`. `how` may also be "right", "full", "semi" and
-        "anti". `name` is that of the stream that this gives, by default `<this>_<other>_join`. `event_time` is that of
-        its rows, by default the later one of both.
+        bounds the other one's time less this one's: one duration bounds it either way. `bounds` says which ends belong
+        to it: "inclusive", "exclusive", "left" or "right". Or both must fall into the same `window`. `how` may also be
+        "right", "full", "semi" and "anti". `name` is that of the stream that this gives, by default
+        `<this>_<other>_join`. `event_time` is that of its rows, by default the later one of both.
 
         Or with a stream as a table with versions: `join(prices.versions("item"), how="left")`. Each event finds the
         version that was valid at its own time. `on` is the table's key, if nothing else is said.
@@ -213,6 +215,10 @@ class Flow(ABC):
     def window(self, window: Window) -> Grouped:
         """A window over all events together, without a key."""
         return self.group_by().window(window)
+
+    def agg(self, **aggregates: Aggregate) -> View:
+        """A view of all events together, without a key or a window: `agg(orders=ps.count())`."""
+        return self.group_by().agg(**aggregates)
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -105,7 +106,7 @@ def table(
     *,
     schema: SchemaLike,
     key: str | Sequence[str],
-    reload: str = AT_START,
+    reload: str | timedelta = AT_START,
     valid_from: str | None = None,
     valid_to: str | None = None,
     broadcast: bool | None = None,
@@ -117,10 +118,11 @@ def table(
     """
     columns = Schema.parse(schema)
     keys = (key,) if isinstance(key, str) else tuple(key)
-    again: str | Duration = reload.strip().lower() if reload.strip().lower() in (AT_START, ON_CHANGE) else ""
+    words = reload.strip().lower() if isinstance(reload, str) else ""
+    again: str | Duration = words if words in (AT_START, ON_CHANGE) else ""
     if not again:
         try:
-            again = positive(reload.removeprefix("every "), "reload")
+            again = positive(reload.removeprefix("every ") if isinstance(reload, str) else reload, "reload")
         except DefinitionError as error:
             raise DefinitionError(
                 f"reload={reload!r} is neither 'at start' nor 'on change' nor a span of time",

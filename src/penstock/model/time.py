@@ -67,7 +67,9 @@ def in_seconds(value: float | str | timedelta) -> float:
     >>> in_seconds(0.5), in_seconds("2 minutes"), in_seconds(timedelta(milliseconds=20))
     (0.5, 120.0, 0.02)
     """
-    return value if isinstance(value, (int, float)) else duration(value) / SECOND
+    if isinstance(value, bool):
+        raise DefinitionError(f"not a duration: {value!r}", hint="write for example '10 seconds'")
+    return float(value) if isinstance(value, (int, float)) else duration(value) / SECOND
 
 
 def positive(value: str | timedelta, what: str) -> Duration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,11 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.html_table import html_table
 from penstock.model.time import Instant, duration, in_seconds, show_duration
 from penstock.runtime.commit.generations import Generations
 from penstock.runtime.dead_letters import Retried, letter_streams, retry
-from penstock.runtime.derived.inspection import Inspection, Model
+from penstock.runtime.derived.inspection import Inspection, Model, Parameters, RunView, run_html
 from penstock.runtime.errors import RunError
 from penstock.runtime.history import EventHistory, History
 from penstock.runtime.large_state import LargeState, Placement
@@ -23,7 +21,6 @@ from penstock.runtime.queries.admission import BOUNDS, Bounds
 from penstock.runtime.queries.definitions import Definitions
 from penstock.runtime.queries.lifecycle import Fault, Lifecycle, Phases, Retries
 from penstock.runtime.reading import Reading, TableSizes
-from penstock.runtime.run_view import Parameters, RunView, polars_frame
 from penstock.runtime.workspace import SparkOptions, SparkStart, open_workspace
 from penstock.store import Keep, SqlStore, Standby, Tombstone
 
@@ -136,7 +133,8 @@ class Run:
         except BaseException:
             self.store.close()  # gives the lock back
             raise
-        self._inspection = Inspection(self.workspace, lambda: self.groups.streams, self.wait)
+        ask = None if companion is None else companion.ask
+        self._inspection = Inspection(self.workspace, lambda: self.groups.streams, self.wait, ask)
         self.history, self.keeper, self.tables = self._history.events, self._history.keeper, self._reading.tables
         self.delivery, self.lanes = self._outputs.delivery, self._outputs.lanes
 
@@ -212,16 +210,11 @@ class Run:
 
     def view(self, name: str) -> RunView:
         """A view by its name: `run.view("by_page").to_polars()`."""
-        return RunView(name, self._ask)
+        return self._inspection.view(name)
 
     def query(self, sql: str, parameters: Parameters = ()) -> pl.DataFrame:
         """The answer to a SELECT over the views, of the newest commit; parameters stand as :name or ? in it."""
-        return polars_frame(self._ask(sql, parameters))
-
-    def _ask(self, sql: str, parameters: Parameters = ()) -> pa.Table:
-        if self._companion is None:
-            raise RunError("this run answers no questions", hint="app.start(…) starts one that does")
-        return self._companion.ask(sql, parameters)
+        return self._inspection.query(sql, parameters)
 
     # definitions
 
@@ -350,10 +343,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Its streams and views, and the address of its dashboard."""
-        streams = [("stream", name, stream.schema.ddl()) for name, stream in self.streams.items()]
-        views = [("view", name, ", ".join(view.plan.view.columns)) for name, view in self.views.items()]
-        link = "" if self.url is None else f'<p><a href="{html.escape(self.url)}">{html.escape(self.url)}</a></p>'
-        return html_table(("", "name", "columns"), [*streams, *views], f"{self.name}: {self._condition}") + link
+        columns = {"stream " + name: stream.schema.names for name, stream in self.streams.items()}
+        columns |= {"view " + name: view.plan.view.columns for name, view in self.views.items()}
+        return run_html(f"{self.name}: {self._condition}", columns, self.url)
 
     @property
     def _condition(self) -> str:

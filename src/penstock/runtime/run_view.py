@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -51,6 +52,12 @@ class RunView:
     @property
     def _quoted(self) -> str:
         return "`" + self.name.replace("`", "``") + "`"
+
+
+def run_html(caption: str, columns: Mapping[str, Sequence[str]], url: str | None) -> str:
+    """A run in a notebook: the columns of its streams and views, and a link to its dashboard."""
+    link = "" if url is None else f'<p><a href="{html.escape(url)}">{html.escape(url)}</a></p>'
+    return html_table(("", "columns"), [(what, ", ".join(names)) for what, names in columns.items()], caption) + link
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:

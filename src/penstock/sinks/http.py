@@ -15,11 +15,13 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 from typing import ClassVar, Final, Literal
 from urllib.parse import quote, urlsplit
 
 from penstock.errors import DefinitionError, unknown
+from penstock.model.time import in_seconds
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero
 from penstock.sinks.files import plain
 from penstock.sinks.http_sender import VARIABLE, Answer, Sender, said, shown, shown_header
@@ -146,7 +148,7 @@ def to_http(
     batch: int = _ROWS,
     headers: Mapping[str, str] | None = None,
     secret: str | None = None,
-    timeout: float = _SECONDS,
+    timeout: float | str | timedelta = _SECONDS,
     format: Literal["array", "lines"] = "array",
     on_refusal: Literal["stop", "set aside"] = "stop",
     refused: str | None = None,
@@ -160,8 +162,9 @@ def to_http(
     """
     _check_url(url)
     above_zero(batch, "the batch of a web address")
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise DefinitionError(f"timeout must be seconds above zero, and is {timeout!r}")
+    seconds = in_seconds(timeout)
+    if not seconds > 0:
+        raise DefinitionError(f"timeout must be above zero, and is {timeout!r}", hint="timeout='30 seconds'")
     if format not in _FORMATS:
         raise unknown("format of requests", str(format), _FORMATS)
     if on_refusal not in ("stop", "set aside"):
@@ -177,7 +180,7 @@ def to_http(
         )
     given = tuple((headers or {}).items())
     _check_headers(given)
-    return Http(url, batch, given, secret, float(timeout), format, on_refusal, refused, mode=mode)
+    return Http(url, batch, given, secret, seconds, format, on_refusal, refused, mode=mode)
 
 
 def _check_url(url: object) -> None:

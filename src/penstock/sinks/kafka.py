@@ -13,11 +13,13 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import client_settings, load, servers_of
 from penstock.model.rows import Rows
+from penstock.model.time import in_seconds
 from penstock.redaction import redact_settings
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
 from penstock.sinks.directory import birth_of
@@ -209,7 +211,7 @@ def to_kafka(
     transactional_id: str | None = None,
     rows_per_transaction: int = _ROWS,
     options: Mapping[str, str] | None = None,
-    timeout: float = 60.0,
+    timeout: float | str | timedelta = 60.0,
     mode: Mode = "panes",
 ) -> Kafka:
     """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
@@ -222,7 +224,8 @@ def to_kafka(
     if not isinstance(topic, str) or not topic:
         raise DefinitionError(f"not a topic: {topic!r}", hint="for example ps.to_kafka('trending')")
     above_zero(rows_per_transaction, "rows_per_transaction")
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise DefinitionError(f"timeout must be seconds above zero, and is {timeout!r}")
+    seconds = in_seconds(timeout)
+    if not seconds > 0:
+        raise DefinitionError(f"timeout must be above zero, and is {timeout!r}", hint="timeout='30 seconds'")
     given = tuple((name, str(value)) for name, value in (options or {}).items())
-    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, float(timeout), mode=mode)
+    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, seconds, mode=mode)

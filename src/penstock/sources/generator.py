@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,10 +110,10 @@ def generator(
     *,
     rate: int,
     seed: int = 0,
-    disorder: str = "0 seconds",
+    disorder: str | timedelta = "0 seconds",
     duplicates: float = 0.0,
     late: float = 0.0,
-    lateness: str = "0 seconds",
+    lateness: str | timedelta = "0 seconds",
 ) -> Generator:
     """Made-up events: `function(numbers, times, chance)` gives a dictionary of columns; `rate` events a second.
 

@@ -1,4 +1,4 @@
-"""What a run answers about its derived streams: the state of processors, models, and how far followers are."""
+"""What a run answers: its views, the state of processors, models, and how far followers are."""
 
 from __future__ import annotations
 
@@ -18,24 +18,47 @@ from penstock.runtime.derived.epochs import EpochsSource, is_told
 from penstock.runtime.derived.followers import Followers, following, own, wait_for
 from penstock.runtime.derived.learning.source import LearnerSource
 from penstock.runtime.errors import RunError
+from penstock.runtime.run_view import Parameters, RunView, polars_frame, run_html
 from penstock.runtime.workspace import Workspace
 from penstock.state.operator_state import SegmentRows
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
+__all__ = ["Inspection", "Model", "Parameters", "RunView", "run_html"]
 
 #: A model as it is stored.
 Model: TypeAlias = Stored
+#: Answers a SELECT with parameters.
+Ask: TypeAlias = "Callable[[str, Parameters], pa.Table]"
 
 
 class Inspection:
-    """Answers for the derived streams of a run. `check` pauses for so many seconds, and raises why the run failed."""
+    """Answers for a run. `check` pauses for so many seconds, and raises why the run failed. `ask` answers a SELECT."""
 
     def __init__(
-        self, workspace: Workspace, streams: Callable[[], Mapping[str, Stream]], check: Callable[[float], object]
+        self,
+        workspace: Workspace,
+        streams: Callable[[], Mapping[str, Stream]],
+        check: Callable[[float], object],
+        ask: Ask | None,
     ) -> None:
         self._workspace, self._store, self._streams, self._check = workspace, workspace.store, streams, check
+        self._asks = ask
+
+    def view(self, name: str) -> RunView:
+        """A view by its name."""
+        return RunView(name, self._ask)
+
+    def query(self, sql: str, parameters: Parameters) -> pl.DataFrame:
+        """The answer to a SELECT over the views."""
+        return polars_frame(self._ask(sql, parameters))
+
+    def _ask(self, sql: str, parameters: Parameters = ()) -> pa.Table:
+        if self._asks is None:
+            raise RunError("this run answers no questions", hint="app.start(…) starts one that does")
+        return self._asks(sql, parameters)
 
     def processor_state(self, stream: str, now: Instant) -> pl.DataFrame:
         """What each key of the processor behind a stream has now: its states and timers, as of its last epoch."""

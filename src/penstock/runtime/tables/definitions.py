@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from penstock.errors import DefinitionError
 from penstock.model.table import AT_START, ON_CHANGE, Table, table
@@ -20,7 +21,7 @@ def source_table(
     *,
     schema: SchemaLike,
     key: str | Sequence[str],
-    reload: str = AT_START,
+    reload: str | timedelta = AT_START,
     valid_from: str | None = None,
     valid_to: str | None = None,
     broadcast: bool | None = None,
@@ -37,7 +38,7 @@ def source_table(
     )  # fmt: skip
 
 
-def view_table(name: str, view_name: str, view: View, reload: str) -> Table:
+def view_table(name: str, view_name: str, view: View, reload: str | timedelta) -> Table:
     """The rows of a view as a table. Where it has windows, its rows are valid in theirs."""
     keys = [(key, view.bound(text).type or "string") for key, text in view.keys]
     if not keys:

@@ -51,7 +51,7 @@ class LearnerSource(Derived):
         try:
             before = head(memory)
             model = in_force(learning, memory, self._keys(entered))
-            events = entered.where(f"kind IN ('{EVENTS_OF}', '{DEAD}')").repartition(learning.parts, "part")
+            events = entered.where(f"kind IN ('{EVENTS_OF}', '{DEAD}')").repartition(learning.partitions, "part")
             worked = events.mapInArrow(Working(learning, model, before.version), RECORD).persist()
             try:
                 told = worked.where(f"kind = '{UPDATE}'").collect()
