@@ -65,6 +65,7 @@ ALLOWED = {
         "start",
     },  # the last one only in App.run and App.start
     "start": {"app", "control", "model", "runtime", "serve", "store"},
+    "plans": {"app", "dataflow", "model", "redaction", "sinks"},
     "dev": {"app", "sources", "model", "runtime", ""},
     "sql": {"lazy", "app", "dev", "sources", "model", "postgres", "redaction", "sinks", "text_table"},
     "query": {"kernel", "model", "process_state", "sql", "store"},
@@ -76,6 +77,7 @@ ALLOWED = {
         "history.events",
         "kernel",
         "model",
+        "plans",
         "query",
         "runtime",
         "sinks",
@@ -94,6 +96,7 @@ ALLOWED = {
         "history.events",
         "history.savepoints",
         "model",
+        "plans",
         "query",
         "runtime",
         "scripts",

@@ -77,7 +77,7 @@ class LiveApp:
             self.store.generations.note_definition(name, repr(view), None, now)
         for place, name in enumerate(("trending", "totals")):
             found = AuditRecord(now, name, 0, 480 - 479 * place, 120_000, 0, "[]", None, 1.7 - place)
-            self.store.note_audit(found)
+            self.store.records.note_audit(found)
 
     def commit(self, now: int | None = None) -> int:
         """One epoch. Some posts are late, and one of its rows is no post at all."""

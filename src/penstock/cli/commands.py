@@ -25,6 +25,16 @@ class Entry:
 COMMANDS: Final = {
     "init": Entry("init", "init", "Write a small app to begin with: app.py, its test, some data and a README."),
     "run": Entry("run", "run", "Run an app until Ctrl-C. A restarted app resumes where it stopped."),
+    "plan": Entry(
+        "plan",
+        "plan",
+        "Show what changes from the app in --dir to the one in a file, and what each change costs. Changes nothing.",
+    ),
+    "apply": Entry(
+        "plan",
+        "apply",
+        "Change the app in --dir to the one in a file, as penstock plan shows: all of it or, if a step fails, nothing.",
+    ),
     "sql": Entry(
         "sql",
         "sql",

@@ -41,7 +41,7 @@ def audit(
 
         one = auditor.run(name, as_of=as_of, sample=sample, told=tell)
         found.append(one)
-        run.store.note_audit(_record(run, one))
+        run.store.records.note_audit(_record(run, one))
         if not one.is_right:
             _log.error("the audit of '%s' as of commit %s found %s", name, one.commit, found_in_words(one))
     return found

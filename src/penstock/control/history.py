@@ -9,7 +9,9 @@ import polars as pl
 
 from penstock.control.protocol import Reply
 from penstock.history.batch.questions import Historian, Moment, Table
+from penstock.history.batch.recomputation import Recomputation
 from penstock.model.stream import Stream
+from penstock.runtime.run import Run
 from penstock.sql.history import history
 from penstock.sql.statements import History
 
@@ -24,6 +26,13 @@ def asked(historian: Historian, statement: History, streams: Mapping[str, Stream
     answer = pl.from_arrow(historian.ask(text, tables, present))
     assert isinstance(answer, pl.DataFrame)
     return answer
+
+
+def historian(run: Run, streams: Mapping[str, Stream]) -> Historian:
+    """What answers questions to the past of a run, over these streams."""
+    views = {name: view.plan.written for name, view in run.views.items()}
+    at = Recomputation(run.spark, run.store, streams, views, run.history).at
+    return Historian(run.spark, run.store, streams, run.history, at, run.processor_state)
 
 
 def as_reply(answer: pl.DataFrame) -> Reply:

@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 
 from penstock.app import App
 from penstock.control.changes import carry_out, copied, goes_on, take
-from penstock.control.history import as_reply, asked
+from penstock.control.history import as_reply, asked, historian
 from penstock.control.insert import insert
 from penstock.control.protocol import Reply
 from penstock.control.remembered import Named, Remembered, named
 from penstock.control.works import Works
 from penstock.errors import PenstockError, in_quotes, unknown
-from penstock.history.batch.questions import Historian
-from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.runs import SHOWN, back_fill, has_history, replace
 from penstock.model.change import changes
 from penstock.model.changes import below
 from penstock.model.view import View
+from penstock.plans.of_app import recorded
 from penstock.query.explain import explain_query
 from penstock.runtime.run import Run
 from penstock.sql import SqlError, Statement, answer, define, parse_one, table_schema
@@ -39,8 +38,8 @@ class Statements:
         self._remembered, self._resting = remembered, remembered.resting
         self._changing = threading.Lock()
         self._stopped = False
-        self._graph = ""
-        self._note_graph()
+        self._graph = self._definitions = ""
+        self._note_app()
 
     def refuse(self) -> None:
         """Takes no more statements."""
@@ -68,7 +67,7 @@ class Statements:
         with self._changing:
             self.check_open()
             outcome = self._carried_out(statement)
-            self._note_graph()
+            self._note_app()
         return outcome if isinstance(outcome, Reply) else outcome()
 
     def _carried_out(self, statement: Statement) -> Reply | Later:
@@ -79,7 +78,9 @@ class Statements:
             case sql.Show() | sql.ShowCreate() | sql.Describe() | sql.Explain():
                 return self._answer(statement)
             case sql.History():
-                return lambda: as_reply(asked(self._historian(), statement, self.app.streams, list(self.app.views)))
+                return lambda: as_reply(
+                    asked(historian(self.run, self.app.streams), statement, self.app.streams, list(self.app.views))
+                )
             case sql.Insert():
                 return self._insert(statement)
             case sql.Activate():
@@ -92,12 +93,6 @@ class Statements:
                 return self._create(statement)
             case _:
                 raise _refusal(statement)
-
-    def _historian(self) -> Historian:
-        run, history = self.run, self.run.history
-        views = {name: kept.plan.written for name, kept in run.views.items()}
-        at = Recomputation(run.spark, self.run.store, self.app.streams, views, history).at
-        return Historian(run.spark, self.run.store, self.app.streams, history, at, run.processor_state)
 
     def _answer(self, statement: Statement) -> Reply:
         found = answer(self.app, statement)
@@ -152,7 +147,7 @@ class Statements:
                     with self._changing:
                         del self.app.views[name]
                         self.run.store.drop_note("view", name)
-                        self._note_graph()
+                        self._note_app()
                 raise
             events = f"{outcome.rows} event{'' if outcome.rows == 1 else 's'}"
             return Reply(message=f"view '{name}' begins with all of history: {events}, up to commit {outcome.point}")
@@ -192,14 +187,17 @@ class Statements:
             for sink, (of, what, to) in self.app.sinks.items():
                 if of == name and isinstance(what, View):
                     self.app.sinks[sink] = (of, view, to)
-            self._note_graph()
+            self._note_app()
 
-    def _note_graph(self) -> None:
-        """The store has the graph of the app, for the dashboard."""
-        graph = self.app.graph().to_json()
+    def _note_app(self) -> None:
+        """The store has the graph of the app, for the dashboard, and its definitions, for plans."""
+        graph, definitions = self.app.graph().to_json(), recorded(self.app).to_json()
         if graph != self._graph:
             self.run.store.note_graph(graph)
             self._graph = graph
+        if definitions != self._definitions:
+            self.run.store.note_definitions(definitions)
+            self._definitions = definitions
 
     def _replace(self, statement: sql.CreateView, old: View, trial: App) -> Reply | Later:
         name = statement.name.text

@@ -85,7 +85,7 @@ class _Builder:
     def add_table(self, table: Table) -> str:
         id = f"table {table.name}"
         if id not in self.nodes:
-            detail = "" if table.source is None else _source_text(table.source)
+            detail = "" if table.source is None else source_text(table.source)
             self.nodes[id] = Node(id, "table", table.name, detail, table.key, hold=f"reload: {table.shown_reload}")
             if isinstance(table.source, ViewSource):
                 self._connect(f"view {table.source.view}", id)
@@ -147,7 +147,7 @@ class _Builder:
 def _source_node(id: str, stream: Stream) -> Node:
     keys, state = ((), None) if stream.id is None else ((stream.id,), "store")
     hold = None if stream.watermark is None else f"watermark {repr(stream.watermark).removeprefix('ps.')}"
-    return Node(id, "source", stream.name, _source_text(stream.log), keys, state, stream.kept, hold)
+    return Node(id, "source", stream.name, source_text(stream.log), keys, state, stream.kept, hold)
 
 
 def _operator_node(id: str, stream: Stream, operator: Operator) -> Node:
@@ -186,7 +186,7 @@ def _steps(branch: Branch) -> tuple[str, ...]:
     return tuple(label if len(label) <= _WIDE else f"{label[: _WIDE - 1]}…" for label in labels)
 
 
-def _source_text(source: object) -> str:
+def source_text(source: object) -> str:
     """A source by its kind and first argument."""
     if source is None:
         return ""

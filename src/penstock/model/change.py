@@ -14,14 +14,16 @@ how the watermark is estimated are decided commit by commit: they may change bet
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.model.changes import Changes
 from penstock.model.explode import Explode
 from penstock.model.expressions import parse
 from penstock.model.naming import function_identity
 from penstock.model.row_steps import PythonStep
-from penstock.model.stream import Branch, Select, Transform, Where, WithTime, branches
+from penstock.model.stream import Branch, Flow, Select, Transform, Where, WithTime, branches
 from penstock.model.table import TableJoin
 from penstock.model.time import show_duration
 from penstock.model.view import View
@@ -41,7 +43,7 @@ class Change:
 
 def fingerprint(view: View) -> str:
     """A digest that is the same in every process and for every spelling of the same expressions."""
-    parts = [
+    lines = [
         *_input(view),
         *(f"key {name} = {parse(text).text}" for name, text in view.keys),
         _windows(view.windows),
@@ -49,50 +51,79 @@ def fingerprint(view: View) -> str:
         *(f"shows {name} = {parse(text).text}" for name, text in view.shown or ()),
         *([] if view.condition is None else [f"having {parse(view.condition).text}"]),
     ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+#: The parts of a definition that decide about time: the state lives on when they change. All others make the state.
+TIME_PARTS: Final = ("trigger", "accumulation", "lateness", "retention", "watermark")
+_FOR_EVER: Final = "for ever"
+_AGAIN: Final = "the state was computed from something else: replace the view"
+_SHOWS: Final = "finished windows are stored as they were shown: replace the view"
+_WHY: Final = {
+    "shown": _SHOWS,
+    "having": _SHOWS,
+    "trigger": "windows that are open start the new trigger afresh",
+    "accumulation": "from the next pane on",
+    "lateness": "windows that are closed stay closed",
+    "watermark": "a watermark never goes back",
+}
+_AGGREGATE: Final = "aggregate "
+
+
+def parts(view: View) -> dict[str, str]:
+    """All that a definition says, part by part. These texts are what two definitions are compared by."""
+    aggregates = {f"{_AGGREGATE}{name}": aggregate.describe() for name, aggregate in view.aggregates}
+    return {
+        "input": input_text(view.input),
+        "keys": ", ".join(f"{name} = {parse(text).text}" for name, text in view.keys),
+        "window": _windows(view.windows),
+        **aggregates,
+        "shown": ", ".join(f"{name} = {parse(text).text}" for name, text in view.shown or ()),
+        "having": "" if view.condition is None else parse(view.condition).text,
+        "trigger": repr(view.firing),
+        "accumulation": view.accumulation,
+        "lateness": show_duration(view.lateness),
+        "retention": _FOR_EVER if view.retention is None else show_duration(view.retention),
+        "watermark": _watermarks(view),
+    }
 
 
 def changes(old: View, new: View) -> tuple[Change, ...]:
     """What differs, and whether the state can live on."""
-    found: list[Change] = []
-
-    def note(what: str, before: object, after: object, allowed: bool, why: str) -> None:
-        if before != after:
-            found.append(Change(what, str(before), str(after), allowed, why))
-
-    again = "the state was computed from something else: replace the view"
-    note("input", "; ".join(_input(old)), "; ".join(_input(new)), False, again)
-    note("keys", dict(old.keys), dict(new.keys), False, again)
-    note("window", _windows(old.windows), _windows(new.windows), False, again)
-    before, after = dict(old.aggregates), dict(new.aggregates)
-    for name in before.keys() | after.keys():
-        if name not in after:
-            found.append(Change(f"aggregate {name}", repr(before[name]), "–", True, "its column is dropped"))
-        elif name not in before:
-            why = "it would miss all events so far: replace the view"
-            found.append(Change(f"aggregate {name}", "–", repr(after[name]), False, why))
-        else:
-            note(f"aggregate {name}", before[name].describe(), after[name].describe(), False, again)
-    shows = "finished windows are stored as they were shown: replace the view"
-    note("shown", dict(old.shown or ()), dict(new.shown or ()), False, shows)
-    note("having", old.condition, new.condition, False, shows)
-    note("trigger", repr(old.firing), repr(new.firing), True, "windows that are open start the new trigger afresh")
-    note("accumulation", old.accumulation, new.accumulation, True, "from the next pane on")
-    why = "windows that are closed stay closed"
-    note("lateness", show_duration(old.lateness), show_duration(new.lateness), True, why)
-    note("retention", _retention(old), _retention(new), True, _why_retention(old, new))
-    note("watermark", _watermarks(old), _watermarks(new), True, "a watermark never goes back")
-    return tuple(sorted(found, key=lambda change: (change.allowed, change.what)))
+    return compared(parts(old), parts(new))
 
 
-def _why_retention(old: View, new: View) -> str:
-    if not isinstance(new.windows, Global):
+def compared(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
+    """The same for definitions as their parts."""
+    differences = [
+        _change(part, old.get(part), new.get(part), old, new)
+        for part in dict.fromkeys([*old, *new])
+        if old.get(part) != new.get(part)
+    ]
+    return tuple(sorted(differences, key=lambda change: (change.allowed, change.what)))
+
+
+def _change(part: str, before: str | None, after: str | None, old: Mapping[str, str], new: Mapping[str, str]) -> Change:
+    if part.startswith(_AGGREGATE) and after is None:
+        return Change(part, before or "–", "–", True, "its column is dropped")
+    if part.startswith(_AGGREGATE) and before is None:
+        why = "it would miss all events so far: replace the view"
+        return Change(part, "–", after or "–", False, why)
+    why = _why_retention(old, new) if part == "retention" else _WHY.get(part, _AGAIN)
+    return Change(part, before or "–", after or "–", part in TIME_PARTS, why)
+
+
+def _why_retention(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    is_global = repr(Global())
+    if new.get("window") != is_global:
         return "windows that are gone stay gone"
-    return "keys that are gone stay gone" if old.forgets else "keys that are there count as touched now"
+    forgot = old.get("window") == is_global and old.get("retention") != _FOR_EVER
+    return "keys that are gone stay gone" if forgot else "keys that are there count as touched now"
 
 
-def _retention(view: View) -> str:
-    return "for ever" if view.retention is None else show_duration(view.retention)
+def input_text(flow: Flow) -> str:
+    """The way from the streams through a flow, as a text. What only decides about time is left out."""
+    return "; ".join(sorted(_branch(branch) for branch in branches(flow)))
 
 
 def _input(view: View) -> list[str]:

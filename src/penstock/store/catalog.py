@@ -2,8 +2,8 @@
 
 A row says who made it. What the app's own code defines has no statement, and comes back by itself at the next start;
 what a shell created is defined again from its statement. `rested` is the commit after which a view takes no events.
-One more row has the graph of the app's dataflow, as JSON, for those who show it. Another one has the user
-code that does not get on at the moment.
+Rows of other kinds have texts about the whole app, as JSON: the graph of its dataflow, its definitions at the last
+start or change, and the user code that does not get on at the moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from penstock.kernel.plan import Plan
 from penstock.store import files, memory
 from penstock.store.connection import Connection
-from penstock.store.entry import Part
+from penstock.store.entry import TEXTS, Part, Text
 from penstock.store.figures import forget_figures
 from penstock.store.marks import forget_marks
 from penstock.store.people import columns
@@ -37,21 +37,12 @@ def note(connection: Connection, kind: Part, name: str, statement: str | None) -
     )
 
 
-def note_graph(connection: Connection, graph: str) -> None:
-    """Remembers the graph of the app's dataflow."""
+def note_text(connection: Connection, kind: Text, text: str) -> None:
+    """Remembers a text about the whole app."""
     connection.run(
-        f"INSERT INTO __catalog (kind, name, statement, since) VALUES ('graph', 'dataflow', ?1, {_LAST}) "
+        f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST}) "
         "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
-        [graph],
-    )
-
-
-def note_calls(connection: Connection, calls: str) -> None:
-    """Remembers the user code that does not get on at the moment, as JSON."""
-    connection.run(
-        f"INSERT INTO __catalog (kind, name, statement, since) VALUES ('calls', 'code', ?1, {_LAST}) "
-        "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
-        [calls],
+        [kind, TEXTS[kind], text],
     )
 
 

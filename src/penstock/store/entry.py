@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from penstock.model.time import Instant
 
 Part: TypeAlias = Literal["stream", "view", "sink", "table"]
+#: The kinds of texts about the whole app, and the names of their rows in the catalog.
+Text: TypeAlias = Literal["graph", "definitions", "calls"]
+TEXTS: Final[dict[Text, str]] = {"graph": "dataflow", "definitions": "app", "calls": "code"}
+#: They are no parts of the app.
+NO_PARTS: Final = f"kind NOT IN ({', '.join(repr(kind) for kind in TEXTS)})"
 
 
 @dataclass(frozen=True)

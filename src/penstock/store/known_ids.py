@@ -25,6 +25,14 @@ class KnownIds:
         self._access = access
         self._sharded: dict[str, ShardedIds | None] = {}
 
+    def moment(self) -> dict[str, ShardedIds | None]:
+        """What is known now, to go back to."""
+        return dict(self._sharded)
+
+    def go_back(self, moment: dict[str, ShardedIds | None]) -> None:
+        """A transaction has failed: what was known before it is known again."""
+        self._sharded = moment
+
     def lookup(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`. They are in the store's own table."""
         asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))

@@ -58,6 +58,14 @@ class Operators:
             self._known[stream], self._kinds[stream] = state, kinds
         return state
 
+    def moment(self) -> tuple[dict[str, ShardedOperator], dict[str, Mapping[str, StateKind]]]:
+        """What is known now, to go back to."""
+        return dict(self._known), dict(self._kinds)
+
+    def go_back(self, moment: tuple[dict[str, ShardedOperator], dict[str, Mapping[str, StateKind]]]) -> None:
+        """A transaction has failed: what was known before it is known again."""
+        self._known, self._kinds = moment
+
     def kinds(self, stream: str) -> Mapping[str, StateKind]:
         """The kinds of state that an operator keeps."""
         return self._kinds[stream]

@@ -21,7 +21,7 @@ from penstock.store.block import Block, Head
 from penstock.store.connection import Away, Connection
 from penstock.store.damage import check_undamaged
 from penstock.store.database import FILE, Database, SqliteFile, database_of
-from penstock.store.entry import Entry, Made
+from penstock.store.entry import NO_PARTS, Entry, Made
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
 from penstock.store.format import IN_SEGMENTS
@@ -156,13 +156,25 @@ class Reader:
     def catalog(self) -> list[Entry]:
         """What the app is made of, in the order in which it was made."""
         rows = self._rows(
-            "SELECT id, kind, name, statement, columns, since, rested FROM __catalog "
-            "WHERE kind NOT IN ('graph', 'calls') ORDER BY id"
+            f"SELECT id, kind, name, statement, columns, since, rested FROM __catalog WHERE {NO_PARTS} ORDER BY id"
         ).iter_rows()
         return [
             Entry(id, kind, name, statement, tuple((c, k) for c, k in json.loads(columns)), since, rested)
             for id, kind, name, statement, columns, since, rested in rows
         ]
+
+    def definitions(self) -> str | None:
+        """The definitions of the app at its last start or change, as JSON; None in a store of an earlier version."""
+        rows = self._rows("SELECT statement FROM __catalog WHERE kind = 'definitions'")
+        return rows.item() if rows.height else None
+
+    def fingerprints(self) -> dict[str, str]:
+        """By view what its state was computed by."""
+        return dict(self._rows("SELECT name, fingerprint FROM __views ORDER BY name").iter_rows())
+
+    def operator_definitions(self) -> dict[str, str]:
+        """By stream what the state of the operator behind it depends on."""
+        return dict(self._rows("SELECT stream, definition FROM __operators ORDER BY stream").iter_rows())
 
     def generations_of(self, view: str) -> list[Made]:
         """The generations of a view that are remembered, oldest first. The first definition is not one of them."""
@@ -176,6 +188,11 @@ class Reader:
         """The streams that are forgotten in the store only."""
         found = self._rows("SELECT substr(name, 11) FROM __meta WHERE substr(name, 1, 10) = 'forgotten:'")
         return [name for (name,) in found.iter_rows()]
+
+    def to_reread(self) -> list[str]:
+        """The streams whose sources are to be read from their beginning."""
+        rows = self._rows("SELECT substr(name, 8) FROM __meta WHERE substr(name, 1, 7) = 'reread:'")
+        return [name for (name,) in rows.iter_rows()]
 
     def progress(self, query: str) -> Progress | None:
         """The last epoch of a query that was committed."""

@@ -18,8 +18,8 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store import catalog, files, memory
+from penstock.store.app_records import AppRecords
 from penstock.store.arrivals import Ages, Delivered, ages_between, write_arrivals, write_deliveries
-from penstock.store.audits import AuditRecord, note_audit
 from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
@@ -47,9 +47,13 @@ class SqlStore(Reader, Store):
         #: Whoever uses the writer's connection holds it: several threads may call a store.
         self._mutex = RLock()
         self._open = False  # a transaction is, of the thread that holds the lock
+        #: The connection of a transaction of several parts, and whether one of them has failed.
+        self._joined: Connection | None = None
+        self._is_broken = False
         access = Access(self._transaction, self._own_read, self._exclusive, lambda: self.token, self.segments_at)
         self._views, self.known_ids, self.operators = ViewStates(access), KnownIds(access), Operators(access)
         self.generations = ViewGenerations(access, self._views, self, keep)
+        self.records = AppRecords(access, self.directory)
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
 
@@ -97,9 +101,48 @@ class SqlStore(Reader, Store):
     # one transaction
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written inside is one transaction. If one part fails, nothing is written.
+
+        No other thread writes meanwhile. Readers of other connections see nothing of it before the end.
+        """
+        with self._mutex:
+            before = (self._views.moment(), self.known_ids.moment(), self.operators.moment())
+            try:
+                with self._transaction() as connection:
+                    self._joined = connection
+                    try:
+                        yield
+                    finally:
+                        self._joined = None
+                    if self._is_broken:
+                        raise StoreError("a part of a transaction has failed", hint="see the errors before this one")
+            except BaseException:
+                views, ids, operators = before
+                self._views.go_back(views)
+                self.known_ids.go_back(ids)
+                self.operators.go_back(operators)
+                raise
+            finally:
+                self._is_broken = False
+
+    @contextmanager
+    def _joining(self, connection: Connection) -> Iterator[Connection]:
+        """A part of a larger transaction."""
+        try:
+            yield connection
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    @contextmanager
     def _transaction(self, checked: bool = True) -> Iterator[Connection]:
         """Everything inside is written, or nothing. Another writer's token ends it."""
         with self._mutex:
+            if self._joined is not None:
+                with self._joining(self._joined) as connection:
+                    yield connection
+                return
             if self._open:
                 raise StoreError("a transaction of the store must not begin inside another one")
             connection = self._writing()
@@ -188,22 +231,22 @@ class SqlStore(Reader, Store):
     def note_long_calls(self, calls: str) -> None:
         """Remembers the user code that does not get on at the moment, as `long_calls.packed` has it."""
         with self._transaction() as connection:
-            catalog.note_calls(connection, calls)
+            catalog.note_text(connection, "calls", calls)
 
     def note_graph(self, graph: str) -> None:
         """Remembers the graph of the app's dataflow."""
         with self._transaction() as connection:
-            catalog.note_graph(connection, graph)
+            catalog.note_text(connection, "graph", graph)
+
+    def note_definitions(self, definitions: str) -> None:
+        """Remembers the definitions of the app, as JSON."""
+        with self._transaction() as connection:
+            catalog.note_text(connection, "definitions", definitions)
 
     def drop_note(self, kind: Part, name: str) -> None:
         """Forgets what a statement was to make."""
         with self._transaction() as connection:
             catalog.forget(connection, kind, name)
-
-    def note_audit(self, record: AuditRecord) -> None:
-        """Remembers what an audit has found."""
-        with self._transaction() as connection:
-            note_audit(connection, record)
 
     def note_rest(self, view: str, rests: bool) -> None:
         """Remembers that a view takes no events from here on, or that it does again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, replace
 
 from penstock.kernel.plan import Plan
@@ -54,6 +55,14 @@ class ViewStates:
         self._access = access
         self.tables: dict[str, SqlState] = {}
         self.sharded: dict[str, ShardedView] = {}
+
+    def moment(self) -> tuple[dict[str, SqlState], dict[str, ShardedView]]:
+        """The views as they are now, to go back to."""
+        return {name: copy(state) for name, state in self.tables.items()}, dict(self.sharded)
+
+    def go_back(self, moment: tuple[dict[str, SqlState], dict[str, ShardedView]]) -> None:
+        """A transaction has failed: the views are as before it."""
+        self.tables, self.sharded = moment
 
     def prepare(self, views: Mapping[str, Plan], statements: Mapping[str, str]) -> None:
         """Makes missing tables; a view with another definition is refused, one that fires otherwise is migrated."""

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -121,7 +122,7 @@ class Generation:
         *, told: Told | None = None, statement: str | None = None, point: int | None = None,
         part_rows: int = PART_ROWS,
     ) -> None:  # fmt: skip
-        self._run, self._name, self._view, self._pasts, self._kind = run, name, view, pasts, kind
+        self.run_of, self.name, self._view, self._pasts, self.kind = run, name, view, pasts, kind
         self._told, self._statement, self._point = told or (lambda _: None), statement, point
         self._part_rows = part_rows
         self.progress = Progress(name, kind)
@@ -129,97 +130,88 @@ class Generation:
 
     def run(self, dry: int | None = None) -> Outcome:
         """Computes and swaps. `dry` only compares, and shows so many rows that would differ."""
-        folder = Path(tempfile.mkdtemp(prefix=SPOOL, dir=self._run.directory))
+        with self.computed() as generation, generation.between_commits():
+            if dry is not None:
+                return generation.compared(dry)
+            generation.write()
+            return generation.take_over()
+
+    @contextmanager
+    def computed(self) -> Iterator[ComputedGeneration]:
+        """In here the generation is computed, and nearly caught up. Nobody sees it yet."""
+        folder = Path(tempfile.mkdtemp(prefix=SPOOL, dir=self.run_of.directory))
         asides = _Asides(folder)
         try:
-            begun = self._run.generations.begin(self._name, self._view, asides.put)
+            begun = self.run_of.generations.begin(self.name, self._view, asides.put)
             try:
-                with pinned(self._run.store, f"{self._kind} of {self._name}"):
-                    return self._made(begun, asides, folder, dry)
+                with pinned(self.run_of.store, f"{self.kind} of {self.name}"):
+                    yield self._computed(begun, asides, folder)
             finally:
-                self._run.generations.end(begun)
+                self.run_of.generations.end(begun)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _made(self, begun: GenerationStart, asides: _Asides, folder: Path, dry: int | None) -> Outcome:
+    def _computed(self, begun: GenerationStart, asides: _Asides, folder: Path) -> ComputedGeneration:
         reach = self._pasts(begun)
         reading = self._reading(begun, folder)
-        self._phase("reading", rows=_known(reach.pasts))
+        self.report("reading", rows=_known(reach.pasts))
         reading.read(reach.pasts, self._read)
         scope = _scope(begun.plan, begun.watermark, reach)
-        self._phase("loading")
+        self.report("loading")
         for number, change in enumerate(self._states(begun, reading), 1):
-            self._run.store.generations.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
-            self._phase("loading", share=min(number / max(reading.count, 1), 1.0))
-        self._phase("catching up")
+            self.run_of.store.generations.load(begun.hidden, _scoped(begun.plan, change, scope), begun.watermark)
+            self.report("loading", share=min(number / max(reading.count, 1), 1.0))
+        self.report("catching up")
+        computed = ComputedGeneration(self, begun, asides, reach, reading.rows)
         rounds = 0
         while len(asides.waiting) > FEW and rounds < ROUNDS:
-            for _ in range(len(asides.waiting)):
-                self._merge(begun, asides.take(), reach)
+            computed.merge(len(asides.waiting))
             rounds += 1
-        with self._run.generations.between_commits(begun) as generation:
-            while asides.waiting:
-                self._merge(begun, asides.take(), reach)
-            scope = _scope(begun.plan, generation.view.time.watermark, reach)
-            if dry is not None:
-                found = self._run.store.generations.compare(self._name, begun.hidden, scope, dry)
-                return Outcome(self._name, self._kind, reading.rows, begun.commit, None, found)
-            self._phase("swapping")
-            point = begun.commit if self._point is None else self._point
-            code = dumped(self._run.directory, self._name, self._view)
-            origin = Origin(self._kind, point, self._statement, code)
-            commit = self._run.generations.swap(self._name, begun, origin, scope, self._past(begun, scope))
-        self._phase("done", share=1.0)
-        return Outcome(self._name, self._kind, reading.rows, begun.commit, commit)
+        return computed
 
-    def _past(self, begun: GenerationStart, scope: Scope) -> PastVersions | None:
+    def origin(self, begun: GenerationStart) -> Origin:
+        """Where the generation comes from."""
+        point = begun.commit if self._point is None else self._point
+        return Origin(self.kind, point, self._statement, dumped(self.run_of.directory, self.name, self._view))
+
+    def past_of(self, begun: GenerationStart, scope: Scope) -> PastVersions | None:
         """What the commit remembers of the tables that the past was joined with, and how far that goes."""
         if not self._joined:
             return None
-        return PastVersions(self._name, self._joined, begun.commit, scope.spans is None)
+        return PastVersions(self.name, self._joined, begun.commit, scope.spans is None)
 
     def _expected(self) -> int | None:
         """How many windows the view has now, if they are those of the same definition."""
-        old = self._run.views.get(self._name)
+        old = self.run_of.views.get(self.name)
         if old is None or old.plan.written != self._view:
             return None
-        sharded = self._run.store.sharded(self._name)
+        sharded = self.run_of.store.sharded(self.name)
         if sharded is not None:
             return sharded.rows
-        return int(self._run.store.query(f"SELECT count(*) FROM {quoted(self._name)}").item())
+        return int(self.run_of.store.query(f"SELECT count(*) FROM {quoted(self.name)}").item())
 
     def _reading(self, begun: GenerationStart, folder: Path) -> Reading:
-        lowered = self._run.groups.lowered_alone(begun.hidden, self._view)
-        snapshots = self._run.tables.snapshots
+        lowered = self.run_of.groups.lowered_alone(begun.hidden, self._view)
+        snapshots = self.run_of.tables.snapshots
         self._joined = {name: snapshots[name].version for name in tables(self._view.input)}
         if self._point is None:
-            plain = Reading(self._run.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
+            plain = Reading(self.run_of.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
             plain.expected = self._expected()
             return plain
-        reading = LiveReading(self._run.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
+        reading = LiveReading(self.run_of.spark, begun.hidden, lowered, begun.now, folder, self._part_rows)
         reading.plan = replace(reading.plan, closed=begun.plan.closed)
         sources = [source.name for source in self._view.input.sources]
-        reading.decisions = Decisions.of(self._run.store, self._name, sources, self._point, begun.commit)
+        reading.decisions = Decisions.of(self.run_of.store, self.name, sources, self._point, begun.commit)
         return reading
-
-    def _merge(self, begun: GenerationStart, aside: GenerationInput, reach: Reach) -> None:
-        """One commit that came after the past."""
-        plan, store = self._run.generations.pending(begun).view.plan, self._run.store
-        time = Time(aside.before, aside.after, aside.now, lambda _: aside.after)
-        deltas = [] if aside.deltas is None else [aside.deltas]
-        change = step(plan, deltas, store.state(begun.hidden), time)
-        if reach.spans is not None:
-            change = _within(plan, change, reach.spans)
-        store.generations.load(begun.hidden, change, aside.after)
 
     def _states(self, begun: GenerationStart, reading: Reading) -> Iterator[Change]:
         """The state that the past gives: windows that the watermark has closed since are final, old keys are gone."""
         if isinstance(reading, LiveReading):
             yield from reading.states(begun.watermark, begun.now)
             return
-        old = self._run.views.get(self._name)
+        old = self.run_of.views.get(self.name)
         same = old is not None and old.plan.written == self._view
-        forgotten = self._run.store.forgotten_before().get(self._name) if same else None
+        forgotten = self.run_of.store.forgotten_before().get(self.name) if same else None
         mark, wide = before_end(begun.plan, begun.watermark, forgotten), widened(begun.plan)
         time = Time(BEGINNING, mark, begun.now, lambda _: mark)
         for deltas in reading.parts():
@@ -227,13 +219,79 @@ class Generation:
 
     # progress
 
-    def _phase(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
+    def report(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
+        """Says how far it is."""
         self.progress = replace(self.progress, phase=phase, share=share, rows=rows or self.progress.rows)
         self._told(self.progress)
 
     def _read(self, done: int, total: int) -> None:
         if total:
-            self._phase("reading", share=min(done / total, 1.0))
+            self.report("reading", share=min(done / total, 1.0))
+
+
+class ComputedGeneration:
+    """A generation that only waits to be swapped in. `run` holds several of them for one swap."""
+
+    def __init__(
+        self, generation: Generation, begun: GenerationStart, asides: _Asides, reach: Reach, rows: int
+    ) -> None:
+        self._generation, self._begun, self._asides = generation, begun, asides
+        self._reach, self._rows = reach, rows
+        self._run, self._commit = generation.run_of, 0
+
+    @property
+    def name(self) -> str:
+        """The view."""
+        return self._generation.name
+
+    @property
+    def is_unlike_any(self) -> bool:
+        """Whether the run has no view of its name."""
+        return self.name not in self._run.views
+
+    def merge(self, count: int) -> None:
+        """Takes up this number of commits that came after the past."""
+        for _ in range(count):
+            self._merge(self._asides.take())
+
+    def _merge(self, aside: GenerationInput) -> None:
+        plan, store = self._run.generations.pending(self._begun).view.plan, self._run.store
+        time = Time(aside.before, aside.after, aside.now, lambda _: aside.after)
+        deltas = [] if aside.deltas is None else [aside.deltas]
+        change = step(plan, deltas, store.state(self._begun.hidden), time)
+        if self._reach.spans is not None:
+            change = _within(plan, change, self._reach.spans)
+        store.generations.load(self._begun.hidden, change, aside.after)
+
+    @contextmanager
+    def between_commits(self) -> Iterator[None]:
+        """In here no epoch and no tick of the view's group commits, and the generation is up to now."""
+        with self._run.generations.between_commits(self._begun):
+            self.merge(len(self._asides.waiting))
+            yield
+
+    @property
+    def _scope(self) -> Scope:
+        watermark = self._run.generations.pending(self._begun).view.time.watermark
+        return _scope(self._begun.plan, watermark, self._reach)
+
+    def compared(self, rows: int) -> Outcome:
+        """How it differs from the current one, with this number of rows."""
+        difference = self._run.store.generations.compare(self.name, self._begun.hidden, self._scope, rows)
+        return Outcome(self.name, self._generation.kind, self._rows, self._begun.commit, None, difference)
+
+    def write(self) -> None:
+        """Makes it the current one in the store. `take_over` must follow once that is committed."""
+        self._generation.report("swapping")
+        origin, scope = self._generation.origin(self._begun), self._scope
+        past = self._generation.past_of(self._begun, scope)
+        self._commit = self._run.generations.write_swap(self.name, self._begun, origin, scope, past)
+
+    def take_over(self) -> Outcome:
+        """The run goes on with it."""
+        self._run.generations.take_over(self.name, self._begun)
+        self._generation.report("done", share=1.0)
+        return Outcome(self.name, self._generation.kind, self._rows, self._begun.commit, self._commit)
 
 
 def _scoped(plan: Plan, change: Change, scope: Scope) -> Change:

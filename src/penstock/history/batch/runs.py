@@ -110,10 +110,14 @@ def replace(
         raise unknown("view", name, run.views)
     if dry is None:
         _check_sinks(run, name, view)
-    generation = Generation(
-        run, name, view, lambda begun: _whole(run, view, begun), kind, told=told, statement=statement
-    )
-    return generation.run(dry)
+    return from_history(run, name, view, kind, statement=statement, told=told).run(dry)
+
+
+def from_history(
+    run: Run, name: str, view: View, kind: Kind, *, statement: str | None = None, told: Told | None = None
+) -> Generation:
+    """A generation of a view from all of the past, which is not computed yet."""
+    return Generation(run, name, view, lambda begun: _whole(run, view, begun), kind, told=told, statement=statement)
 
 
 def back_fill(run: Run, name: str, view: View, *, statement: str | None = None, told: Told | None = None) -> Outcome:
@@ -121,10 +125,7 @@ def back_fill(run: Run, name: str, view: View, *, statement: str | None = None, 
     if name in run.views:
         raise RunError(f"there is a view '{name}' already", hint="replace it")
     check_kept(run, name, view)
-    generation = Generation(
-        run, name, view, lambda begun: _whole(run, view, begun), "back-fill", told=told, statement=statement
-    )
-    return generation.run()
+    return from_history(run, name, view, "back-fill", statement=statement, told=told).run()
 
 
 def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, View]:
@@ -213,6 +214,6 @@ def _check_sinks(run: Run, name: str, view: View) -> None:
 
 
 __all__ = [
-    "From", "Outcome", "ReplayError", "back_fill", "batch", "check_kept", "has_history", "is_kept", "replace",
-    "replay", "rollback",
+    "From", "Outcome", "ReplayError", "back_fill", "batch", "check_kept", "from_history", "has_history", "is_kept",
+    "replace", "replay", "rollback",
 ]  # fmt: skip

@@ -97,15 +97,20 @@ class Generations:
         progress = self._store.progress(query)
         return None if progress is None else progress.offsets
 
-    def swap(self, name: str, start: GenerationStart, origin: Origin, scope: Scope, past: PastVersions | None) -> int:
-        """Makes a generation the view, between two commits; the number of the commit that did."""
+    def write_swap(
+        self, name: str, start: GenerationStart, origin: Origin, scope: Scope, past: PastVersions | None
+    ) -> int:
+        """Makes a generation the view in the store, between two commits; the number of the commit that did."""
         with self._groups.turn(start.streams) as engine:
             watermark = engine.registry.generations[start.hidden].view.time.watermark
             record = Commit(kind="swap", now=self._lifecycle.clock(), view_times={name: watermark}, past=past)
-            number = self._store.generations.swap(name, start.hidden, record, origin, scope)
+            return self._store.generations.swap(name, start.hidden, record, origin, scope)
+
+    def take_over(self, name: str, start: GenerationStart) -> None:
+        """Goes on with a generation that the store has swapped in."""
+        with self._groups.turn(start.streams) as engine:
             engine.registry.take_over(start.hidden, name)
             self._lifecycle.tell_committed()
-        return number
 
     def end(self, start: GenerationStart) -> None:
         """Gives up a generation, or what is left of it after the swap."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store
     for name in store.leftovers():
         (checkpoints / name).remove()
         store.forgotten(name)
+    reread = _reread(checkpoints, store)
     for name, stream in streams.items():
         checkpoint = checkpoints / name
         if operator_of(stream) is not None:
@@ -45,12 +47,36 @@ def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store
         if not is_replayable(stream):
             checkpoint.remove()
             continue
-        if f"{name}.events" in store.counters() and not checkpoint.exists():
+        if name not in reread and f"{name}.events" in store.counters() and not checkpoint.exists():
             raise RunError(
                 f"the checkpoint of the stream '{name}' is gone: reading it again would count its events twice",
                 hint=f"restore {checkpoint}, or delete {store.directory} to start from the beginning",
             )
         mended(name, checkpoint, store)
+
+
+def query_of(checkpoint: Place) -> str | None:
+    """The query that a checkpoint belongs to; None where there is no checkpoint."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text())["id"])
+    except FileNotFoundError:
+        return None
+
+
+def _reread(checkpoints: Place, store: SqlStore) -> set[str]:
+    """The streams whose sources are read from their beginning, since they are others now.
+
+    That is so until a query has committed an epoch of it; the one before is forgotten in the store.
+    """
+    waiting = set()
+    for name in store.to_reread():
+        query = query_of(checkpoints / name)
+        if query is not None and store.progress(query) is not None:
+            store.records.note_position(name)
+        else:
+            (checkpoints / name).remove()
+            waiting.add(name)
+    return waiting
 
 
 def remove_empty(directory: Path) -> None:
