@@ -108,6 +108,18 @@ def test_what_a_commit_asks_for_is_found_by_order_or_index_and_not_by_a_scan(ope
         assert all(step.startswith("SEARCH") for step in steps), plan
 
 
+@ONLY_SQLITE
+def test_a_process_can_hold_thousands_of_small_answers(opened):
+    columns = {f"n{number}": ps.count(where=f"v > {number}") for number in range(20)}
+    store = opened(v=STREAM.group_by("k").window(ps.fixed("10 seconds")).agg(**columns))
+    commit(store, ("a", 1, 1), ("b", 2, 1))
+    state = store.state("v")
+    windows = state.open_rows(10).select("k", "__start", "__end")
+    assert windows.height == 2
+    answers = [state.at(windows) for _ in range(2_000)]
+    assert {answer.height for answer in answers} == {2}
+
+
 # definitions
 
 

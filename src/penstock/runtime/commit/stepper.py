@@ -74,12 +74,13 @@ class StepResult:
 class Stepper:
     """Steps the views of a registry, and writes the commits.
 
-    Up to `open_rows` open windows of views that step together are cached here, so that a step need not read them from
-    the store.
+    Up to `open_rows` open windows of a view are cached here, so that a step need not read them from the store; of views
+    that step together, up to so many for each and `stacked_rows` for all. A thousand questions to the store would take
+    longer than the step.
     """
 
-    def __init__(self, registry: Registry, open_rows: int = 250_000) -> None:
-        self._registry, self._open_rows = registry, open_rows
+    def __init__(self, registry: Registry, open_rows: int = 250_000, stacked_rows: int = 1_000_000) -> None:
+        self._registry, self._open_rows, self._stacked_rows = registry, open_rows, stacked_rows
         self._watermarks = WatermarkMover(registry)
         self._version = -1  # of the registry, when the caches below were made
         self._nodes: list[Stack | OperatorRuntime] | None = None
@@ -211,7 +212,7 @@ class Stepper:
         for stack, rows in self._open.items():
             if rows is not None:
                 rows.apply(changes[stack.names])
-                if rows.live.height > self._open_rows:
+                if rows.live.height > self._most_open(stack):
                     self._open[stack] = None
                     self._note_large(stack, rows.live)
         try:
@@ -340,9 +341,13 @@ class Stepper:
         states = {name: self._registry.store.state(name) for name in stack.names}
         members = Members(stack, states) if len(states) > 1 else states[stack.names[0]]
         if stack not in self._open:
-            rows = members.open_rows(self._open_rows) if stack.remembers else None
+            rows = members.open_rows(self._most_open(stack)) if stack.remembers else None
             self._open[stack] = None if rows is None else Open(stack.plan, rows)
         return self._open[stack] or members
+
+    def _most_open(self, stack: Stack) -> int:
+        """How many open windows of a stack are cached."""
+        return min(self._open_rows * len(stack.names), max(self._open_rows, self._stacked_rows))
 
     def _expiring(self) -> dict[str, Instant]:
         """Before which end a view's finished windows are removed: not a few at each commit, but now and then."""

@@ -65,20 +65,31 @@ class SqliteConnection(Connection):
             self._adbc.adbc_connection.set_autocommit(False)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
-        # The driver reserves room for a whole batch: most answers are small.
-        with self._explained(), self._adbc.cursor() as cursor:
-            cursor.adbc_statement.set_options(**_SMALL_BATCH)
-            cursor.execute(sql, tuple(parameters))
-            with cursor.fetch_record_batch() as reader:
-                batch = next(reader, None)
-                if batch is None or batch.num_rows < BATCH:
-                    found = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
-                    return cast(pl.DataFrame, pl.from_arrow(found))
-        return self._fetch(sql, tuple(parameters))
+        answer = self._fetch_few(sql, tuple(parameters))
+        return self._fetch(sql, tuple(parameters)) if answer is None else answer
 
     def rows_of(self, sql: str, frame: pl.DataFrame) -> pl.DataFrame:
-        # ADBC crashes on an empty batch.
-        return self._fetch(sql, frame.rechunk().to_arrow()) if frame.height else pl.DataFrame()
+        if not frame.height:  # ADBC crashes on an empty batch
+            return pl.DataFrame()
+        asked = frame.rechunk().to_arrow()
+        answer = self._fetch_few(sql, asked) if frame.height < BATCH else None
+        return self._fetch(sql, asked) if answer is None else answer
+
+    def _fetch_few(self, sql: str, parameters: Any) -> pl.DataFrame | None:
+        """An answer of less than a batch; None for a longer one.
+
+        The driver reserves room for a whole batch, and keeps it as long as the answer lives. Most answers are small.
+        Thousands of them with room for the largest would be more than a process can address.
+        """
+        with self._explained(), self._adbc.cursor() as cursor:
+            cursor.adbc_statement.set_options(**_SMALL_BATCH)
+            cursor.execute(sql, parameters)
+            with cursor.fetch_record_batch() as reader:
+                batch = next(reader, None)
+                if batch is not None and (batch.num_rows >= BATCH or next(reader, None) is not None):
+                    return None
+                found = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
+                return cast(pl.DataFrame, pl.from_arrow(found))
 
     def _fetch(self, sql: str, parameters: Any) -> pl.DataFrame:
         with self._explained(), self._adbc.cursor() as cursor:
