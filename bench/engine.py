@@ -1,6 +1,6 @@
 """The engine against hand-written Structured Streaming and a one-shot Spark batch, on the same files in one run.
 
-    python bench/engine.py [--quick]
+    python bench/engine.py [--quick] [--only jobs views keys parts]
 
 Hand-written means: update mode, RocksDB state, committed to the same SQLite by an upsert. Both warm up first; then they
 take turns. The batch aggregation is the limit that Spark itself sets. Further tables: many views, many keys, and where
@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report
+from bench.side_by_side import Report, chosen
 from penstock.app import App
 from penstock.runtime.run import Run
 from penstock.runtime.spark.session import spark_session
@@ -332,11 +332,11 @@ def main() -> None:
         write_ads(root / "ads-json", "json")
         options = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
         spark = spark_session("penstock-bench", master="local[2]", options=options)
-        report = Report("engine", "python bench/engine.py")
-        side_by_side(report, spark, root)
-        many_views(report, spark, root)
-        many_keys(report, spark, root)
-        where_time_goes(report, spark, root)
+        tables = {"jobs": side_by_side, "views": many_views, "keys": many_keys, "parts": where_time_goes}
+        only = chosen(tables)
+        report = Report("-".join(["engine", *only]), " ".join(["python bench/engine.py", *sys.argv[1:]]))
+        for name in only or tables:
+            tables[name](report, spark, root)
         report.write()
     finally:
         shutil.rmtree(root)

@@ -1,6 +1,6 @@
 """Nexmark's queries as views against the same in hand-written Structured Streaming, on the same Parquet files.
 
-    python bench/nexmark.py [--quick]
+    python bench/nexmark.py [--quick] [--only q7 q18]
 
 Hand-written means: update mode, or append mode where one aggregation stands over another, RocksDB state, and an upsert
 into SQLite in `foreachBatch`. Each query runs alone, both ways in turn, after a first turn to warm up. What Structured
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
 from bench.engine import ROCKSDB
-from bench.side_by_side import STATE, Report
+from bench.side_by_side import STATE, Report, chosen
 from examples.nexmark import joins
 from examples.nexmark.events import BID, RECEIVED, Nexmark
 from examples.nexmark.queries import VIEWS, streams
@@ -173,7 +173,8 @@ def main() -> None:
         options = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.stateStore.providerClass": ROCKSDB}
         spark = spark_session("bench", master="local[2]", options=options)
         lines = []
-        for query in OURS:
+        only = chosen(OURS)
+        for query in only or OURS:
             taken: dict[str, list[float]] = {"native": [], "ours": []}
             for turn in range(TURNS + 1):
                 native = run_native(spark, query, root) if query in NATIVE else None
@@ -189,7 +190,7 @@ def main() -> None:
                 lines.append([query, f"{by_hand:,.0f} k/s", f"{rate:,.0f} k/s", f"{ratio:.2f}"])
             else:
                 lines.append([query, "refused", f"{rate:,.0f} k/s", "–"])
-        report = Report("nexmark", "python bench/nexmark.py")
+        report = Report("-".join(["nexmark", *only]), " ".join(["python bench/nexmark.py", *sys.argv[1:]]))
         head = ["query", "hand-written", "Penstock", "Penstock, of hand-written"]
         report.table(f"{bids:,} bids in epochs of {PER_FILE * 46 // 50:,} from Parquet into SQLite", head, lines)
         if not QUICK:

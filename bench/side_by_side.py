@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import shutil
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,16 @@ def middle(taken: Mapping[str, list[float]]) -> dict[str, float]:
 def ratio(taken: Mapping[str, list[float]], of: str, to: str) -> float:
     """The median, over rounds, of how much longer `of` took than `to`."""
     return statistics.median(a / b for a, b in zip(taken[of], taken[to], strict=True))
+
+
+def chosen(known: Collection[str]) -> list[str]:
+    """What stands behind `--only` on the command line; their results go to a file of their own. Without it, nothing."""
+    if "--only" not in sys.argv:
+        return []
+    names = [name for name in sys.argv[sys.argv.index("--only") + 1 :] if not name.startswith("-")]
+    if not names or not set(names) <= set(known):
+        raise SystemExit(f"--only takes some of {', '.join(known)}, and got {', '.join(names) or 'nothing'}")
+    return names
 
 
 class Report:
