@@ -74,9 +74,9 @@ class StepResult:
 class Stepper:
     """Steps the views of a registry, and writes the commits.
 
-    Up to `open_rows` open windows of a view are cached here, so that a step need not read them from the store. Views that
-    step together may have that number each, and `stacked_rows` in all: to ask the store for each of a thousand views
-    takes longer than the step.
+    Up to `open_rows` open windows of a view are cached here, so that a step need not read them from the store. Views
+    that step together may have that number each, and `stacked_rows` in all: to ask the store for each of a thousand
+    views takes longer than the step.
     """
 
     def __init__(self, registry: Registry, open_rows: int = 250_000, stacked_rows: int = 1_000_000) -> None:
