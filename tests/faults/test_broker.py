@@ -5,19 +5,26 @@ Each message counts once, and a reader of what is committed sees each pane once,
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import penstock as ps
 from penstock.dev.broker import Cluster
 from penstock.errors import PenstockError
+from penstock.model.types import Schema
 from penstock.runtime.errors import RunError
 from penstock.runtime.spark.jars import connector
+from penstock.sources.kafka.columns import VALUE
+from penstock.sources.kafka.direct import DirectReader
 from tests.conftest import without
 from tests.faults.brokers import KafkaRig
 from tests.faults.support import until
+from tests.kafka.support import Kafka
 
 pytestmark = pytest.mark.xdist_group("kafka")
 ROUNDS = 5 if os.environ.get("PENSTOCK_DEEP") == "1" else 1
@@ -113,3 +120,32 @@ def test_the_leader_of_a_partition_stops_while_events_flow(spark, tmp_path, two)
         rig.write()
         rig.current()
         rig.audit()
+
+
+def read_small(reader: DirectReader, name: str, start: int, end: int) -> list[str] | None:
+    """The messages of an epoch between two offsets that the driver read; None where Spark has to read it."""
+    span = (json.dumps({name: {"0": offset}}) for offset in (start, end))
+    rows: pa.Table | None = reader.read(*span, Schema.parse("v int"), 1 << 20)
+    return None if rows is None else [value.decode() for value in rows[VALUE].to_pylist()]
+
+
+@pytest.mark.parametrize("fault", ["is killed", "hangs"])
+def test_small_epochs_are_left_to_spark_while_a_broker_does_not_answer(one, fault):
+    (broker,) = one.brokers
+    kafka, name = Kafka(one), f"small-{fault.replace(' ', '-')}"
+    kafka.create(name)
+    kafka.put(name, "0", "1", "2")
+    reader = DirectReader(ps.kafka(name, servers=one.servers), patience=0.5)
+    assert read_small(reader, name, 0, 3) == ["0", "1", "2"]
+    broker.kill() if fault == "is killed" else broker.pause()
+    try:
+        assert read_small(reader, name, 3, 5) is None
+        assert read_small(reader, name, 3, 5) is None  # at once: the driver does not try again yet
+    finally:
+        one.start() if fault == "is killed" else broker.resume()
+    kafka.put(name, "3", "4", "5")
+    rows: list[list[str] | None] = []
+    until(lambda: rows.append(read_small(reader, name, 3, 5)) or rows[-1])
+    assert rows[-1] == ["3", "4"]  # no message of the failed tries is there once more
+    assert read_small(reader, name, 5, 6) == ["5"]
+    reader.close()

@@ -65,10 +65,13 @@ class Span:
 
 
 class DirectReader:
-    """The consumer of one stream on the driver. What it fetched beyond an epoch is there for the next one."""
+    """The consumer of one stream on the driver. What it fetched beyond an epoch is there for the next one.
 
-    def __init__(self, log: Kafka) -> None:
-        self._log = log
+    After `patience` seconds without the end of an epoch Spark reads it.
+    """
+
+    def __init__(self, log: Kafka, patience: float = _PATIENCE) -> None:
+        self._log, self._patience = log, patience
         self._consumer: Any = None
         self._at: dict[Partition, int] = {}  # the next offset of each partition
         self._ahead: list[Any] = []  # messages of later epochs, and ends of partitions there
@@ -111,7 +114,7 @@ class DirectReader:
         missing = {partition: span.end - span.start for partition, span in spans.items() if span.end > span.start}
         messages: dict[Partition, list[Any]] = {partition: [] for partition in sorted(spans)}
         come, self._ahead = self._ahead, []
-        count, size, until = 0, 0, time.monotonic() + _PATIENCE
+        count, size, until = 0, 0, time.monotonic() + self._patience
         while True:
             for message in come:
                 error, partition, offset = message.error(), (message.topic(), message.partition()), message.offset()
@@ -136,7 +139,7 @@ class DirectReader:
             if not missing:
                 break
             if time.monotonic() > until:
-                raise TimeoutError(f"the end of {', '.join(map(str, missing))} did not come in {_PATIENCE:g} s")
+                raise TimeoutError(f"the end of {', '.join(map(str, missing))} did not come in {self._patience:g} s")
             come = consumer.consume(min(sum(missing.values()), _AT_ONCE), _LOOK)
         self._at = {partition: span.end for partition, span in spans.items()}
         if count:
