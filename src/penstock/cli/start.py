@@ -26,6 +26,7 @@ from penstock.runtime.spark.java import Java
 from penstock.runtime.spark.masters import is_local
 from penstock.runtime.spark.session import spark_session
 from penstock.runtime.spark.starting import IsNeeded, SparkStart
+from penstock.runtime.state_follower import StateFollower
 from penstock.runtime.warm_up import warm_up
 from penstock.runtime.workspace import reads_kafka
 from penstock.store import Keep, Standby
@@ -102,6 +103,7 @@ def _spark_start(
     def warm(session: SparkSession, is_needed: IsNeeded) -> None:
         if warm_up(session, is_needed) and isinstance(standby, Standby):
             standby.tell("standby: Spark is warm")
+        StateFollower(directory).follow(is_needed)
 
     return SparkStart(make, warm if standby else None)
 

@@ -15,6 +15,7 @@ import polars as pl
 from penstock.model.time import Instant
 from penstock.state.mapping import check_file
 from penstock.state.pane_file import check_pane_file
+from penstock.state.segment import Segment
 from penstock.store import outbox
 from penstock.store.base import Progress, StoreError, Summary
 from penstock.store.block import Block, Head
@@ -66,9 +67,8 @@ class Reader:
         """Refuses a store that lists segments or panes whose files are missing or too short."""
 
         def check(connection: Connection) -> None:
-            if "__segments" in connection.tables():  # a store of before has none
-                for segment in all_segments(connection):
-                    check_file(self.segments_at, segment)
+            for segment in self._listed(connection):
+                check_file(self.segments_at, segment)
             for file in pane_files(connection):
                 check_pane_file(self.segments_at, file)
 
@@ -279,6 +279,14 @@ class Reader:
     def state_sizes(self) -> dict[str, StateSize]:
         """What the state of views takes that is in segments; that of others is in the store's own tables."""
         return self._asked(state_sizes)
+
+    def segments(self) -> list[Segment]:
+        """The segments that hold large state now. A store of an earlier version has none."""
+        return self._asked(self._listed)
+
+    @staticmethod
+    def _listed(connection: Connection) -> list[Segment]:
+        return list(all_segments(connection)) if "__segments" in connection.tables() else []
 
     def columns(self, table: str) -> list[str]:
         """The columns of a view, or of a table of the store's own."""
