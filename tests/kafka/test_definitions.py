@@ -32,6 +32,11 @@ from penstock.runtime.spark.jars import Artifact, fetched
         (lambda: ps.kafka("a", options={"startingOffsets": "latest"}), "is said by start"),
         (lambda: ps.to_kafka(""), "not a topic"),
         (lambda: ps.to_kafka("a", rows_per_transaction=0), "above zero"),
+        (lambda: ps.to_kafka("a", checkpoint_every="1 minute"), "only for mode='realtime', and the mode is 'panes'"),
+        (
+            lambda: ps.to_kafka("a", checkpoint_every="1 second", mode="realtime"),
+            "at least 5 seconds, and is '1 second'",
+        ),
     ],
 )
 def test_what_cannot_mean_anything_is_refused(make, message):
@@ -75,6 +80,10 @@ def test_a_log_prints_as_its_constructor_without_its_secrets(tmp_path: Path):
     assert "hidden" not in repr(secret)
     sink = ps.to_kafka("a", servers="x:1", rows_per_transaction=5, mode="update")
     assert eval(repr(sink), {"ps": ps}) == sink
+    lane = ps.to_kafka("a", checkpoint_every="90 seconds", mode="realtime")
+    assert repr(lane) == "ps.to_kafka('a', checkpoint_every='90 seconds', mode='realtime')"
+    assert eval(repr(lane), {"ps": ps}) == lane
+    assert "checkpoint_every" not in repr(ps.to_kafka("a", mode="realtime"))
 
 
 def test_without_servers_the_environment_says_where_kafka_is(monkeypatch):

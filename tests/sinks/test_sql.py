@@ -46,6 +46,16 @@ def test_a_sink_in_sql_is_the_one_in_python(target, sink):
     assert sink_of(target) == sink
 
 
+def test_a_sink_in_real_time_mode_says_how_often_it_notes_how_far_it_is():
+    app = ps.App("shop")
+    text = """CREATE STREAM orders (item STRING, price INT) FROM KAFKA 'orders';
+    CREATE STREAM dear AS SELECT item FROM orders WHERE price > 9;
+    CREATE SINK out FROM dear INTO KAFKA 'dear' WITH (mode = 'realtime', checkpoint_every = '90 seconds');"""
+    for statement in sql.parse(text):
+        sql.define(app, statement)
+    assert app.sinks["out"][2] == ps.to_kafka("dear", checkpoint_every="90 seconds", mode="realtime")
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -19,7 +19,7 @@ from typing import Any, Final
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import client_settings, load, servers_of
 from penstock.model.rows import Rows
-from penstock.model.time import in_seconds
+from penstock.model.time import Duration, duration, in_seconds, show_duration
 from penstock.redaction import redact_settings
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
 from penstock.sinks.directory import birth_of
@@ -29,11 +29,17 @@ from penstock.sinks.rows import PANE_COLUMNS, Row
 
 _log = logging.getLogger("penstock.sinks")
 _ROWS: Final = 10_000
+#: How often a sink in real-time mode notes how far it is, and the shortest time that Spark allows.
+_CHECKPOINT: Final = duration("2 minutes")
+_SHORTEST_CHECKPOINT: Final = duration("5 seconds")
 
 
 @dataclass(frozen=True, repr=False)
 class Kafka(Sink):
-    """A topic, with up to `rows_per_transaction` panes at once, in transactions of up to `timeout` seconds."""
+    """A topic, with up to `rows_per_transaction` panes at once, in transactions of up to `timeout` seconds.
+
+    In real-time mode there are no transactions: `checkpoint_every` is how often the sink notes how far it is.
+    """
 
     topic: str
     servers: str | None = None
@@ -41,6 +47,7 @@ class Kafka(Sink):
     rows_per_transaction: int = _ROWS
     options: tuple[tuple[str, str], ...] = ()
     timeout: float = 60.0
+    checkpoint_every: Duration = _CHECKPOINT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,6 +55,17 @@ class Kafka(Sink):
             raise DefinitionError(
                 "a topic cannot take a whole table in the place of the one before",
                 hint="use mode='update': the newest value of each window, by its key",
+            )
+        if self.checkpoint_every < _SHORTEST_CHECKPOINT:
+            raise DefinitionError(
+                f"checkpoint_every must be at least {show_duration(_SHORTEST_CHECKPOINT)}, and is "
+                f"'{show_duration(self.checkpoint_every)}'",
+                hint="rows do not wait for it: '2 minutes' is a good choice",
+            )
+        if self.checkpoint_every != _CHECKPOINT and self.mode != "realtime":
+            raise DefinitionError(
+                f"checkpoint_every is only for mode='realtime', and the mode is '{self.mode}'",
+                hint="leave it out: with epochs the position is in each transaction",
             )
 
     @property
@@ -58,7 +76,7 @@ class Kafka(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        return self.written("to_kafka", "topic", options=redact_settings)
+        return self.written("to_kafka", "topic", options=redact_settings, checkpoint_every=show_duration)
 
 
 class _Writing(OpenSink):
@@ -212,6 +230,7 @@ def to_kafka(
     rows_per_transaction: int = _ROWS,
     options: Mapping[str, str] | None = None,
     timeout: float | str | timedelta = 60.0,
+    checkpoint_every: str | timedelta = "2 minutes",
     mode: Mode = "panes",
 ) -> Kafka:
     """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
@@ -219,7 +238,8 @@ def to_kafka(
     Without `servers` the environment says where Kafka is, in PENSTOCK_KAFKA_SERVERS. `options` are those of `ps.kafka`:
     {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` tells this sink from all others of the cluster; without
     one it is made of the app's and the sink's names. A transaction is given up after `timeout` seconds, and so is a
-    request that Kafka has not answered after half of them.
+    request that Kafka has not answered after half of them. With mode="realtime", `checkpoint_every` is how often the
+    sink notes how far it is; what it sent since then comes again after a stop or a failure.
     """
     if not isinstance(topic, str) or not topic:
         raise DefinitionError(f"not a topic: {topic!r}", hint="for example ps.to_kafka('trending')")
@@ -228,4 +248,5 @@ def to_kafka(
     if not seconds > 0:
         raise DefinitionError(f"timeout must be above zero, and is {timeout!r}", hint="timeout='30 seconds'")
     given = tuple((name, str(value)) for name, value in (options or {}).items())
-    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, seconds, mode=mode)
+    every = duration(checkpoint_every)
+    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, seconds, every, mode=mode)

@@ -20,7 +20,7 @@ _OTHERS = {
 _OPTIONS = {
     "FILES": ("rows_per_file", "mode"),
     "CONSOLE": ("limit", "mode"),
-    "KAFKA": ("servers", "transactional_id", "rows_per_transaction", "timeout", "mode"),
+    "KAFKA": ("servers", "transactional_id", "rows_per_transaction", "timeout", "checkpoint_every", "mode"),
     "POSTGRES": ("url", "key", "create_table", "rows_per_transaction", "mode"),
     "JDBC": ("table", "driver", "jar", "user", "secret", "create_table", "rows_per_transaction", "mode"),
     "HTTP": ("rows_per_request", "secret", "timeout", "format", "on_refusal", "refused", "mode"),

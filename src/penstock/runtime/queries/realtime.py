@@ -4,6 +4,9 @@ A lane is a query of its own beside the epochs. Its tasks run all the time, one 
 send each row on as it comes: Catalyst's expressions only, no kernel, no store, no outbox. What it sent since its last
 checkpoint comes again after a failure: at least once. The stream's epochs go on beside it; they count its events, and
 keep what was malformed.
+
+At each checkpoint Spark ends the tasks, plans the query again and starts new tasks: rows wait for it, some tenths of a
+second. So a longer time between checkpoints means fewer rows that wait, and more that come again.
 """
 
 from __future__ import annotations
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: How often a lane writes down how far it is, which Spark takes for the length of its batches.
-CHECKPOINT_EVERY = "1 minute"
 #: Operators with state; Spark marks those over a stream so in its plans.
 _STATEFUL = r"~(Aggregate|Deduplicate\w*|TransformWithState\w*|FlatMapGroupsWith\w*)\b"
 
@@ -98,7 +99,8 @@ class Lane:
             writer = rows.writeStream.format("kafka").options(**settings).outputMode("update")
             writer = writer.queryName(self.name).option("checkpointLocation", str(self._checkpoint))
             writer = writer.option("topic", sink.topic)
-            self.query = writer.trigger(realTime=CHECKPOINT_EVERY).start()  # type: ignore[call-overload]
+            every = f"{sink.checkpoint_every // 1000} milliseconds"  # Spark's batches have this length
+            self.query = writer.trigger(realTime=every).start()  # type: ignore[call-overload]
             jobs = self._spark.sparkContext.statusTracker()
             while self.query.isActive and not jobs.getJobIdsForGroup(str(self.query.runId)):
                 time.sleep(0.05)
