@@ -20,6 +20,7 @@ from penstock.runtime.run import Run
 from penstock.sql import define, parse_one
 from penstock.start import RunOptions
 from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
+from penstock.store.spark_work import SparkWork, latest_work
 from tests.control.support import STREAM, put
 
 
@@ -105,6 +106,7 @@ def test_a_run_notes_its_graph_and_the_steps_of_its_operators(spark, tmp_path: P
         timing = latest_timings(run.store.query(LATEST_DETAILS)["details"])["pairs"]
         assert timing.seconds > 0
         assert timing.jobs == 0  # few rows: the driver did it
+        assert latest_work(run.store.query(LATEST_DETAILS)["details"])["clicks"] == SparkWork()
     finally:
         run.stop()
 

@@ -13,6 +13,8 @@ from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
 from penstock.runtime.spark.internals import cloned_session
 from penstock.sources import Files
 from penstock.store.arrivals import Ages
+from penstock.store.operator_timings import LATEST_DETAILS
+from penstock.store.spark_work import SparkWork, latest_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +28,8 @@ LINES = (
 )
 
 
-def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tuple[int, Any]:
-    """Runs an app over two files, one per epoch: how many jobs Spark ran, and what came of it."""
+def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tuple[int, Any, SparkWork]:
+    """Runs an app over two files in one epoch: how many jobs Spark ran, what came of it, and the work that it noted."""
     (root / "in").mkdir(parents=True)
     for name, lines in (("1", LINES[:3]), ("2", LINES[2:])):
         (root / "in" / f"{name}.json").write_text("\n".join(lines) + "\n")
@@ -49,23 +51,25 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
         rejected = run.store.query("SELECT stream, kind, reason FROM __refused ORDER BY kind, reason").rows()
         texts = run.store.query("SELECT ages FROM __arrivals")["ages"]
         youngest = min(age for text in texts for age, _ in Ages.parsed(text).items())
-        return scheduler.numTotalJobs() - before, (sums, rejected, youngest > 3_300_000)
+        work = latest_work(run.store.query(LATEST_DETAILS)["details"])["events"]
+        return scheduler.numTotalJobs() - before, (sums, rejected, youngest > 3_300_000), work
     finally:
         run.stop()
 
 
 def test_small_epochs_need_no_job_and_come_to_the_same(spark, tmp_path):
-    jobs, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, None)
-    jobs_of_tasks, same = read_files(spark, tmp_path / "tasks", 0, None)
-    assert (jobs, results) == (0, same)
+    jobs, results, work = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, None)
+    jobs_of_tasks, same, work_of_tasks = read_files(spark, tmp_path / "tasks", 0, None)
+    assert (jobs, results, work) == (0, same, SparkWork(0, 0))
+    assert work_of_tasks == SparkWork(jobs_of_tasks, stages=jobs_of_tasks)  # nothing is exchanged between tasks
     assert jobs_of_tasks > 0
     assert results[0] == [(None, 1, 4), ("x", 3, 3), ("y", 1, 2)]
     assert results[2], "events arrive when their file was written"
 
 
 def test_small_epochs_know_the_ids_of_earlier_ones(spark, tmp_path):
-    jobs, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, "id")
-    _, same = read_files(spark, tmp_path / "tasks", 0, "id")
+    jobs, results, _ = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, "id")
+    _, same, _ = read_files(spark, tmp_path / "tasks", 0, "id")
     assert (jobs, results) == (0, same)
     assert results[0] == [(None, 1, 4), ("x", 1, 1), ("y", 1, 2)]
 

@@ -252,7 +252,7 @@ def _print_freshness(console: Console, fresh: Freshness) -> None:
 def _print_lags(console: Console, found: fig.Figures) -> None:
     """What the last epoch of each stream took, and how far that is from the end of its log."""
     table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for title in ("last epoch", "at most", "full", "behind the log", "caught up in"):
+    for title in ("last epoch", "at most", "full", "Spark jobs", "stages", "behind the log", "caught up in"):
         table.add_column(title, justify="right")
     for stream, lag in found.lags.items():
         full = "–" if not lag.limit else f"{min(lag.taken / lag.limit, 1):.0%}"
@@ -260,7 +260,12 @@ def _print_lags(console: Console, found: fig.Figures) -> None:
         left = "–" if lag.seconds is None else fig.show_seconds(lag.seconds)
         if lag.behind and lag.falls is not None and lag.falls <= 0:
             left = "falls behind"
-        table.add_row(stream, fig.show_amount(lag.taken, lag.unit), limit, full, fig.number(lag.behind), left)
+        work = found.work.get(stream)
+        jobs, stages = (None, None) if work is None else (work.jobs, work.stages)
+        table.add_row(
+            stream, fig.show_amount(lag.taken, lag.unit), limit, full, fig.number(jobs), fig.number(stages),
+            fig.number(lag.behind), left,
+        )  # fmt: skip
     if table.row_count:
         console.print("", table)
 

@@ -15,6 +15,7 @@ from penstock.store.file import HistorySize
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, Freshness, freshness
 from penstock.store.long_calls import LONG_CALLS, LongCall, parsed
 from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, latest_timings
+from penstock.store.spark_work import SparkWork, latest_work
 from penstock.store.state_size import IN_STORE
 
 #: The rate is that of so many seconds.
@@ -38,6 +39,7 @@ class Figures:
     history: dict[str, HistorySize] = field(default_factory=dict)  # by stream
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
+    work: dict[str, SparkWork] = field(default_factory=dict)  # by stream what its last epoch started in Spark
     long_calls: tuple[LongCall, ...] = ()  # user code that does not get on
 
     @property
@@ -62,7 +64,7 @@ class Figures:
 
 def read(store: Reader, rate: float | None = None) -> Figures:
     """The figures of now."""
-    last = store.last()
+    last, details = store.last(), store.query(LATEST_DETAILS)["details"]
     return Figures(
         now=time.time_ns() // 1000,
         commits=0 if last is None else last.number,
@@ -76,7 +78,8 @@ def read(store: Reader, rate: float | None = None) -> Figures:
         tables=read_tables(store),
         history=store.history_sizes(),
         states=read_states(store),
-        operators=latest_timings(store.query(LATEST_DETAILS)["details"]),
+        operators=latest_timings(details),
+        work=latest_work(details),
         long_calls=tuple(call for text in store.query(LONG_CALLS)["statement"] for call in parsed(text)),
     )
 

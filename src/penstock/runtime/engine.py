@@ -34,6 +34,7 @@ from penstock.store import Commit, Store
 from penstock.store.figures import Figures
 from penstock.store.marks import Mark
 from penstock.store.operator_timings import timing_details
+from penstock.store.spark_work import work_details
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,7 +132,11 @@ class Engine:
             expire=result.expire,
             figures=figures,
             timings={"reduce": reduced - started, "merge": clock_time.perf_counter() - reduced},
-            details={**({} if source.step is None else source.step.notes), **timing_details(work.timings)},
+            details={
+                **({} if source.step is None else source.step.notes),
+                **timing_details(work.timings),
+                **({} if source.work is None else work_details(name, source.work())),
+            },
             files=(*own_files, *work.files),
             mark=Mark.of(name, before, self._consumers.times(name)),
             read_through=read_through(source.offsets) if is_derived else None,

@@ -20,6 +20,7 @@ from penstock.serve.askers import Askers, Found, Question
 from penstock.store.base import LATE_EVENTS, REFUSALS
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Delay, freshness
 from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
+from penstock.store.spark_work import latest_work
 from penstock.store.versions import TABLES_NOW
 
 _QUESTIONS: Final = (
@@ -126,6 +127,7 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _tables(tables)
     yield from _segments(segments)
     yield from _operators(details)
+    yield from _work(details)
 
 
 def _delays(kind: str, end: str, delays: Mapping[str, Delay]) -> Metric:
@@ -145,6 +147,15 @@ def _operators(details: list[list[Any]]) -> Iterable[Metric]:
     yield _gauge("penstock_operator_seconds", "How long an operator's last step took.", "operator", seconds)
     jobs = {name: step.jobs for name, step in steps.items()}
     yield _gauge("penstock_operator_jobs", "Spark jobs that an operator's last step started.", "operator", jobs)
+
+
+def _work(details: list[list[Any]]) -> Iterable[Metric]:
+    """What the last epochs of streams started in Spark."""
+    epochs = latest_work(text for (text,) in details)
+    jobs = {stream: work.jobs for stream, work in epochs.items()}
+    yield _gauge("penstock_epoch_jobs", "Spark jobs that a stream's last epoch started.", "stream", jobs)
+    stages = {stream: work.stages for stream, work in epochs.items()}
+    yield _gauge("penstock_epoch_stages", "Stages of these jobs.", "stream", stages)
 
 
 def _segments(segments: list[list[Any]]) -> Iterable[Metric]:

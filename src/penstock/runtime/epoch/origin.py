@@ -13,6 +13,7 @@ from penstock.runtime.derived.base import Step
 from penstock.sources.base import ReadSmall
 from penstock.store.arrivals import Ages, Arrivals
 from penstock.store.figures import Intake
+from penstock.store.spark_work import SparkWork
 
 if TYPE_CHECKING:
     from penstock.runtime.epoch.gather import Epoch
@@ -40,6 +41,7 @@ class EpochOrigin:
     handed_over: Instant | None = None  # when Spark came with it
     read: Ages | None = None  # of the events that an epoch of a derived stream has read
     clock: Callable[[], Instant] | None = field(default=None, compare=False)
+    work: Callable[[], SparkWork] | None = field(default=None, compare=False)  # what it started in Spark so far
 
     def arrivals(self, epoch: Epoch, now: Instant) -> Arrivals | None:
         """When its events arrived. Of those whose source does not tell: when Spark handed the epoch over.

@@ -28,6 +28,7 @@ from penstock.runtime.groups import Groups
 from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.standby import offsets_of, other_offsets
 from penstock.runtime.queries.stream_query import StreamQuery
+from penstock.runtime.spark.job_counter import JobCounter
 from penstock.sources import Source
 from penstock.store import SqlStore
 from penstock.store.arrivals import Ages
@@ -48,6 +49,7 @@ class EpochLoop:
         self._groups, self._store, self._lifecycle = groups, store, lifecycle
         self._busy: set[str] = set()  # streams with an epoch under way
         self._idle = threading.Condition()
+        self._jobs: JobCounter | None = None
 
     def take(self, query: StreamQuery, rows: DataFrame, number: int) -> None:
         """An epoch that Spark has cut."""
@@ -117,8 +119,11 @@ class EpochLoop:
 
     def _run(self, query: StreamQuery, rows: DataFrame, source: EpochOrigin) -> None:
         """Runs an epoch and commits it. The time that it waits for its turn does not count."""
-        name, log = query.name, query.pace.placed
-        rows.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", self._groups.of(name).pool)
+        name, log, context = query.name, query.pace.placed, rows.sparkSession.sparkContext
+        if self._jobs is None:
+            self._jobs = JobCounter(context)
+        source = replace(source, work=self._jobs.begin())
+        context.setLocalProperty("spark.scheduler.pool", self._groups.of(name).pool)
         began = clock_time.perf_counter()
         with stepped(name, log, rows, source, self._store, self._lifecycle.clock()) as step:
             waits = clock_time.perf_counter()

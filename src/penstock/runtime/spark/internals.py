@@ -80,6 +80,29 @@ def executor_count(context: SparkContext) -> int:
     return len(java._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the first one is the driver
 
 
+def job_scheduler(context: SparkContext) -> Any:
+    """What numbers Spark's jobs: `numTotalJobs()` is the number of the next one."""
+    java: Any = context
+    return java._jsc.sc().dagScheduler()
+
+
+def job_group(context: SparkContext) -> str | None:
+    """The job group of this thread's jobs. Those of a streaming query have one of their own."""
+    return context.getLocalProperty("spark.jobGroup.id")
+
+
+def job_stages(context: SparkContext, number: int, group: str | None) -> int | None:
+    """How many stages a job has; None where it is of another group, or Spark has no record of it."""
+    from py4j.protocol import Py4JJavaError
+
+    java: Any = context
+    try:
+        job = java._jsc.sc().statusStore().job(number)
+    except Py4JJavaError:
+        return None
+    return int(job.stageIds().size()) if job.jobGroup().contains(group) else None
+
+
 def task_threads(context: SparkContext) -> Any:
     """The threads that run tasks in the driver's own Java: a `ThreadPoolExecutor`."""
     java: Any = context
