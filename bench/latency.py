@@ -2,10 +2,13 @@
 one to five operators; beside hand-written Structured Streaming, and beside the freshness that Penstock itself shows.
 
     python bench/latency.py [--rate 10000] [--seconds 60] [--warm 20] [--parts rows,views,lookups]
+    python bench/latency.py --parts lane --seconds 240
 
 Events are sent by a process of their own, each with the time when it was sent; another one receives what comes out, or
 asks for it, and looks at its clock. All is on one machine, which also runs the broker. The freshness is what
 `penstock status` shows: its median and 99th percentile over the same seconds.
+
+The lane is measured over whole batches: rows wait at each checkpoint, every two minutes.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from penstock.store.freshness import Delay, delay
 
 CLIENTS = Path(__file__).parent / "latency_clients.py"
 SCHEMA = "k int, kind string, sent bigint"
-PARTS = ("rows", "views", "lookups")
+PARTS = ("lane", "rows", "views", "lookups")
 HEAD = ["way", "median", "99th percentile", "longest", "events measured", "freshness shown: median, 99th"]
 
 
@@ -96,7 +99,9 @@ def enriched(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
 
 
 @contextmanager
-def by_penstock(spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str) -> Iterator[None]:
+def by_penstock(
+    spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str
+) -> Iterator[ps.Run | None]:
     """Rows in real-time mode or by the outbox, or a view's panes."""
     app = ps.App("latency")
     log = ps.kafka(topics[0], servers=servers, start="latest")
@@ -109,7 +114,7 @@ def by_penstock(spark: SparkSession, servers: str, topics: tuple[str, str], fold
         app.sink(flow, ps.to_kafka(topics[1], servers=servers, mode=what), name="out")  # type: ignore[arg-type]
     run = app.start(folder, spark=spark)
     try:
-        yield
+        yield run
     finally:
         run.stop()
 
@@ -120,7 +125,9 @@ def counted(events: Any) -> ps.View:
 
 
 @contextmanager
-def by_hand(spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str) -> Iterator[None]:
+def by_hand(
+    spark: SparkSession, servers: str, topics: tuple[str, str], folder: Path, what: str
+) -> Iterator[ps.Run | None]:
     """The same in plain Structured Streaming: micro-batches as fast as they go, at least once."""
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topics[0])
     rows = read.load().select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e")).select("e.*")
@@ -134,16 +141,25 @@ def by_hand(spark: SparkSession, servers: str, topics: tuple[str, str], folder: 
         .option("checkpointLocation", str(folder)).start()
     )  # fmt: skip
     try:
-        yield
+        yield None
     finally:
         query.stop()
 
 
 def through_kafka(
-    way: AbstractContextManager[None], servers: str, topics: tuple[str, str], folder: Path, load: Load, receive: str
+    way: AbstractContextManager[ps.Run | None],
+    servers: str,
+    topics: tuple[str, str],
+    folder: Path,
+    load: Load,
+    receive: str,
+    pauses: list[list[str]],
 ) -> Measured:
-    """Runs a way, sends, and receives after some seconds. The freshness is that of the sink."""
-    with way:
+    """Runs a way, sends, and receives after some seconds. The freshness is that of the sink.
+
+    `pauses` gets those between the batches of a lane.
+    """
+    with way as run:
         sender = _client("send", servers, topics[0], load.rate)
         try:
             _wait_for_messages(servers, topics[1])
@@ -151,6 +167,8 @@ def through_kafka(
             since = time.time_ns() // 1000
             weighted = _finished(_client(receive, servers, topics[1], load.seconds))
             shown = read_freshness(Reader(folder), since).sinks.get("out") if (folder / "store.db").exists() else None
+            if run is not None and "out" in run.lanes:
+                pauses += batches_of(run)
         finally:
             sender.kill()
             sender.wait()
@@ -165,6 +183,19 @@ def _wait_for_messages(servers: str, topic: str, patience: float = 120.0) -> Non
             raise SystemExit(f"nothing came to '{topic}' in {patience:g} s")
         time.sleep(0.1)
     consumer.close()
+
+
+def batches_of(run: ps.Run) -> list[list[str]]:
+    """What Spark reports of the batches of a lane that have ended: how long each part of the pause after them took."""
+    lane = run.lanes["out"]
+    assert lane.query is not None
+    length, rows = lane.every / 1e6, []
+    for report in lane.query.recentProgress:
+        took = json.loads(report.json)["durationMs"]
+        tasks, planning = took["addBatch"] / 1000 - length, took["queryPlanning"] / 1000
+        logs = sum(took.get(part, 0) for part in ("walCommit", "commitOffsets", "latestOffset", "getBatch")) / 1000
+        rows.append([str(len(rows) + 1), *map(_ms, (planning, tasks, logs, planning + tasks + logs))])
+    return rows
 
 
 # lookups, and operators before the view
@@ -218,8 +249,8 @@ def _finished(client: subprocess.Popen[str]) -> list[tuple[int, int]]:
 # the report
 
 KAFKA_WAYS = {
+    "lane": (('real-time lane (`mode="realtime"`), at least once', by_penstock, "realtime"),),
     "rows": (
-        ('real-time lane (`mode="realtime"`), at least once', by_penstock, "realtime"),
         ("hand-written micro-batches, at least once", by_hand, "rows"),
         ("epochs and the outbox, exactly once", by_penstock, "panes"),
     ),
@@ -228,14 +259,16 @@ KAFKA_WAYS = {
         ("a view and its sink, exactly once", by_penstock, "view"),
     ),
 }
+PAUSES = ["batch", "planning it", "tasks end, and new ones start", "logs and offsets", "together"]
 TITLES = {
+    "lane": "Kafka to Kafka, filter and enrich, whole batches",
     "rows": "Kafka to Kafka, filter and enrich",
     "views": "Kafka → counts of 100 keys → Kafka",
     "lookups": "POST → view → answer of a lookup (`after=`), with operators (processors) before the view",
 }
 
 
-def kafka_rows(part: str, spark: SparkSession, root: Path, load: Load) -> list[list[str]]:
+def kafka_rows(part: str, spark: SparkSession, root: Path, load: Load, pauses: list[list[str]]) -> list[list[str]]:
     rows = []
     with Cluster(root / f"kafka-{part}") as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.servers})
@@ -245,7 +278,7 @@ def kafka_rows(part: str, spark: SparkSession, root: Path, load: Load) -> list[l
                 made.result()
             running = way(spark, kafka.servers, topics, folder, what)
             receive = "counts" if what == "view" else "rows"
-            rows.append(through_kafka(running, kafka.servers, topics, folder, load, receive).row(name))
+            rows.append(through_kafka(running, kafka.servers, topics, folder, load, receive, pauses).row(name))
             print(*rows[-1], sep=" | ", flush=True)
     return rows
 
@@ -274,7 +307,7 @@ def main() -> None:
     options.add_argument("--rate", type=float, default=10_000, help="events a second")
     options.add_argument("--seconds", type=float, default=60.0, help="how long each way is measured")
     options.add_argument("--warm", type=float, default=20.0, help="how long each way runs before")
-    options.add_argument("--parts", default=",".join(PARTS), help="some of rows, views, lookups")
+    options.add_argument("--parts", default=",".join(PARTS[1:]), help="some of lane, rows, views, lookups")
     options.add_argument("--note", default="", help="what to add to the titles, for example ', under load'")
     given = options.parse_args()
     parts, load = given.parts.split(","), Load(given.rate, given.seconds, given.warm)
@@ -285,9 +318,13 @@ def main() -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     by_hand_state(spark)
     for part in parts:
-        rows = lookup_rows(spark, root, load) if part == "lookups" else kafka_rows(part, spark, root, load)
-        report = Report("latency", f"python bench/latency.py --seconds {load.seconds:g} --warm {load.warm:g}")
+        pauses = list[list[str]]()
+        rows = lookup_rows(spark, root, load) if part == "lookups" else kafka_rows(part, spark, root, load, pauses)
+        own = " --parts lane" if part == "lane" else ""
+        report = Report("latency", f"python bench/latency.py{own} --seconds {load.seconds:g} --warm {load.warm:g}")
         report.table(f"{TITLES[part]}; {load.rate:,.0f} events/s for {load.seconds:g} s{given.note}", HEAD, rows)
+        if pauses:
+            report.table("Pauses, as Spark reports them", PAUSES, pauses)
         write(report, part)
     spark.stop()
     shutil.rmtree(root, ignore_errors=True)

@@ -83,6 +83,8 @@ class Lane:
         assert isinstance(sink, KafkaSink)
         self.name, self._spark, self._flow, self._sink, self._checkpoint = name, spark, flow, sink, checkpoint
         self.query: StreamingQuery | None = None
+        #: Time between two checkpoints, which Spark takes for the length of its batches.
+        self.every = sink.checkpoint_every
 
     @property
     def partitions(self) -> int:
@@ -99,8 +101,7 @@ class Lane:
             writer = rows.writeStream.format("kafka").options(**settings).outputMode("update")
             writer = writer.queryName(self.name).option("checkpointLocation", str(self._checkpoint))
             writer = writer.option("topic", sink.topic)
-            every = f"{sink.checkpoint_every // 1000} milliseconds"  # Spark's batches have this length
-            self.query = writer.trigger(realTime=every).start()  # type: ignore[call-overload]
+            self.query = writer.trigger(realTime=f"{self.every // 1000} milliseconds").start()  # type: ignore[call-overload]
             jobs = self._spark.sparkContext.statusTracker()
             while self.query.isActive and not jobs.getJobIdsForGroup(str(self.query.runId)):
                 time.sleep(0.05)
@@ -152,6 +153,9 @@ class Lanes:
 
     def __contains__(self, name: str) -> bool:
         return name in self._lanes
+
+    def __getitem__(self, name: str) -> Lane:
+        return self._lanes[name]
 
     def start(self) -> None:
         if self._lanes:
