@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from penstock.cli.commands import Commands
+from penstock.cli.ending import end_process
 from penstock.private import private_umask
 
 cli = typer.Typer(
@@ -42,13 +43,17 @@ def options(
     """Live, correct, queryable views over event streams."""
 
 
-def main() -> None:
+def main() -> NoReturn:
     """What `penstock` in a shell runs. All that it and its Java write is private."""
     private_umask()
     if sys.argv[1:2] == ["query"]:
         gc.disable()  # it ends before there is much to collect
         sys.modules["pandas"] = None  # type: ignore[assignment]  # PyArrow would load it, and nothing here uses it
-    cli()
+    try:
+        cli()
+    except SystemExit as ended:
+        end_process(ended.code)
+    end_process(0)
 
 
 __all__ = ["cli", "main"]
