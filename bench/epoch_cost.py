@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report
 from penstock.dev.broker import Cluster
-from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
+from penstock.runtime.epoch.small import SMALL_EPOCH, SMALL_EPOCH_BYTES
 from penstock.runtime.run import Run
 from penstock.runtime.spark.session import spark_session
 

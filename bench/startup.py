@@ -5,7 +5,7 @@
 `--before` is the command `penstock` of another version: both take turns. An app counts visits from JSON files:
 
 - `penstock run` in an empty directory, from the command until a reader of the store sees the first commit;
-- `penstock query`, from the command to its end;
+- `penstock --help` and `penstock query`, from the command to its end;
 - `penstock run --restart`: SIGKILL to the app, until events that came just before are counted;
 - `penstock run --standby`, with Spark warm: the same.
 """
@@ -150,6 +150,13 @@ def parts(command: str) -> list[str]:
         return [span.text() for span in last_start(made.state)]
 
 
+def helped(command: str) -> float:
+    """Seconds that the list of commands takes."""
+    begun = time.perf_counter()
+    subprocess.run([command, "--help"], check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
 def answered(command: str) -> float:
     """Seconds that a query takes."""
     with job(command) as made:
@@ -192,7 +199,7 @@ def taken_over(command: str) -> float:
 
 #: What is measured, and the name of its part.
 MEASURED: dict[str, dict[str, Callable[[str], float]]] = {
-    "start": {"`run` to the first commit": first_commit, "`query`": answered},
+    "start": {"`run` to the first commit": first_commit, "`query`": answered, "`--help`": helped},
     "restart": {"killed, `--restart`": restarted},
     "standby": {"killed, `--standby`": taken_over},
 }
@@ -220,7 +227,7 @@ def main() -> None:
 
 
 def shown(times: list[float]) -> str:
-    return f"{statistics.median(times):.1f} ({', '.join(f'{seconds:.1f}' for seconds in times)})"
+    return f"{statistics.median(times):.2f} ({', '.join(f'{seconds:.2f}' for seconds in times)})"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from penstock.errors import PenstockError
-from penstock.runtime.epoch.reduction import SMALL_EPOCH
+from penstock.runtime.epoch.small import SMALL_EPOCH
 from penstock.runtime.spark.jars import connector
 from penstock.runtime.spark.java import ensure_java
 from penstock.runtime.spark.session import spark_session

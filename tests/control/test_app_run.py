@@ -106,7 +106,7 @@ def test_a_run_notes_its_graph_and_the_steps_of_its_operators(spark, tmp_path: P
         timing = latest_timings(run.store.query(LATEST_DETAILS)["details"])["pairs"]
         assert timing.seconds > 0
         assert timing.jobs == 0  # few rows: the driver did it
-        assert latest_work(run.store.query(LATEST_DETAILS)["details"])["clicks"] == SparkWork()
+        assert latest_work(run.store.query(LATEST_DETAILS)["details"])["clicks"] == SparkWork(1, 1)  # of reading
     finally:
         run.stop()
 

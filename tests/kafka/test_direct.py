@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 import penstock as ps
 from penstock.model.types import Schema
-from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
+from penstock.runtime.epoch.small import SMALL_EPOCH, SMALL_EPOCH_BYTES
 from penstock.runtime.spark.internals import cloned_session
 from penstock.sources.kafka.direct import DirectReader
 from tests.kafka.support import DEAD, Clock, Kafka, asked, at, counting, running

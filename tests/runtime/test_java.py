@@ -14,6 +14,7 @@ import pytest
 
 from penstock.cli.early import EarlyJava
 from penstock.errors import PenstockError
+from penstock.runtime.phases import Phases
 from penstock.runtime.spark.class_archive import OFF, ClassArchive
 from penstock.runtime.spark.java import Java, JavaSettings, found_java, java_version
 from penstock.runtime.spark.starting import SparkStart
@@ -173,6 +174,30 @@ def test_java_waits_where_the_file_is_missing_or_others_read_the_directory(waiti
         assert java is None
     assert not waiting
     assert not (tmp_path / "state").exists()
+
+
+def test_a_session_is_made_while_the_app_is_loaded_unless_the_app_decides_about_it(
+    waiting: list[Java], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def made(name: str, *, java: Java, **_: object) -> None:
+        raise PenstockError(f"the session '{name}' in {'this' if java is waiting[0] else 'another'} Java")
+
+    monkeypatch.setattr("penstock.runtime.spark.session.spark_session", made)
+    plain, own = tmp_path / "shop.py", tmp_path / "own.py"
+    plain.write_text("import penstock as ps\n")
+    own.write_text("from pyspark.sql import SparkSession\n")
+    early, phases = EarlyJava(tmp_path / "state", "local[2]", {}), Phases()
+    with early.begun(plain) as java:
+        assert java is not None
+        for name, shown in ((None, "shop"), ("till", "till")):
+            start = early.session(java, plain, name, phases)
+            assert start is not None
+            with pytest.raises(PenstockError, match=f"the session '{shown}' in this Java"):
+                start.session()
+        assert [span.name for span in phases.spans] == ["starting Spark"]
+        assert early.session(java, own, None, phases) is None
+        assert early.session(replace(java, has_kafka=False), plain, None, phases) is None
+        java.close()
 
 
 def test_what_fails_while_spark_starts_is_raised_where_it_is_needed():

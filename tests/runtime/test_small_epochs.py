@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import penstock as ps
 from penstock.model.types import Schema
-from penstock.runtime.epoch.reduction import SMALL_EPOCH, SMALL_EPOCH_BYTES
+from penstock.process_state import process
+from penstock.runtime.epoch.small import EARLY_EPOCH_BYTES, SMALL_EPOCH, SMALL_EPOCH_BYTES
 from penstock.runtime.spark.internals import cloned_session
+from penstock.runtime.spark.workers import WorkerStart
 from penstock.sources import Files
 from penstock.store.arrivals import Ages
 from penstock.store.operator_timings import LATEST_DETAILS
@@ -28,8 +31,8 @@ LINES = (
 )
 
 
-def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tuple[int, Any, SparkWork]:
-    """Runs an app over two files in one epoch: how many jobs Spark ran, what came of it, and the work that it noted."""
+def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tuple[SparkWork, Any]:
+    """Runs an app over two files: the work of Spark that its epochs noted, and what came of them."""
     (root / "in").mkdir(parents=True)
     for name, lines in (("1", LINES[:3]), ("2", LINES[2:])):
         (root / "in" / f"{name}.json").write_text("\n".join(lines) + "\n")
@@ -42,8 +45,6 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
         watermark=ps.bounded("5 seconds"), id=id, max_ahead=None,
     )  # fmt: skip
     app.view("sums", stream.group_by("k").window(ps.fixed("1 minute")).agg(n=ps.count(), v=ps.sum("v")))
-    scheduler: Any = session.sparkContext._jsc.sc().dagScheduler()
-    before = scheduler.numTotalJobs()
     run = app.start(root / "state", spark=session, tick=3600.0)
     try:
         run.catch_up()
@@ -51,27 +52,67 @@ def read_files(spark: SparkSession, root: Path, most: int, id: str | None) -> tu
         rejected = run.store.query("SELECT stream, kind, reason FROM __refused ORDER BY kind, reason").rows()
         texts = run.store.query("SELECT ages FROM __arrivals")["ages"]
         youngest = min(age for text in texts for age, _ in Ages.parsed(text).items())
-        work = latest_work(run.store.query(LATEST_DETAILS)["details"])["events"]
-        return scheduler.numTotalJobs() - before, (sums, rejected, youngest > 3_300_000), work
+        works = [latest_work([text])["events"] for text in run.store.query(LATEST_DETAILS)["details"]]
+        total = SparkWork(sum(work.jobs for work in works), sum(work.stages for work in works))
+        return total, (sums, rejected, youngest > 3_300_000)
     finally:
         run.stop()
 
 
 def test_small_epochs_need_no_job_and_come_to_the_same(spark, tmp_path):
-    jobs, results, work = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, None)
-    jobs_of_tasks, same, work_of_tasks = read_files(spark, tmp_path / "tasks", 0, None)
-    assert (jobs, results, work) == (0, same, SparkWork(0, 0))
-    assert work_of_tasks == SparkWork(jobs_of_tasks, stages=jobs_of_tasks)  # nothing is exchanged between tasks
-    assert jobs_of_tasks > 0
+    work, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, None)
+    work_of_tasks, same = read_files(spark, tmp_path / "tasks", 0, None)
+    assert (work, results) == (SparkWork(0, 0), same)
+    assert work_of_tasks.jobs == work_of_tasks.stages > 0  # nothing is exchanged between tasks
     assert results[0] == [(None, 1, 4), ("x", 3, 3), ("y", 1, 2)]
     assert results[2], "events arrive when their file was written"
 
 
 def test_small_epochs_know_the_ids_of_earlier_ones(spark, tmp_path):
-    jobs, results, _ = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, "id")
-    _, same, _ = read_files(spark, tmp_path / "tasks", 0, "id")
-    assert (jobs, results) == (0, same)
+    work, results = read_files(spark, tmp_path / "driver", SMALL_EPOCH_BYTES, "id")
+    _, same = read_files(spark, tmp_path / "tasks", 0, "id")
+    assert (work, results) == (SparkWork(0, 0), same)
     assert results[0] == [(None, 1, 4), ("x", 1, 1), ("y", 1, 2)]
+
+
+class NoWorkersYet:
+    """Stands for a session whose workers are not there until it is told so."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    @property
+    def sparkContext(self) -> None:
+        self.is_over.wait()
+        raise RuntimeError("the session has ended")
+
+
+def test_the_driver_reduces_larger_epochs_while_workers_are_being_started(spark, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    line = '{"k": "x", "v": 1}\n'
+    count = SMALL_EPOCH_BYTES // len(line) + 1
+    session = cloned_session(spark)
+    session.conf.unset(SMALL_EPOCH)
+    app = ps.App("early")
+    stream = app.stream("events", ps.files(folder, files_per_epoch=1), schema="k string, v int", keep="none")
+    app.view("sums", stream.group_by("k").agg(n=ps.count(), v=ps.sum("v")))
+    waiting, workers = NoWorkersYet(), process.of(WorkerStart)
+    starting = workers.begin(waiting)  # type: ignore[arg-type]
+    works = []
+    with app.start(tmp_path / "state", spark=session, tick=3600.0) as run:
+        for name in ("1", "2"):
+            (tmp_path / name).write_text(line * count)
+            (tmp_path / name).rename(folder / f"{name}.json")
+            run.catch_up()
+            works.append(latest_work(run.store.query(LATEST_DETAILS)["details"])["events"].jobs)
+            waiting.is_over.set()
+            starting.join()
+        assert run.store.query("SELECT k, n, v FROM sums").rows() == [("x", 2 * count, 2 * count)]
+    assert works[0] == 0
+    assert works[1] > 0
+    assert not workers.goes_on
+    assert SMALL_EPOCH_BYTES < count * len(line) < EARLY_EPOCH_BYTES
 
 
 def test_the_size_of_an_epoch_decides_and_compressed_files_count_for_more():

@@ -17,7 +17,8 @@ from penstock.app import App
 from penstock.errors import PenstockError
 from penstock.kernel.offsets import epoch_offsets
 from penstock.runtime.commit.stepper import Stepper
-from penstock.runtime.epoch.reduction import SLICE, SMALL_EPOCH
+from penstock.runtime.epoch.reduction import SLICE
+from penstock.runtime.epoch.small import SMALL_EPOCH
 from penstock.sources.base import PATH, ROW
 from penstock.sources.files.listed import listed_between
 from penstock.sources.files.positions import in_files, shares

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.runtime.epoch.reduction import SMALL_EPOCH
+from penstock.runtime.epoch.small import SMALL_EPOCH
 from penstock.sources import Files
 
 pytestmark = pytest.mark.xdist_group("spark")

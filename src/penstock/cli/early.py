@@ -1,20 +1,31 @@
-"""Starts Java before Penstock, PySpark and the app are loaded, so that it starts meanwhile."""
+"""Starts Java, and Spark in it, before Penstock and the app are loaded, so that they start meanwhile."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.private import is_shared, private_umask, protect
+from penstock.runtime.phases import Phases
 from penstock.runtime.spark.java import Java, JavaSettings
+from penstock.runtime.spark.starting import SparkStart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Spark's log, in the app's directory.
 LOG: Final = "spark.log"
+#: Seconds after which a thread of Python lets others go on, while one loads code and another one talks to Java.
+_TURN: Final = 0.0005
+#: What stands in the file of an app that makes a session of Spark itself.
+_OWN_SESSION: Final = re.compile(rb"SparkSession|SparkContext|spark_session")
 
 
 @dataclass(frozen=True)
@@ -39,11 +50,34 @@ class EarlyJava:
         try:
             yield java
         except BaseException:
-            if java is not None and not java.is_used:
-                java.close()
+            if java is not None:
+                if not java.is_used:
+                    java.close()
                 if is_new and {path.name for path in self.directory.iterdir()} <= {LOG}:
                     shutil.rmtree(self.directory, ignore_errors=True)
             raise
+
+    def session(self, java: Java, file: Path | None, name: str | None, phases: Phases) -> SparkStart | None:
+        """The session, which begins to be made while the app of a file is loaded.
+
+        None where the app must be known first: it may make a session itself, or, where Java has started without the
+        Kafka connector, need another Java.
+        """
+        if not java.has_kafka or (file is not None and _OWN_SESSION.search(file.read_bytes())):
+            return None
+        shown = name or (file.stem if file else "penstock")
+        return SparkStart(lambda: self._session(java, shown, phases))
+
+    def _session(self, java: Java, name: str, phases: Phases) -> SparkSession:
+        turn = sys.getswitchinterval()
+        sys.setswitchinterval(_TURN)
+        try:
+            with phases.span("starting Spark"):
+                from penstock.runtime.spark.session import spark_session
+
+                return spark_session(name, master=self.master, options=self.conf, java=java)
+        finally:
+            sys.setswitchinterval(turn)
 
     def _is_private(self) -> bool:
         """Whether the directory need not be closed to others first, or opened to a group."""

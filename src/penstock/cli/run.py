@@ -30,11 +30,8 @@ from penstock.cli.options import (
 )  # fmt: skip
 from penstock.cli.options import seconds as seconds_of
 from penstock.cli.restart import end_like, keep_running
-from penstock.runtime.phases import Phases
+from penstock.runtime.phases import LOADING, Phases
 from penstock.runtime.spark.secure import SECRET_FILE
-
-#: From the start of the process until the app is defined.
-LOADING = "loading the app"
 
 
 def run(
@@ -148,6 +145,8 @@ def run(
     phases.begin(LOADING, 0.0)
     early = EarlyJava(directory, master, options, group=group, debug=debug)
     with errors_shown(debug), early.begun(file, executor_python) as java:
+        # A standby has time, and warms its session up.
+        spark = None if java is None or standby else early.session(java, file, app, phases)
         from penstock.cli.running import AppRun
         from penstock.cli.serve import Serve
         from penstock.store import Standby
@@ -163,7 +162,7 @@ def run(
             },
             {"seconds": seconds, "until_caught_up": until_caught_up, "drain": drain},
         )  # fmt: skip
-        app_run.run(console, phases, java)
+        app_run.run(console, phases, java, spark)
 
 
 def _trust(secret: Path | None, insecure: bool) -> dict[str, str]:

@@ -19,8 +19,9 @@ from penstock.cli.serve import Serve, preload, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
 from penstock.errors import PenstockError
-from penstock.runtime.phases import Phases
+from penstock.runtime.phases import LOADING, Phases
 from penstock.runtime.spark.java import Java
+from penstock.runtime.spark.starting import SparkStart
 from penstock.sql.loading import app_name
 from penstock.store.base import REFUSALS
 
@@ -37,15 +38,17 @@ class AppRun:
     options: Mapping[str, Any]
     end: Mapping[str, Any]
 
-    def run(self, console: Console, phases: Phases, java: Java | None) -> None:
-        """Runs it until it is to end. `java` is starting already."""
+    def run(self, console: Console, phases: Phases, java: Java | None, spark: SparkStart | None) -> None:
+        """Runs it until it is to end. `java` is starting already, and so may be `spark` in it."""
         directory = self.directory
         app = App(app_name(directory)) if self.file is None else load_app(self.file, self.name)
-        phases.end_all()
+        phases.end(LOADING)
         if self.file is not None and not app.views and not app.sinks:
             raise PenstockError(f"the app '{app.name}' has no views", hint='add one: app.view("by_item", …)')
         preload(self.serve)
-        running = start(app, directory, console, debug=self.debug, java=java, phases=phases, **self.options)
+        running = start(
+            app, directory, console, debug=self.debug, java=java, spark=spark, phases=phases, **self.options
+        )
         for warning in running.warnings:
             console.print(f"note: {warning}", markup=False)
         what = ", ".join(app.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"

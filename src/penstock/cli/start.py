@@ -47,10 +47,11 @@ def start(
     store: str | None = None,
     group: str | None = None,
     java: Java | None = None,
+    spark: SparkStart | None = None,
     phases: Phases | None = None,
     **options: Any,
 ) -> Live:
-    """The app, ready to read. Spark starts in here, or goes on starting in `java`, while the store is opened.
+    """The app, ready to read. Spark starts while the store is opened, in `java` where that is starting already.
 
     A standby waits with Spark warm. `options` are those of `Run`.
     """
@@ -61,7 +62,7 @@ def start(
         private_umask(group=True)
     phases = phases or Phases()
     with quietly(directory, console, debug, phases):
-        spark = _spark_start(app, directory, master, java, phases, standby, options)
+        spark = spark or _spark_start(app, directory, master, java, phases, standby, options)
         try:
             with phases.span("waiting to take over" if standby else "opening the store"):
                 locked = taken(directory, Keep(), standby, store, app.name)

@@ -34,7 +34,6 @@ from penstock.store import Commit, Store
 from penstock.store.figures import Figures
 from penstock.store.marks import Mark
 from penstock.store.operator_timings import timing_details
-from penstock.store.spark_work import work_details
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +134,7 @@ class Engine:
             details={
                 **({} if source.step is None else source.step.notes),
                 **timing_details(work.timings),
-                **({} if source.work is None else work_details(name, source.work())),
+                **source.work_details(name),
             },
             files=(*own_files, *work.files),
             mark=Mark.of(name, before, self._consumers.times(name)),

@@ -22,6 +22,8 @@ from typing import Final
 
 #: In the app's directory: the parts of its last start.
 FILE: Final = "start.json"
+#: From the start of the process until the app is defined.
+LOADING: Final = "loading the app"
 PLANNING: Final = "planning the first epoch"
 COMPUTING: Final = "computing the first epoch"
 

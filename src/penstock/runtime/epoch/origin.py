@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -13,7 +13,7 @@ from penstock.runtime.derived.base import Step
 from penstock.sources.base import ReadSmall
 from penstock.store.arrivals import Ages, Arrivals
 from penstock.store.figures import Intake
-from penstock.store.spark_work import SparkWork
+from penstock.store.spark_work import SparkWork, work_details
 
 if TYPE_CHECKING:
     from penstock.runtime.epoch.gather import Epoch
@@ -42,6 +42,10 @@ class EpochOrigin:
     read: Ages | None = None  # of the events that an epoch of a derived stream has read
     clock: Callable[[], Instant] | None = field(default=None, compare=False)
     work: Callable[[], SparkWork] | None = field(default=None, compare=False)  # what it started in Spark so far
+
+    def work_details(self, stream: str) -> dict[str, Any]:
+        """What it started in Spark, as the details of its commit have it; nothing if that is not known."""
+        return {} if self.work is None else work_details(stream, self.work())
 
     def arrivals(self, epoch: Epoch, now: Instant) -> Arrivals | None:
         """When its events arrived. Of those whose source does not tell: when Spark handed the epoch over.

@@ -30,11 +30,11 @@ from penstock.runtime.epoch.ids import Identifier
 from penstock.runtime.epoch.job import Admitting, Decoding, DecodingAndAdmitting, Job
 from penstock.runtime.epoch.places import placed
 from penstock.runtime.epoch.poison import Culprit, culprits, numbered
+from penstock.runtime.epoch.small import for_tasks, small_epoch_bytes
 from penstock.runtime.epoch.task import NUMBER
 from penstock.runtime.epoch.wire import RECORD, Record, as_json, records_of, refusals
 from penstock.runtime.errors import RunError, essence
 from penstock.runtime.queries.retry import passes
-from penstock.runtime.spark.session import active_session
 from penstock.runtime.tables.frame import TableFrames
 from penstock.sources import MALFORMED, REASON, Files, Source
 from penstock.sources.base import ARRIVED, EXTENT, LATE, ReadSmall
@@ -42,9 +42,6 @@ from penstock.sources.base import ARRIVED, EXTENT, LATE, ReadSmall
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
-SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
-SMALL_EPOCH_BYTES: Final = 1 << 20
 #: The setting with about how many bytes of files a task reads at most.
 SLICE: Final = "spark.penstock.sliceBytes"
 SLICE_BYTES: Final = 32 << 20
@@ -87,7 +84,7 @@ class Reduction:
         if isinstance(rows, pa.Table):
             if self._is_plain and rows.nbytes <= self._here_bytes:
                 return {self._feed.name: self._here(rows)}
-            rows = active_session().createDataFrame(rows)
+            rows = for_tasks(rows)
         jobs = self._jobs
         slices = self._slices(rows)
         try:
@@ -170,8 +167,7 @@ class Reduction:
         """The rows of an epoch that takes little, where the kernel alone does all of it."""
         if self._read_small is None or not self._is_plain:
             return None
-        most = int(rows.sparkSession.conf.get(SMALL_EPOCH, str(SMALL_EPOCH_BYTES)) or 0)
-        return self._read_small(self._feed.source.schema.pick(self._columns), most)
+        return self._read_small(self._feed.source.schema.pick(self._columns), small_epoch_bytes(rows.sparkSession))
 
     @property
     def _is_plain(self) -> bool:

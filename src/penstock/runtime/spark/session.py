@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.descriptors import raise_limit
 from penstock.errors import PenstockError
+from penstock.process_state import process
 from penstock.runtime.errors import essence
 from penstock.runtime.spark.home import fast_home
 from penstock.runtime.spark.jars import connector
@@ -23,6 +24,7 @@ from penstock.runtime.spark.local_files import spare_processes
 from penstock.runtime.spark.masters import HEAPS, LOOPBACK, cluster_settings, is_local, reach
 from penstock.runtime.spark.secure import SECRET, SECRET_FILE, security
 from penstock.runtime.spark.shipping import beside_main, packed
+from penstock.runtime.spark.workers import WorkerStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +110,7 @@ def spark_session(
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     if _daemon(asked) and alone:
-        threading.Thread(target=_preload, args=(session,), name="penstock-preload", daemon=True).start()
+        process.of(WorkerStart).begin(session)
     if alone:
         spare_processes(session.sparkContext)
     else:
@@ -128,16 +130,6 @@ def _umask() -> int:
 def _daemon(python: str | None) -> dict[str, str]:
     """How tasks get their Python processes, where these are of this Python."""
     return _DAEMON if python in (None, sys.executable) else {}
-
-
-def _preload(session: SparkSession) -> None:
-    """Lets Spark start the process that workers are forked from: it loads the kernel before an epoch needs it."""
-    with suppress(Exception):  # the session has ended meanwhile, or the epoch says what is wrong
-        session.sparkContext.parallelize([0], 1).foreachPartition(_nothing)
-
-
-def _nothing(rows: Iterable[int]) -> None:
-    """What a task does that only starts a worker."""
 
 
 def _fitting(java: Java | None, kafka: bool) -> Java | None:
