@@ -27,11 +27,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
 from bench.engine import ROCKSDB
-from bench.side_by_side import STATE, Report, chosen
+from bench.side_by_side import Report, chosen
 from examples.nexmark import joins
 from examples.nexmark.events import BID, RECEIVED, Nexmark
 from examples.nexmark.queries import VIEWS, streams
-from penstock.runtime.derived.base import ALONE
 from penstock.runtime.spark.session import spark_session
 
 QUICK = "--quick" in sys.argv
@@ -106,8 +105,6 @@ def write(folder: Path) -> None:
 
 def run_native(spark: SparkSession, query: str, folder: Path) -> float:
     make, mode, keys = NATIVE[query]
-    for setting in (f"{STATE}.rocksdb.trackTotalNumberOfRows", *ALONE):  # a join of Penstock's sets them
-        spark.conf.unset(setting)
     bids = spark.readStream.schema(BID + RECEIVED).option("maxFilesPerTrigger", 1).parquet(str(folder / "bids"))
     with tempfile.TemporaryDirectory() as work:
         store = adbc.connect(f"{work}/store.db", autocommit=True)
