@@ -100,6 +100,10 @@ def _live(app: App, directory: str | Path, serve: bool | int, options: RunOption
     for name in settings.keys() - known:
         raise unknown("option of app.run and app.start", name, known)
     port = _port(serve)
+    if port and not settings.get("standby"):  # the app that runs may be served there until it ends
+        from penstock.serve.listen import check_free
+
+        check_free("127.0.0.1", port)
     live = Live(copied(app), directory, server=None if port is None else _server(port), **settings)
     for warning in live.warnings:
         _log.warning(warning)

@@ -21,7 +21,7 @@ from tests.strategies import DEEP
 
 pytestmark = pytest.mark.xdist_group("spark")
 ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-m", "penstock.cli", "demo", "flights")
+COMMAND = (sys.executable, "-m", "penstock.cli", "demo", "flights", "--no-serve")
 LONGEST = 180.0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.store import Reader, StoreError
 
-COMMAND = (sys.executable, "-m", "penstock.cli", "demo", "--master", "local[1]", "--dir")
+COMMAND = (sys.executable, "-m", "penstock.cli", "demo", "--no-serve", "--master", "local[1]", "--dir")
 LONGEST = 180.0
 
 

@@ -77,7 +77,7 @@ def test_what_lies_beside_the_file_can_be_imported(app_file: AppFile, tmp_path: 
 
 def test_a_demo_does_not_empty_a_directory_that_is_not_its_own(penstock: Penstock, tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    result = penstock("demo", "--dir", tmp_path)
+    result = penstock("demo", "--no-serve", "--dir", tmp_path)
     assert result.exit_code == 1
     assert "not by a demo" in result.stderr
     assert (tmp_path / "letters").exists()

@@ -64,7 +64,7 @@ def test_an_app_runs_is_asked_meanwhile_stops_at_ctrl_c_and_goes_on(
     put(
         tmp_path / "in", "1", {"page": "/a", "at": "2024-05-01T12:00:01Z"}, {"page": "/a", "at": "2024-05-01T12:00:02Z"}
     )
-    arguments = [*COMMAND, "run", str(file), "--for", "10m", "--master", "local[1]"]
+    arguments = [*COMMAND, "run", str(file), "--for", "10m", "--no-serve", "--master", "local[1]"]
     with subprocess.Popen(
         arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -89,7 +89,7 @@ def test_an_app_runs_is_asked_meanwhile_stops_at_ctrl_c_and_goes_on(
     # Java is started as users have it, not by the script that tests use.
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"} | {OFF: "0"}
     again = subprocess.run(
-        [*COMMAND, "run", str(file), "--until-caught-up", "--master", "local[1]"],
+        [*COMMAND, "run", str(file), "--until-caught-up", "--no-serve", "--master", "local[1]"],
         cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=False, env=environment,
     )  # fmt: skip
     assert (again.returncode, again.stderr) == (0, "")

@@ -71,8 +71,9 @@ def sql(root: Path, *arguments: str) -> Any:
 def start(root: Path) -> subprocess.Popen[str]:
     """`penstock run` without a file, once it listens."""
     running = subprocess.Popen(
-        [*COMMAND, "run", "--master", "local[1]"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*COMMAND, "run", "--no-serve", "--master", "local[1]"],
+        cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     wait_for(lambda: Client(root / ".penstock").is_there, running)
     return running
 

@@ -187,7 +187,7 @@ def test_an_executor_that_lacks_a_library_is_named(cluster: Cluster, scene: Call
 def test_a_master_that_is_not_there_is_told_at_once(tmp_path: Path):
     from penstock.dev.ports import free_port
 
-    command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--dir", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "penstock.cli", "run", str(APP), "--port", "0", "--dir", str(tmp_path / "state")]
     (tmp_path / "in").mkdir()
     done = subprocess.run(
         [*command, "--master", f"spark://127.0.0.1:{free_port()}"], capture_output=True, text=True, check=False,

@@ -85,9 +85,9 @@ def test_a_view_of_a_stopped_app_is_tried_and_replaced(tmp_path: Path, spark) ->
 
     put(tmp_path, "a", ("/a", "u", 1, 0), ("/a", "u", 20, 1), ("/b", "u", 30, 2))
     write("ms > 0")
-    command("run", file, "--dir", state, "--until-caught-up")
+    command("run", file, "--dir", state, "--until-caught-up", "--no-serve")
     write("ms > 10")
-    refused = CliRunner().invoke(cli, ["run", str(file), "--dir", str(state), "--until-caught-up"])
+    refused = CliRunner().invoke(cli, ["run", str(file), "--dir", str(state), "--until-caught-up", "--no-serve"])
     assert refused.exit_code == 1
     out = command("replace", file, "by_page", "--dir", state, "--dry-run")
     assert "would differ in 1 rows: 1 change, 0 appear, 0 vanish" in out
@@ -96,7 +96,7 @@ def test_a_view_of_a_stopped_app_is_tried_and_replaced(tmp_path: Path, spark) ->
     command("replace", file, "by_page", "--dir", state)
     assert Reader(state).query("SELECT page, ms FROM by_page ORDER BY page").rows() == [("/a", 20), ("/b", 30)]
     put(tmp_path, "b", ("/b", "u", 5, 3), ("/b", "u", 50, 3))
-    command("run", file, "--dir", state, "--until-caught-up")
+    command("run", file, "--dir", state, "--until-caught-up", "--no-serve")
     assert Reader(state).query("SELECT page, ms FROM by_page ORDER BY page").rows() == [("/a", 20), ("/b", 80)]
 
 

@@ -100,7 +100,7 @@ def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environ
 
 
 def test_an_app_runs_from_the_wheel(everything: Environment):
-    everything.run("penstock", "run", "app.py", "--until-caught-up")
+    everything.run("penstock", "run", "app.py", "--until-caught-up", "--port", "0")
     question = ("query", "SELECT item, total FROM totals", "--format", "json")
     assert json.loads(everything.run("penstock", *question)) == [{"item": "tea", "total": 5}]
     assert "totals" in everything.run("penstock", "explain", "app.sql")

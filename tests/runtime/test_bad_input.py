@@ -111,10 +111,10 @@ def test_a_schema_that_changed_is_refused_and_goes_on_when_it_is_changed_back(ro
 
 def test_a_directory_that_cannot_be_written_is_named(root):
     file = app_file(root)
-    code, said = command(root, "run", file, "--dir", "/proc/penstock")
+    code, said = command(root, "run", file, "--no-serve", "--dir", "/proc/penstock")
     assert (code, "/proc/penstock" in said) == (1, True)
     (root / "taken").write_text("a file")
-    code, said = command(root, "run", file, "--dir", "taken")
+    code, said = command(root, "run", file, "--no-serve", "--dir", "taken")
     assert (code, "taken" in said) == (1, True)
     assert (root / "taken").read_text() == "a file"
     with pytest.raises(PenstockError, match="cannot make the directory"):

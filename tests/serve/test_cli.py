@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import cli
+from penstock.cli import serve as served
+from penstock.errors import PenstockError
 
 RUN = CliRunner()
 
@@ -56,6 +59,34 @@ def test_others_are_not_let_in_without_a_token(filled):
     code, said = penstock("serve", "--dir", str(filled.directory), "--host", "0.0.0.0", "--port", "0")
     assert code == 1
     assert "penstock token create" in said
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "serve"])
+def test_a_port_that_is_in_use_is_an_error_and_not_another_port(filled, tmp_path: Path, command: str):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "app.sql").write_text("CREATE STREAM s (n INT) FROM HTTP 's'; CREATE CONTINUOUS VIEW v AS "
+                                          "SELECT count(*) AS n FROM s;")  # fmt: skip
+        app = [str(tmp_path / "app.sql")] if command == "run" else []
+        directory = filled.directory if command == "serve" else tmp_path / "other"
+        code, said = penstock(command, *app, "--dir", str(directory), "--port", str(port))
+    assert code == 1
+    assert f"cannot listen at 127.0.0.1:{port}" in said
+    assert "--port 0" in said
+    assert not (tmp_path / "other").exists()  # nothing was started
+
+
+def test_the_usual_port_is_not_replaced_by_another_one_either(tmp_path: Path):
+    with socket.socket() as taken, pytest.MonkeyPatch.context() as patched:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        patched.setattr(served, "PORT", taken.getsockname()[1])
+        with pytest.raises(PenstockError, match="cannot listen"):
+            served.Serve().check()
+        served.Serve(off=True).check()
+        served.Serve(port=0).check()
 
 
 def test_tokens_come_and_go(tmp_path: Path):

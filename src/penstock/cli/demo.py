@@ -116,8 +116,9 @@ def demo(
         raise typer.BadParameter(f"there is no demo '{name}'; there are: {', '.join(DEMOS)}", param_hint="NAME")
     console = output()
     with errors_shown(debug):
+        serve = Serve(port, no_serve or name == "repair")
+        serve.check()
         _empty(directory, name, resume)
-        serve = Serve(port, no_serve)
         if name == "flights":
             pace = int(parsed(speed) * SECOND)
             show_flights(directory, console, seconds=seconds, speed=pace, master=master, debug=debug, serve=serve)

@@ -17,6 +17,7 @@ from penstock.model.time import SECOND, duration
 #: An app's directory, where nothing else is said.
 DIRECTORY = Path(".penstock")
 #: Where a server listens, if nothing else is said and nobody else does.
+HOST = "127.0.0.1"
 PORT = 8765
 
 
@@ -63,7 +64,7 @@ AppName: TypeAlias = Annotated[
 
 Port: TypeAlias = Annotated[
     int | None,
-    typer.Option("--port", help=f"Where to serve HTTP; {PORT}, or any that is free.", min=0, max=65535, metavar="N"),
+    typer.Option("--port", help=f"Port for HTTP; default {PORT}, 0 picks a free one.", min=0, max=65535, metavar="N"),
 ]
 NoServe: TypeAlias = Annotated[bool, typer.Option("--no-serve", help="Do not serve HTTP.")]
 

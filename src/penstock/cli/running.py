@@ -45,6 +45,8 @@ class AppRun:
         phases.end(LOADING)
         if self.file is not None and not app.views and not app.sinks:
             raise PenstockError(f"the app '{app.name}' has no views", hint='add one: app.view("by_item", …)')
+        if not self.options["standby"]:  # the app that runs may be served there until it ends
+            self.serve.check()
         preload(self.serve)
         running = start(
             app, directory, console, debug=self.debug, java=java, spark=spark, phases=phases, **self.options

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from penstock.cli.options import DIRECTORY, PORT, Debug, Directory, NoTokens, errors_shown, output
+from penstock.cli.options import DIRECTORY, HOST, PORT, Debug, Directory, NoTokens, errors_shown, output
 from penstock.control import Client, Live
 from penstock.errors import PenstockError
 
@@ -35,7 +35,7 @@ def serve(
     directory: Directory = DIRECTORY,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on. Any other than this machine needs tokens.")
-    ] = "127.0.0.1",
+    ] = HOST,
     port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.", min=0, max=65535)] = PORT,
     cert: Annotated[Path | None, typer.Option("--cert", help="TLS certificate.", metavar="FILE")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="TLS key.", metavar="FILE")] = None,
@@ -80,11 +80,18 @@ class Remote:
 
 @dataclass(frozen=True)
 class Serve:
-    """Whether an app that runs is served, and where: at the usual port or any that is free, if nothing is said."""
+    """Whether an app that runs is served, and where: at the usual port, if nothing is said."""
 
     port: int | None = None
     off: bool = False
     no_tokens: bool = False
+
+    def check(self) -> None:
+        """Refuses a port that is in use, before Spark is started."""
+        if not self.off:
+            from penstock.serve.listen import check_free
+
+            check_free(HOST, PORT if self.port is None else self.port)
 
 
 def preload(serve: Serve) -> None:
@@ -117,24 +124,18 @@ def served(running: Live, serve: Serve, console: Console) -> Iterator[None]:
     from penstock.serve.settings import Settings
 
     settings = Settings(port=PORT if port is None else port, no_tokens=serve.no_tokens)
-    with _server(running.directory, settings, running, port is None) as server:
+    with _server(running.directory, settings, running) as server:
         console.print(f"serving at {server.url}/api/v1", markup=False)
         yield
 
 
 @contextmanager
-def _server(directory: Path, settings: Settings, app: Live | Remote, any_port: bool = False) -> Iterator[Server]:
+def _server(directory: Path, settings: Settings, app: Live | Remote) -> Iterator[Server]:
     from penstock.serve.server import Server
     from penstock.serve.service import Host
 
     host = Host(app.index) if isinstance(app, Remote) else Host(app.index, app.failures, app.failed)
-    try:
-        server = Server(directory, settings, host)
-    except PenstockError:
-        if not any_port:
-            raise
-        server = Server(directory, replace(settings, port=0), host)
-    with server:
+    with Server(directory, settings, host) as server:
         yield server
 
 

@@ -221,14 +221,26 @@ def main() -> None:
     parser.add_argument("--brokers", type=int, default=1, help="so many, on ports one after the other")
     parser.add_argument("--directory", type=Path, help="for its data; without it, they are gone when it stops")
     given = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's background job ignores the first
+        signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as scratch:
         print("starting Kafka …", flush=True)
-        with Cluster(given.directory or scratch, brokers=given.brokers, port=given.port) as kafka:
+        with (
+            suppress(KeyboardInterrupt),
+            Cluster(given.directory or scratch, brokers=given.brokers, port=given.port) as kafka,
+        ):
             print(f"Kafka listens on {kafka.servers}; Ctrl-C ends it", flush=True)
             try:
                 signal.pause()
-            except KeyboardInterrupt:
+            finally:
                 print("stopping", flush=True)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Ends the program as Ctrl-C does, once: the broker is then stopped in order."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

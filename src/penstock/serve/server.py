@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -15,10 +14,11 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.descriptors import Listener, for_connections
+from penstock.descriptors import for_connections
 from penstock.errors import PenstockError
 from penstock.serve.api import create_app
 from penstock.serve.guard import LARGEST_HEAD
+from penstock.serve.listen import listener
 from penstock.serve.service import Host
 from penstock.serve.settings import Limits, Settings
 from penstock.serve.tokens import Tokens
@@ -97,7 +97,7 @@ class Server:
         settings.check(has_tokens=bool(Tokens(directory).read()))
         self.settings = settings
         self.app: FastAPI = create_app(directory, settings, host)
-        self._socket = _bound(settings.host, settings.port)
+        self._socket = listener(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         limits = settings.limits
         connections = for_connections(limits.requests + limits.subscribers + 500)
@@ -152,20 +152,3 @@ class Server:
 
     def __exit__(self, *error: Any) -> None:
         self.stop()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        made = Listener(family, kind, protocol)  # asyncio sends at once only where it is named
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-        except BaseException:
-            made.close()
-            raise
-        return made
-    except OSError as error:
-        raise PenstockError(
-            f"cannot listen at {host}:{port}: {error.strerror or error}", hint="choose another one: --port 0 is any"
-        ) from error
