@@ -41,7 +41,8 @@ class Driver:
         command = [sys.executable, "-m", "penstock.cli", "run", str(app), "--dir", str(scene.root / "state")]
         said = self.out.open("w")
         self.process = subprocess.Popen(
-            [*command, "--port", "0", *SMALL, *options], stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=scene.root,
+            [*command, "--port", "0", *SMALL, *options],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=scene.root,
             env={
                 **os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PENSTOCK_TEST_ROOT": str(scene.root),
                 **environment,
