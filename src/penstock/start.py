@@ -130,7 +130,7 @@ def _server(port: int) -> Callable[[Live], AbstractContextManager[str]]:
         from penstock.serve.service import Host
         from penstock.serve.settings import Settings
 
-        host = Host(live.index, live.failures, live.failed)
+        host = Host(live.index, live.failures, live.failed, live.retry)
         with Server(live.directory, Settings(port=port), host) as server:
             yield server.url
 

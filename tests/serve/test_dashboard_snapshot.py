@@ -6,22 +6,31 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from penstock.model.time import SECOND
-from penstock.serve.askers import Askers
+from penstock.serve.askers import Askers, Select
 from penstock.serve.dashboard import graph, overview, shapes
 from penstock.serve.dashboard.board import Board
+from penstock.serve.dashboard.page import state_text
+from penstock.serve.dashboard.palette import Palette
 from penstock.serve.dashboard.read import SnapshotReader
-from penstock.serve.dashboard.snapshot import CommitNow, Snapshot, ViewNow
+from penstock.serve.dashboard.refused import _EXPORT, lines
+from penstock.serve.dashboard.snapshot import CommitNow, Snapshot, StreamNow, ViewNow, folded
+from penstock.serve.dashboard.sql import example
 from penstock.serve.server import Server
 from penstock.serve.tokens import Tokens
 from penstock.serve.views import Catalog
 from tests.browser.live import LiveApp
 from tests.dataflow.test_graph import shop
+from tests.serve.conftest import NOON
+
+#: A clock that has passed all windows.
+NOW = NOON + 86_400 * SECOND
 
 
 @pytest.fixture
@@ -160,17 +169,17 @@ def test_the_chart_fits_the_shape():
 
 
 def test_charts_hold_the_numbers_of_the_rows():
-    lines = shapes.chart(view(["k"], True, n="bigint"), rows(2), "n")
+    lines = shapes.chart(view(["k"], True, n="bigint"), rows(2), "n", NOW)
     assert lines["keys"] == ["k1", "k0"]
     assert list(lines["values"]["k1"].values()) == [10, 11, 12]
-    heat = shapes.options(shapes.chart(view(["k"], True, n="bigint"), rows(40), "n"), "n")
+    heat = shapes.options(shapes.chart(view(["k"], True, n="bigint"), rows(40), "n", NOW), "n", Palette())
     cells = heat["series"][0]["data"]
     assert heat["yAxis"]["data"][0] == "k39"
     assert cells[:3] == [[0, 0, 390], [1, 0, 391], [2, 0, 392]]
-    bars = shapes.chart(view(["k"], False, n="bigint"), rows(3, 1), "n")
+    bars = shapes.chart(view(["k"], False, n="bigint"), rows(3, 1), "n", NOW)
     assert (bars["keys"], bars["values"]) == (["k2", "k1", "k0"], [20, 10, 0])
     odd = [{"k": None, "n": "NaN"}, {"k": "a", "n": "12.50"}]
-    assert shapes.chart(view(["k"], False, n="decimal(30,2)"), odd, "n")["values"] == [12.5, None]
+    assert shapes.chart(view(["k"], False, n="decimal(30,2)"), odd, "n", NOW)["values"] == [12.5, None]
 
 
 def test_an_epoch_without_events_says_nothing_of_completeness():
@@ -187,11 +196,115 @@ def test_the_completeness_of_a_processor_is_that_of_the_events_that_it_reads():
     assert silent.completeness == pytest.approx(90.0)
 
 
+def stream(name: str, counters: dict[str, int] | None = None, ahead: int | None = None) -> StreamNow:
+    mark = None if ahead is None else time.time_ns() // 1000 + ahead * SECOND
+    return StreamNow(name, "", counters or {}, mark, None, 0.0)
+
+
 def test_a_watermark_ahead_of_the_clock_is_said_to_be_ahead():
-    now = time.time_ns() // 1000
-    assert overview.lag(now + 3 * 86_400 * SECOND)[1] == "ahead of the clock"
-    assert overview.lag(now + 3 * 86_400 * SECOND)[0] == "2 d 23 h"
-    assert overview.lag(now - 60 * SECOND) == ("1 min 0 s", "behind the clock")
+    assert overview.lag([stream("s", ahead=3 * 86_400)]) == ("2 d 23 h", "ahead of the clock")
+    assert overview.lag([stream("s", ahead=-60)]) == ("1 min 0 s", "behind the clock")
+    assert overview.lag([stream("s")]) == ("–", "no watermark yet")
+
+
+def test_of_several_streams_the_one_that_is_furthest_behind_is_named():
+    value, note = overview.lag([stream("a", ahead=-60), stream("b", ahead=-3600), stream("c")])
+    assert value == "1 h 0 min"
+    assert note.startswith("'b', behind the clock")
+
+
+def test_the_completeness_of_a_stream_counts_events_and_what_came_to_an_operator():
+    assert stream("s").completeness is None
+    assert stream("s", {"events": 200, "late": 60, "late_events": 20}).completeness == pytest.approx(90.0)
+    counters = {"inputs": 100, "late_inputs": 10, "events": 2, "late_events": 11, "late": 12}
+    assert stream("sessions", counters).completeness == pytest.approx(90.0 * 0.5)
+    assert stream("sessions", {"inputs": 100, "late_inputs": 10, "late_events": 10}).completeness == pytest.approx(90.0)
+
+
+def test_ticks_one_after_the_other_are_one_row():
+    kinds = ["epoch", "tick", "tick", "tick", "epoch", "tick", "swap", "tick"]
+    commits = [CommitNow(n, kind, "", None, n, 0, 2, None, {}) for n, kind in enumerate(kinds, 1)]
+    rows = [(commit.number, commit.kind, commit.panes, count) for commit, count in folded(commits)]
+    assert rows == [(1, "epoch", 2, 1), (4, "tick", 6, 3), (5, "epoch", 2, 1), (6, "tick", 2, 1), (7, "swap", 2, 1),
+                    (8, "tick", 2, 1)]  # fmt: skip
+
+
+def test_epochs_have_the_colour_of_their_stream():
+    epochs = [CommitNow(n, "epoch", name, 0, n, 10 * n, 0, n, {}) for n, name in enumerate(["b", "a", "b"], 1)]
+    palette = Palette()
+    palette.learn(["a", "b"])
+    for some in (epochs, epochs[:1]):  # whatever else is there, 'b' keeps its colour
+        drawn = {one["name"]: one for one in overview.events_by_epoch(some, palette)["series"]}
+        assert drawn["b"]["color"] == palette.color("b") != palette.color("a")
+    assert drawn["b"]["data"] == [10]
+    assert overview.events_by_epoch(epochs, palette)["yAxis"]["minInterval"] == 1
+
+
+def test_windows_that_are_not_finished_are_drawn_so():
+    windows = [
+        {"k": "a", "window_start": f"2024-05-01T12:0{n}:00Z", "window_end": f"2024-05-01T12:0{n + 1}:00Z", "n": n}
+        for n in range(3)
+    ]
+    timed = replace(view(["k"], True, n="bigint"), watermark=NOON + 120 * SECOND + 1)
+    drawn = shapes.chart(timed, windows, "n", NOW)
+    assert drawn["open"] == {"2024-05-01T12:02:00Z"}
+    done, going_on = shapes.options(drawn, "n", Palette(), whole=True)["series"]
+    assert [value for _, value in done["data"]] == [0, 1]
+    assert [value for _, value in going_on["data"]] == [1, 2]  # from the last that is finished
+    assert (done["name"], done["color"]) == (going_on["name"], going_on["color"])
+    assert going_on["lineStyle"] == {"type": "dashed"}
+    without = shapes.chart(view(["k"], True, n="bigint"), windows, "n", NOON)  # then the clock says it
+    assert len(without["open"]) == 3
+    many = [{**window, "k": f"k{n}"} for n in range(20) for window in windows]
+    heat = shapes.options(shapes.chart(timed, many, "n", NOW), "n", Palette())
+    assert [label.endswith("…") for label in heat["xAxis"]["data"]] == [False, False, True]
+    assert [isinstance(cell, dict) for cell in heat["series"][0]["data"][:3]] == [False, False, True]
+
+
+def test_a_view_without_windows_has_no_columns_for_them():
+    assert list(view(["k"], False, n="bigint").shown_columns) == ["k", "n"]
+    assert list(view(["k"], True, n="bigint").shown_columns) == ["k", "window_start", "window_end", "n", "final"]
+
+
+def test_a_page_says_in_words_whether_the_app_runs(live: LiveApp):
+    now = read(live.directory)
+    assert now.app == "trending"
+    text = state_text(replace(now, committed=NOON), NOON // SECOND + 5)
+    assert text == "running · commit 3, 5.0 s ago"
+    assert state_text(replace(now, committed=None, stopped="stopped"), 0) == "stopped · commit 3"
+
+
+def test_sql_begins_with_a_question_that_has_an_answer(live: LiveApp):
+    views = read(live.directory).views
+    assert example(views.values()).startswith("SELECT country, window_start, posts, likes\nFROM by_country\nORDER BY")
+    odd = ViewNow("order", "", {"per cent": "string", "window_start": "timestamp", "window_end": "timestamp",
+                                "final": "boolean"}, ["per cent"], False, [], None, False, 0.0)  # fmt: skip
+    assert example([odd]) == "SELECT `per cent`\nFROM `order`\nLIMIT 10"
+
+
+def test_every_view_gives_an_example_that_runs(live: LiveApp):
+    texts = [example([one]) for one in read(live.directory).views.values()]
+
+    async def go() -> list[int]:
+        askers = Askers(live.directory, processes=1, largest=32 << 20, waiting=10)
+        try:
+            answers = [await askers.select(Select(text, {}, 10), 30.0) for text in texts]
+            return [len(json.loads(answer.body)["rows"]) for answer in answers]
+        finally:
+            await askers.close()
+
+    assert all(asyncio.run(go()))
+
+
+def test_refused_rows_are_exported_as_lines_of_json(live: LiveApp):
+    found = live.store.query(_EXPORT, ["dead"]).rows()
+    written = [json.loads(line) for line in lines([list(row) for row in found]).splitlines()]
+    assert len(written) == 3
+    assert {line["kind"] for line in written} == {"dead"}
+    assert written[0]["row"]["tag"] == "<b>rain</b>"
+    late = ["late", "s", "v", 1, 0, 5, NOON, "too late", "a,b"]
+    assert json.loads(lines([late]))["at"] == "2024-05-01T12:00:00Z"
+    assert json.loads(lines([late]))["row"] == "a,b"
 
 
 def test_all_pages_share_one_refresh_and_none_is_read_without_them(live: LiveApp):

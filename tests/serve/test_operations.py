@@ -91,6 +91,17 @@ def test_health_is_that_of_the_server_and_readiness_that_of_the_app(serving: Cal
         assert client.get("/health").json() == {"status": "ok"}
 
 
+def test_an_app_that_is_stopped_is_not_ready_and_its_views_are_answered(filled, serving: Callable[..., Server]):
+    with httpx.Client(base_url=serving().url) as client:
+        assert client.get("/ready").status_code == 200
+        filled.close()
+        answer = client.get("/ready")
+        assert (answer.status_code, answer.json()["error"]) == (503, "the app is stopped")
+        assert "penstock run" in answer.json()["hint"]
+        assert client.get("/health").status_code == 200
+        assert client.get("/api/v1/views/trending").status_code == 200
+
+
 def test_a_server_waits_for_a_store_that_is_not_there_yet(tmp_path: Path):
     with Server(tmp_path, Settings(port=0)) as server, httpx.Client(base_url=server.url) as client:
         assert client.get("/health").status_code == 200

@@ -77,6 +77,15 @@ class Remote:
             client.do("index", view=view, columns=list(columns))
         client.close()
 
+    def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:
+        """Has the app feed in dead letters again: how many, how many failed again, and how many are late by now."""
+        client = Client(self._directory)
+        try:
+            ((rows, dead, late),) = client.do("retry", of=name, where=where).rows
+        finally:
+            client.close()
+        return int(str(rows)), int(str(dead)), int(str(late))
+
 
 @dataclass(frozen=True)
 class Serve:
@@ -134,7 +143,10 @@ def _server(directory: Path, settings: Settings, app: Live | Remote) -> Iterator
     from penstock.serve.server import Server
     from penstock.serve.service import Host
 
-    host = Host(app.index) if isinstance(app, Remote) else Host(app.index, app.failures, app.failed)
+    if isinstance(app, Remote):
+        host = Host(app.index, retry=app.retry)
+    else:
+        host = Host(app.index, app.failures, app.failed, app.retry)
     with Server(directory, settings, host) as server:
         yield server
 

@@ -149,6 +149,11 @@ class Live:
         """Makes questions by these columns of a view fast."""
         self.statements.index(view, columns)
 
+    def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:
+        """Feeds in dead letters again: how many, how many of them failed again, and how many are late by now."""
+        retried = self.run.retry_dead_letters(name, where)
+        return retried.rows, retried.dead, retried.late
+
     def failures(self) -> dict[str, int]:
         """The sinks that do not get on, and how often in a row each has failed."""
         return {name: failure.count for name, failure in self.run.delivery.failures.items()}

@@ -105,7 +105,7 @@ class Engine:
         if source.step is not None:
             work.count({f"{name}.{of}": count for of, count in source.step.counters.items()})
         versions = registry.lowered.versions(registry.flows_of(name)) | work.versions
-        lateness = lateness_of(name, source, rejected.get("late"), work.counters)
+        lateness = lateness_of(name, source, rejected.get("late"), registry.operators_of(name))
         stale = registry.tables.why_stale(versions)
         figures = Figures(parts[name].rows, lateness, source.intake, stale, source.arrivals(parts[name], now))
         is_derived = source.step is not None and source.step.inputs is not None

@@ -68,11 +68,14 @@ def _operations(app: FastAPI, service: Service) -> None:
 
     @app.get("/ready", response_model=Status, responses=errors(), tags=["operations"])
     async def ready() -> dict[str, str]:
-        """Whether questions can be answered: the store is there, and the app has not failed."""
+        """Whether questions can be answered with what is new: the store is there, and the app runs."""
         failed = service.host.failed()
         if failed is not None:
             raise Answered(503, "the app has failed", detail=failed)
         await service.askers.own(Question("SELECT 1 FROM __meta"))
+        if service.why_stopped() is not None:
+            hint = f"start it: penstock run APP --dir {service.directory}"
+            raise Answered(503, "the app is stopped", detail="views are answered as they were", hint=hint)
         return {"status": "ready"}
 
     text = {"content": {"text/plain": {"schema": {"type": "string"}}}}

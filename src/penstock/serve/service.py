@@ -21,6 +21,7 @@ from penstock.serve.pulse import Pulse
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
 from penstock.serve.views import Catalog, Described
+from penstock.store.lock import LOCK, is_held
 from penstock.store.segment_lookup import SegmentQuestion
 
 _log = logging.getLogger("penstock.access")
@@ -31,11 +32,14 @@ class Host:
     """What the app tells the server, where both are one process or can talk.
 
     `index` makes questions by some columns of a view fast; `failures` are those of sinks; `failed` is why it stopped.
+    `retry` feeds in dead letters of a name, all or those for which a condition holds: how many, how many of them failed
+    again, and how many are late by now.
     """
 
     index: Callable[[str, Sequence[str]], object] | None = None
     failures: Callable[[], Mapping[str, int]] | None = None
     failed: Callable[[], str | None] = lambda: None
+    retry: Callable[[str, str | None], tuple[int, int, int]] | None = None
 
 
 class Service:
@@ -61,6 +65,13 @@ class Service:
     async def select(self, select: Select) -> Selected:
         """Answers a SELECT of a user."""
         return await self.askers.select(select, self.settings.limits.statement_seconds)
+
+    def why_stopped(self) -> str | None:
+        """Why the app does not run, if it does not."""
+        failed = self.host.failed()
+        if failed is not None:
+            return f"failed: {failed}"
+        return None if is_held(self.directory / LOCK) else "stopped"
 
     def make_faster(self, view: Described, keys: Sequence[str]) -> None:
         """Asks the app for an index, once; the answers of now do not wait for it."""

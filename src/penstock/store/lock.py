@@ -23,6 +23,8 @@ from typing import Final
 from penstock.store.base import StoreError
 
 _log = logging.getLogger("penstock.store")
+#: The file of the lock, in the app's directory.
+LOCK: Final = "lock"
 #: So often, in seconds, a holder gives a sign of life, and so often a standby looks for one.
 _BEAT: Final = 1.0
 _LOOK: Final = 0.2
@@ -199,6 +201,15 @@ class FileLock:
             return False
         finally:
             os.close(above)
+
+
+def is_held(path: Path, within: float = 10.0) -> bool:
+    """Whether a process holds the lock: its id is in the file, and it gave a sign of life in the last seconds."""
+    try:
+        with path.open("rb") as file:
+            return bool(file.read(1)) and time.time() - os.fstat(file.fileno()).st_mtime < within
+    except OSError:
+        return False
 
 
 def _line() -> bytes:

@@ -25,7 +25,7 @@ from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
 from penstock.store.entry import Part
 from penstock.store.known_ids import KnownIds
-from penstock.store.lock import FileLock, Standby, TakenOver
+from penstock.store.lock import LOCK, FileLock, Standby, TakenOver
 from penstock.store.operators import Operators
 from penstock.store.reader import Reader
 from penstock.store.view_generations import ViewGenerations
@@ -42,7 +42,7 @@ class SqlStore(Reader, Store):
     def __init__(self, directory: Path | str, keep: Keep = KEEP, database: Database | None = None) -> None:
         super().__init__(directory, database)
         self.keep = keep
-        self._lock = FileLock(self.directory / "lock")
+        self._lock = FileLock(self.directory / LOCK)
         self._writer: Connection | None = None
         #: Whoever uses the writer's connection holds it: several threads may call a store.
         self._mutex = RLock()

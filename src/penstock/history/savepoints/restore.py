@@ -22,7 +22,7 @@ from penstock.store.checkpoints import NOTE
 from penstock.store.database import FILE
 from penstock.store.database import NOTE as STORE_NOTE
 from penstock.store.format import FORMAT
-from penstock.store.lock import FileLock
+from penstock.store.lock import LOCK, FileLock
 from penstock.store.segments import FOLDER as SEGMENTS
 from penstock.store.signed import Signer
 
@@ -84,7 +84,7 @@ def _locked(directory: Path) -> FileLock:
         raise StoreError(
             f"cannot make the directory '{directory}': {error.strerror}", hint="choose one that can be written"
         ) from error
-    lock = FileLock(directory / "lock")
+    lock = FileLock(directory / LOCK)
     lock.take()
     return lock
 

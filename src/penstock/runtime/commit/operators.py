@@ -27,6 +27,7 @@ from penstock.state.operator_state import LIVE as LIVE
 from penstock.state.operator_state import OperatorChange, OperatorStep, Seen, SegmentRows
 from penstock.state.segment import Segment
 from penstock.state.step_output import MANY_ROWS, StepOutput
+from penstock.store.base import INPUTS
 from penstock.store.operator_timings import OperatorTiming
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class OperatorSteps:
             stepped, output, added = work(rows, f"{write_id}.driver")
         change = OperatorChange(tuple(added), output.count, time.after)
         counters = {f"{operator.name}.{name}": value for name, value in stepped.counters.items()}
+        counters[f"{operator.name}.{INPUTS}"] = sum(frame.height for frame in rows)
         refused = self._refused(operator, rows, stepped)
         timing = OperatorTiming(clock_time.perf_counter() - started, self._shards.jobs - jobs)
         return OperatorOutcome(output, change, refused, counters, timing)

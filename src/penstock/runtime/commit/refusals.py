@@ -13,7 +13,7 @@ from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.wire import late_reason, refusals
 from penstock.sources.base import FILE
-from penstock.store.base import DEAD_FILES, LATE_EVENTS
+from penstock.store.base import DEAD_FILES, LATE_EVENTS, LATE_INPUTS
 from penstock.store.figures import Lateness
 
 _log = logging.getLogger("penstock.runtime")
@@ -48,7 +48,8 @@ def together(parts: Iterable[Mapping[str, pl.DataFrame]], hidden: Collection[str
 def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
     """How many rows of which stream were refused, for the counters.
 
-    An event is late for a view: `late` counts pairs of an event and a view, `late_events` counts events.
+    An event is late for a view: `late` counts pairs of an event and a view, `late_events` counts events. Those that
+    were late for the operator that gives the stream are `late_inputs` too.
     """
     counts: dict[str, int] = {}
     for kind, frame in refused.items():
@@ -57,16 +58,24 @@ def counted(refused: Mapping[str, pl.DataFrame]) -> dict[str, int]:
         for stream, count in frame.filter(pl.col("extent") == FILE).group_by("stream").len().iter_rows():
             counts[f"{stream}.{DEAD_FILES}"] = count
     if "late" in refused:
-        events = refused["late"].unique(["stream", "partition", "offset"])
-        for stream, count in events.group_by("stream").len().iter_rows():
+        for_operator = pl.col("view").is_null()
+        events = refused["late"].group_by("stream", "partition", "offset", for_operator.alias("is_input")).len()
+        late = events.group_by("stream").agg(pl.len(), pl.col("is_input").sum().alias("inputs"))
+        for stream, count, inputs in late.iter_rows():
             counts[f"{stream}.{LATE_EVENTS}"] = count
+            if inputs:
+                counts[f"{stream}.{LATE_INPUTS}"] = inputs
     return counts
 
 
-def lateness_of(name: str, source: EpochOrigin, late: pl.DataFrame | None, counters: Mapping[str, int]) -> Lateness:
-    """How much of an epoch was late."""
-    rows = pl.DataFrame(schema={"view": pl.String}) if late is None else late.filter(pl.col("stream") == name)
-    events = counters.get(f"{name}.{LATE_EVENTS}", 0)
+def lateness_of(name: str, source: EpochOrigin, late: pl.DataFrame | None, readers: Collection[str]) -> Lateness:
+    """How much of an epoch was late, for views of the stream or for the operators that read its events."""
+    if late is None:
+        rows, events = pl.DataFrame(schema={"view": pl.String}), 0
+    else:
+        rows = late.filter(pl.col("stream") == name)
+        inputs = late.filter(pl.col("view").is_null() & pl.col("stream").is_in(list(readers)))
+        events = pl.concat([rows, inputs]).select("partition", "offset").n_unique()
     if source.step is None or source.step.inputs is None:
         return Lateness(events, rows.height)
     return Lateness(events, rows.height, source.step.inputs, rows["view"].null_count())

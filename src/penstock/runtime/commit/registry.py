@@ -82,6 +82,12 @@ class Registry:
 
     # operators
 
+    def operators_of(self, stream: str) -> list[str]:
+        """The operators to which events of a stream come as they are, and rows of no operator or view."""
+        names = {name: {source.name for source in one.sources} for name, one in self.operators.items()}
+        made = self.operators.keys() | self.views.keys()
+        return [name for name, sources in names.items() if stream in sources and not sources & made]
+
     def _add_operator(self, stream: Stream) -> None:
         """Takes up the operator that gives a stream, if one does."""
         operator = operator_runtime(stream, self.store, self._tracker_of)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from penstock.errors import PenstockError
+from penstock.serve.dashboard.palette import Palette
 from penstock.serve.dashboard.read import SnapshotReader
 from penstock.serve.dashboard.snapshot import Snapshot
 
@@ -31,6 +32,7 @@ class Board:
         self._task: asyncio.Task[None] | None = None
         self._now = asyncio.Event()
         self.last: Snapshot | None = None
+        self._palettes: dict[str, Palette] = {"": Palette()}
 
     def open(self, draw: Draw) -> None:
         """A page is there: it is drawn at once with what is known, and then with every snapshot."""
@@ -52,6 +54,15 @@ class Board:
             self._watched[view] += 1
             self._now.set()
 
+    @property
+    def palette(self) -> Palette:
+        """The colours of streams, the same in all charts and pages."""
+        return self._palettes[""]
+
+    def palette_of(self, view: str) -> Palette:
+        """The colours of a view's keys."""
+        return self._palettes.setdefault(view, Palette())
+
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -63,6 +74,7 @@ class Board:
             self._now.clear()
             snapshot = await self._read()
             self.last = snapshot
+            self.palette.learn(sorted(snapshot.streams))
             for draw in list(self._pages):
                 try:
                     draw(snapshot)

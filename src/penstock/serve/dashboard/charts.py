@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
@@ -11,6 +11,9 @@ from nicegui.events import GenericEventArguments
 from penstock.serve.dashboard.style import COLORS, FAINT, SOFT
 
 Options = dict[str, Any]
+#: How narrow a column can be, and how wide a table on a phone, in pixels.
+_LEAST: Final = 96
+_PHONE: Final = 340
 
 
 def axis(kind: str, **more: Any) -> Options:
@@ -24,6 +27,11 @@ def axis(kind: str, **more: Any) -> Options:
         "nameTextStyle": {"color": SOFT},
     }
     return base | more
+
+
+def counts(**more: Any) -> Options:
+    """An axis of whole numbers."""
+    return axis("value", minInterval=1, **more)
 
 
 def framed(**more: Any) -> Options:
@@ -72,7 +80,8 @@ class Grid:
         self._ready = False
         self.element = ui.aggrid(
             {
-                "columnDefs": [], "rowData": [], "defaultColDef": {"sortable": True, "resizable": True, "minWidth": 96},
+                "columnDefs": [], "rowData": [],
+                "defaultColDef": {"sortable": True, "resizable": True, "minWidth": _LEAST},
                 "animateRows": False, "suppressCellFocus": on_row is None, "rowHeight": 34, "headerHeight": 36,
                 "autoSizeStrategy": {"type": "fitGridWidth"}, "enableCellTextSelection": True,
                 "overlayNoRowsTemplate": "<span>nothing here</span>", ":getRowId": "(p) => String(p.data.__id)",
@@ -80,6 +89,8 @@ class Grid:
             theme="quartz",
         )  # fmt: skip
         self.element.classes("ps-grid low" if low else "ps-grid").props(f'data-mark="{mark}"')
+        self._swipe = ui.label("swipe the table sideways for more columns").classes("ps-note ps-swipe")
+        self._swipe.props(f'data-mark="{mark}-swipe"').set_visibility(False)
         self.element.on("gridReady", self._on_ready, [])
         if on_row is not None:
             self.element.on("rowClicked", lambda event: on_row(_data(event)), ["data"])
@@ -88,6 +99,7 @@ class Grid:
         """Shows rows; each has its place under `__id`."""
         if columns != self._columns:
             self._columns = columns
+            self._swipe.set_visibility(sum(one.get("minWidth", _LEAST) for one in columns) > _PHONE)
             self._send("columnDefs", columns)
             if self._ready:
                 self.element.run_grid_method("sizeColumnsToFit")

@@ -32,7 +32,7 @@ class Dashboard(BaseRoute):
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._board = Board(SnapshotReader(service.askers, service.catalog))
+        self._board = Board(SnapshotReader(service.askers, service.catalog, service.why_stopped))
         self._starting = asyncio.Lock()
         self._pages: ASGIApp | None = None
         self._running: AbstractAsyncContextManager[Any] | None = None

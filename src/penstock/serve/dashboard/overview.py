@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from nicegui import ui
 
-from penstock.model.time import SECOND, Instant
 from penstock.serve.dashboard import graph
-from penstock.serve.dashboard.charts import Chart, axis, framed
+from penstock.serve.dashboard.charts import Chart, Options, axis, counts, framed
+from penstock.serve.dashboard.palette import Palette
 from penstock.serve.dashboard.panel import Place, Tile, card
-from penstock.serve.dashboard.snapshot import Snapshot
+from penstock.serve.dashboard.snapshot import CommitNow, Snapshot, StreamNow
+from penstock.serve.dashboard.style import LATE
 from penstock.serve.dashboard.words import number, rate, seconds
 from penstock.store.base import LATE_EVENTS
+
+#: So many epochs stand in the chart.
+_SHOWN: Final = 120
 
 
 class Overview:
@@ -29,7 +34,7 @@ class Overview:
         self._calls = ui.label().classes("ps-long-calls").style("color: var(--q-warning)")
         with card("The app", "logs → streams → operators → views → sinks, events and panes a second"):
             self._graph = Chart("graph", svg=True)
-        with card("Events by epoch"):
+        with card("Events by epoch", "each epoch reads one stream"):
             self._chart = Chart("events-by-epoch", low=True)
 
     def draw(self, snapshot: Snapshot) -> None:
@@ -38,15 +43,14 @@ class Overview:
         self._events.draw(number(snapshot.events), rate(sum(stream.rate for stream in streams)))
         last = epochs[-1] if epochs else None
         spent = f"the last took {seconds(sum(last.parts.values()))}" if last else ""
-        self._epochs.draw(number(1 + max((e.epoch or 0 for e in epochs), default=-1)), spent)
+        self._epochs.draw(number(sum(stream.epochs for stream in streams)), spent)
         self._panes.draw(number(snapshot.panes), rate(sum(view.rate for view in snapshot.views.values())))
         slowest = max(snapshot.freshness.views.values(), key=lambda delay: delay.median, default=None)
         if slowest is None:
             self._fresh.draw("–", "no events in the last minute")
         else:
             self._fresh.draw(seconds(slowest.median), f"from arrival to commit, 99 % within {seconds(slowest.high)}")
-        marks = [stream.watermark for stream in streams if stream.watermark is not None]
-        self._lag.draw(*lag(min(marks, default=None)))
+        self._lag.draw(*lag(streams))
         counted = [(e.read, e.read * (e.completeness or 0.0)) for e in epochs[-60:] if e.completeness is not None]
         total = sum(rows for rows, _ in counted)
         complete = f"{sum(part for _, part in counted) / total:.2f} %" if total else "–"
@@ -61,19 +65,32 @@ class Overview:
         tall = graph.height(snapshot, self._place.narrow)
         self._graph.element.style(f"height: {tall}px")
         self._graph.draw(graph.options(snapshot, self._place.narrow))
-        bars = {"type": "bar", "name": "events", "data": [e.rows for e in epochs[-120:]], "barMaxWidth": 14,
-                "itemStyle": {"borderRadius": [3, 3, 0, 0]}}  # fmt: skip
-        too_late = {"type": "bar", "name": "late", "data": [e.late for e in epochs[-120:]], "barMaxWidth": 14}
-        names = axis("category", data=[str(e.number) for e in epochs[-120:]])
-        self._chart.draw(framed(xAxis=names, yAxis=axis("value"), series=[bars, too_late]))
+        self._chart.draw(events_by_epoch(epochs[-_SHOWN:], self._place.board.palette))
 
     def close(self) -> None:
         pass
 
 
-def lag(mark: Instant | None) -> tuple[str, str]:
-    """How far a watermark is from the clock, and on which side."""
-    if mark is None:
-        return "–", "behind the clock"
-    behind = time.time() - mark / SECOND
-    return seconds(abs(behind)), "behind the clock" if behind >= 0 else "ahead of the clock"
+def events_by_epoch(epochs: Sequence[CommitNow], palette: Palette) -> Options:
+    """A bar for each epoch in the colour of its stream, and its late events beside it."""
+    names = list(dict.fromkeys(epoch.stream for epoch in epochs))
+    series: list[Options] = [
+        {"type": "bar", "stack": "events", "name": name or "events", "barMaxWidth": 14, "color": palette.color(name),
+         "data": [epoch.rows if epoch.stream == name else None for epoch in epochs],
+         "itemStyle": {"borderRadius": [3, 3, 0, 0]}}
+        for name in sorted(names)
+    ]  # fmt: skip
+    late = [epoch.late for epoch in epochs]
+    series.append({"type": "bar", "name": "late", "data": late, "barMaxWidth": 14, "color": LATE})
+    numbers = axis("category", data=[str(epoch.number) for epoch in epochs])
+    return framed(xAxis=numbers, yAxis=counts(), series=series)
+
+
+def lag(streams: Collection[StreamNow]) -> tuple[str, str]:
+    """How far the watermark that is furthest behind is from the clock, on which side, and of which stream it is."""
+    known = {stream.name: stream.lag for stream in streams if stream.lag is not None}
+    if not known:
+        return "–", "no watermark yet"
+    name, behind = max(known.items(), key=lambda item: item[1])
+    side = "behind the clock" if behind >= 0 else "ahead of the clock"
+    return seconds(abs(behind)), side if len(known) == 1 else f"'{name}', {side}; others are less"

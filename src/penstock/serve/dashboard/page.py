@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from nicegui import Client, ui
 
+from penstock.model.time import SECOND
 from penstock.serve.dashboard.batch import Batch
 from penstock.serve.dashboard.board import Board
 from penstock.serve.dashboard.epochs import Epochs
@@ -23,6 +24,7 @@ from penstock.serve.dashboard.times import Times
 from penstock.serve.dashboard.views import Views
 from penstock.serve.dashboard.words import number, seconds
 from penstock.serve.service import Service
+from penstock.serve.tokens import Tokens
 
 PANELS: Final[dict[str, tuple[str, str, Callable[[Place], Panel]]]] = {
     "app": ("App", "account_tree", Overview),
@@ -55,7 +57,8 @@ class _Page:
             ui.button(icon="menu", on_click=self._toggle).props(
                 'flat round dense color=grey aria-label="menu" data-mark="menu"'
             )
-            ui.label("Penstock").classes("ps-name")
+            ui.label("Penstock").classes("ps-name ps-wide")
+            self._app = ui.label("").classes("ps-app").props('data-mark="app"')
             with ui.element("div").classes("ps-pill"):
                 self._dot = ui.element("span").classes("ps-dot")
                 self._state = ui.label("…").props('data-mark="state"')
@@ -118,15 +121,24 @@ class _Page:
         if snapshot.missing is not None:
             self._missing.set_text(snapshot.missing)
             self._state.set_text("no store")
-            self._dot.classes(remove="live")
+            self._dot.classes(remove="live bad")
             return
-        age = time.time() - (snapshot.committed or 0) / 1_000_000
-        ago = f", {seconds(age)} ago" if snapshot.committed is not None and age < 86_400 * 365 else ""
-        self._state.set_text(f"commit {number(snapshot.commit)}{ago}")
-        self._dot.classes(add="live" if age < 30 else "", remove="" if age < 30 else "live")
+        if snapshot.app and self._app.text != snapshot.app:
+            self._app.set_text(snapshot.app)
+            with self._content:
+                ui.page_title(f"{snapshot.app} · Penstock")
+        self._state.set_text(state_text(snapshot, time.time()))
+        self._dot.classes(replace=f"ps-dot {'live' if snapshot.stopped is None else 'bad'}")
         if self._panel is not None:
             with self._content:
                 self._panel.draw(snapshot)
+
+
+def state_text(snapshot: Snapshot, now: float) -> str:
+    """Whether the app runs, and how far it is."""
+    age = now - (snapshot.committed or 0) / SECOND
+    ago = f", {seconds(age)} ago" if snapshot.committed is not None and age < 86_400 * 365 else ""
+    return f"{snapshot.stopped or 'running'} · commit {number(snapshot.commit)}{ago}"
 
 
 async def _width() -> float:
@@ -138,6 +150,14 @@ async def _width() -> float:
     return float(wide) if isinstance(wide, int | float) else 1400.0
 
 
+def may_change(tokens: Tokens, request: Request) -> bool:
+    """Whether a page's token allows to change what the app has, as the API's other methods want it."""
+    if not tokens.are_required():
+        return True
+    token = tokens.find(request.headers.get("authorization", "").removeprefix("Bearer "))
+    return token is not None and token.allows("admin")
+
+
 def show(board: Board, service: Service) -> None:
     """Registers the page."""
 
@@ -145,7 +165,8 @@ def show(board: Board, service: Service) -> None:
     async def page(request: Request, client: Client, panel: str = "app", view: str = "") -> None:
         chosen = request.cookies.get(_DARK)
         dark = None if chosen not in ("0", "1") else chosen == "1"
-        made = _Page(Place(board, service, view=view or None), panel if panel in PANELS else "app", dark)
+        place = Place(board, service, view=view or None, may_change=lambda: may_change(service.tokens, request))
+        made = _Page(place, panel if panel in PANELS else "app", dark)
 
         def gone() -> None:
             board.close(made.draw)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,12 +17,16 @@ from penstock.serve.service import Service
 
 @dataclass
 class Place:
-    """What a panel may use, and what it is asked for: the view that is looked at."""
+    """What a panel may use, and what it is asked for: the view that is looked at.
+
+    `may_change` says whether the person may change what the app has: their token is looked up anew each time.
+    """
 
     board: Board
     service: Service
     narrow: bool = False
     view: str | None = None
+    may_change: Callable[[], bool] = lambda: True
 
 
 class Panel(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,6 +43,8 @@ _DELAYS: Final = 300 * SECOND
 #: The newest pane of a view is looked for among so many.
 _NEAR: Final = 20_000
 
+_EPOCHS: Final = """SELECT c.stream, CAST(sum(p.epoch + 1) AS BIGINT) FROM __progress p
+    JOIN __commits c ON c.number = p."commit" WHERE c.stream IS NOT NULL GROUP BY c.stream"""
 _META: Final = "SELECT coalesce((SELECT value FROM __meta WHERE name = 'panes'), 0)"
 _COMMITS: Final = f"""SELECT number, kind, stream, epoch, now, rows, panes, timings, late_events, late_pairs, inputs,
     late_inputs, behind FROM __commits ORDER BY number DESC LIMIT {COMMITS}"""
@@ -83,8 +85,8 @@ class _Rates:
 class SnapshotReader:
     """Reads snapshots, one after the other: rates are what has changed since."""
 
-    def __init__(self, askers: Askers, catalog: Catalog) -> None:
-        self._askers, self._catalog = askers, catalog
+    def __init__(self, askers: Askers, catalog: Catalog, why_stopped: Callable[[], str | None] = lambda: None) -> None:
+        self._askers, self._catalog, self._why_stopped = askers, catalog, why_stopped
         self._rates = _Rates()
         self._fired: dict[str, int] = {}
         self._pane = 0
@@ -103,6 +105,7 @@ class SnapshotReader:
             "commits": Question(_COMMITS),
             "refused": Question(_REFUSED),
             "fired": Question(_PANES, [self._pane]),
+            "epochs": Question(_EPOCHS),
             "marks": Question(_MARKS),
             "catalog": Question(_SINKS),
             "graph": Question(GRAPH),
@@ -140,12 +143,12 @@ class SnapshotReader:
         statements = dict(own["catalog"].rows)
         graph = graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None
         arrivals, deliveries = own["arrivals"].rows, own["deliveries"].rows
-        since = time.time_ns() // 1000 - SPAN
+        since, epochs = time.time_ns() // 1000 - SPAN, dict(own["epochs"].rows)
         return Snapshot(
             commit=commits[0].number if commits else 0,
             committed=commits[0].at if commits else None,
             panes=newest,
-            streams={name: self._stream(told, logs, own["commits"]) for name, told in known.streams.items()},
+            streams={name: self._stream(told, logs, own["commits"], epochs) for name, told in known.streams.items()},
             views=views,
             sinks={name: self._sink(told, statements, views, newest) for name, told in known.sinks.items()},
             commits=commits[::-1],
@@ -156,17 +159,20 @@ class SnapshotReader:
             files=_named(own["files"]),
             tables=tables,
             graph=graph,
+            stopped=self._why_stopped(),
             freshness=freshness(arrivals, deliveries, {} if graph is None else graph.feeding, since),
             delays=[DelayNow(at, name, one.median, one.high) for at, name, one in commit_delays(arrivals)],
             long_calls=[call for (text,) in own["calls"].rows for call in parsed(text)],
         )
 
-    def _stream(self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found) -> StreamNow:
+    def _stream(
+        self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found, epochs: Mapping[str, int]
+    ) -> StreamNow:
         name = told["name"]
         behind = next((row[-1] for row in commits.rows if row[2] == name), None)
         mark = _instant(told["watermark"])
         rate = self._rates.of(f"stream {name}")
-        return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate)
+        return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate, epochs.get(name, 0))
 
     def _view(self, view: Described, logs: dict[str, str]) -> ViewNow:
         logs |= streams_of(view.definition)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.dataflow.graph import Graph
-from penstock.model.time import Instant
+from penstock.model.time import SECOND, Instant
+from penstock.store.base import INPUTS, LATE_EVENTS, LATE_INPUTS
 from penstock.store.freshness import Freshness
 from penstock.store.long_calls import LongCall
 
@@ -22,10 +24,29 @@ class StreamNow:
     watermark: Instant | None
     behind: int | None
     rate: float
+    epochs: int = 0
 
     @property
     def events(self) -> int:
         return self.counters.get("events", 0)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from its watermark to the clock; below zero it is ahead."""
+        return None if self.watermark is None else time.time() - self.watermark / SECOND
+
+    @property
+    def completeness(self) -> float | None:
+        """The percentage of its events that were not late.
+
+        Of an operator's stream: of the rows that came to it, times those of its own rows that were not late above it.
+        """
+        late, late_inputs = self.counters.get(LATE_EVENTS, 0), self.counters.get(LATE_INPUTS, 0)
+        came, own = self.counters.get(INPUTS, 0), self.events
+        if not came and not own:
+            return None
+        taken = 1 - min(late_inputs / came, 1) if came else 1.0
+        return 100.0 * taken * (1 - min((late - late_inputs) / own, 1) if own else 1.0)
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,16 @@ class ViewNow:
         return self.has_windows and self.columns["window_start"] == "timestamp"
 
     @property
+    def shown_columns(self) -> Mapping[str, str]:
+        """The columns that say something: a view without windows has no bounds, and is never final."""
+        hidden = () if self.has_windows else ("window_start", "window_end", "final")
+        return {name: kind for name, kind in self.columns.items() if name not in hidden}
+
+    def is_whole(self, column: str) -> bool:
+        """Whether a column holds whole numbers."""
+        return self.columns.get(column) in _WHOLE
+
+    @property
     def numbers(self) -> list[str]:
         """The columns of values that a chart can show."""
         names = list(self.columns)
@@ -56,7 +87,8 @@ class ViewNow:
         return [name for name in values if self.columns[name].partition("(")[0] in _NUMBERS]
 
 
-_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+_NUMBERS = _WHOLE | {"float", "double", "decimal"}
 
 
 @dataclass(frozen=True)
@@ -110,6 +142,18 @@ class CommitNow:
         return 100.0 * (1 - min(self.late_inputs / self.inputs, 1)) * (1 - min(late / made, 1) if made > 0 else 1)
 
 
+def folded(commits: Sequence[CommitNow]) -> list[tuple[CommitNow, int]]:
+    """Commits, with ticks one after the other as one: the newest of them with the panes of all, and how many."""
+    rows: list[tuple[CommitNow, int]] = []
+    for commit in commits:
+        last, count = rows[-1] if rows else (None, 0)
+        if last is not None and last.kind == commit.kind == "tick" and commit.number == last.number + 1:
+            rows[-1] = replace(commit, panes=last.panes + commit.panes), count + 1
+        else:
+            rows.append((commit, 1))
+    return rows
+
+
 @dataclass(frozen=True)
 class MarkNow:
     """Where a watermark stood after an epoch."""
@@ -159,7 +203,9 @@ class TableNow:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of it. `graph` is what the app has noted of itself. `missing` says why there is nothing to show."""
+    """All of it. `graph` is what the app has noted of itself. `missing` says why there is nothing to show, `stopped`
+    why the app does not run.
+    """
 
     commit: int = 0
     committed: Instant | None = None
@@ -175,10 +221,16 @@ class Snapshot:
     files: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, TableNow] = field(default_factory=dict)
     missing: str | None = None
+    stopped: str | None = None
     graph: Graph | None = None
     freshness: Freshness = field(default_factory=Freshness)
     delays: Sequence[DelayNow] = ()
     long_calls: Sequence[LongCall] = ()  # user code that does not get on
+
+    @property
+    def app(self) -> str:
+        """The app's name, where it has noted one."""
+        return "" if self.graph is None else self.graph.app
 
     @property
     def events(self) -> int:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from nicegui import ui
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import PenstockError
 from penstock.model.types import is_numeric
 from penstock.serve.askers import Select
 from penstock.serve.dashboard.charts import Grid, column, numeric
 from penstock.serve.dashboard.panel import Place, card, cells
-from penstock.serve.dashboard.snapshot import Snapshot
+from penstock.serve.dashboard.snapshot import Snapshot, ViewNow
 from penstock.serve.dashboard.words import number, seconds
 
 #: So many rows are shown, and so many questions remembered.
@@ -26,10 +30,9 @@ class Sql:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._past: list[str] = []
+        self._has_example = False
         with card("SQL", "a SELECT over the views; Ctrl-Enter asks"):
-            self._box = (
-                ui.textarea(placeholder="SELECT * FROM …").props("outlined autogrow spellcheck=false").classes("ps-sql")
-            )
+            self._box = ui.textarea().props("outlined autogrow spellcheck=false").classes("ps-sql")
             self._box.props('data-mark="sql"').on("keydown.ctrl.enter.prevent", self._ask)
             with ui.element("div").classes("ps-row"):
                 ui.button("Ask", on_click=self._ask, icon="play_arrow").props('no-caps unelevated data-mark="ask"')
@@ -87,9 +90,32 @@ class Sql:
         self._note.set_text(f"{number(len(shown))} rows{more} in {seconds(time.monotonic() - began)}")
 
     def draw(self, snapshot: Snapshot) -> None:
-        if not self._box.value and self._box.props.get("placeholder") == "SELECT * FROM …" and snapshot.views:
-            self._box.props["placeholder"] = f"SELECT * FROM {next(iter(snapshot.views))} LIMIT 10"
-            self._box.update()
+        """The box begins with a question that can be asked, until somebody writes another one."""
+        if not self._has_example and snapshot.views:
+            self._has_example = True
+            if not self._box.value:
+                self._box.set_value(example(snapshot.views.values()))
 
     def close(self) -> None:
         pass
+
+
+def example(views: Iterable[ViewNow]) -> str:
+    """A SELECT over a view: its newest windows, or its largest values. Views with windows in time come first."""
+    view = min(views, key=lambda one: (not one.in_time, not one.numbers))
+    names = [_quoted(name) for name in view.shown_columns if name not in ("window_end", "final")]
+    order = [f"{name} DESC" for name in ("window_start", *map(_quoted, view.numbers[:1])) if name in names]
+    text = f"SELECT {', '.join(names) or '*'}\nFROM {_quoted(view.name)}"
+    return f"{text}\nORDER BY {', '.join(order)}\nLIMIT 10" if order else f"{text}\nLIMIT 10"
+
+
+@lru_cache(maxsize=1024)
+def _quoted(name: str) -> str:
+    """A name as SQL takes it: in backticks, unless it reads as a plain name.
+
+    >>> _quoted("tag"), _quoted("order"), _quoted("per cent")
+    ('tag', '`order`', '`per cent`')
+    """
+    tokens = Spark().tokenize(f"{name} by") if name.isidentifier() else []  # ORDER BY is one token
+    is_plain = [token.text for token in tokens] == [name, "by"] and tokens[0].token_type is TokenType.VAR
+    return name if is_plain else f"`{name.replace('`', '``')}`"

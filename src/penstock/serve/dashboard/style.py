@@ -13,9 +13,11 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
 .ps-header { background:var(--card) !important; color:var(--ink) !important; border-bottom:1px solid var(--line);
   height:56px; padding:0 16px; display:flex; align-items:center; gap:12px; flex-wrap:nowrap; box-shadow:none !important; }
 .ps-name { font-weight:700; font-size:18px; letter-spacing:-.01em; color:var(--brand); }
+.ps-app { font-weight:600; font-size:16px; white-space:nowrap; overflow:hidden; text-overflow:ellipsis; min-width:40px; }
 .ps-pill { font-size:13px; color:var(--soft); display:flex; align-items:center; gap:8px; white-space:nowrap;
   overflow:hidden; text-overflow:ellipsis; min-width:0; font-variant-numeric:tabular-nums; }
 .ps-dot { width:9px; height:9px; border-radius:50%; background:#9aa4b2; flex:none; }
+.ps-dot.bad { background:var(--bad); }
 .ps-dot.live { background:#16a34a; box-shadow:0 0 0 4px #16a34a26; }
 .ps-drawer { background:var(--card) !important; border-right:1px solid var(--line); padding:12px 8px !important; gap:2px; }
 .ps-nav { width:100%; border-radius:8px; justify-content:flex-start; color:var(--soft) !important; font-weight:500;
@@ -28,7 +30,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
   display:flex; flex-direction:column; gap:8px; flex-wrap:nowrap; align-items:stretch; }
 .ps-title { font-weight:600; font-size:15px; }
 .ps-note { font-size:13px; color:var(--soft); font-variant-numeric:tabular-nums; overflow-wrap:anywhere; }
-.ps-tiles { display:grid; grid-template-columns:repeat(auto-fit, minmax(165px, 1fr)); gap:12px; width:100%; }
+.ps-tiles { display:grid; grid-template-columns:repeat(auto-fit, minmax(210px, 1fr)); gap:12px; width:100%; }
 .ps-tile { background:var(--card); border:1px solid var(--line); border-radius:12px; padding:14px 16px; min-width:0; }
 .ps-tile .k { font-size:12.5px; color:var(--soft); }
 .ps-tile .v { font-size:23px; white-space:nowrap; overflow:hidden; text-overflow:ellipsis; font-weight:650; line-height:1.25; letter-spacing:-.02em; font-variant-numeric:tabular-nums; }
@@ -45,6 +47,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
   --ag-header-background-color:color-mix(in srgb, var(--soft) 9%, var(--card)) !important; --ag-border-color:var(--line) !important;
   --ag-font-family:inherit !important; --ag-header-text-color:var(--soft) !important; --ag-accent-color:#0d9488 !important;
   --ag-text-color:var(--ink) !important; --ag-cell-text-color:var(--ink) !important; --ag-font-size:13.5px !important; }
+.ps-swipe { display:none; }
 .ps-error { color:var(--bad); font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,monospace; white-space:pre-wrap; margin:0; }
 .ps-code { font:13px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace; white-space:pre-wrap; overflow-wrap:anywhere;
   background:color-mix(in srgb, var(--soft) 10%, transparent); border-radius:8px; padding:12px; margin:0; }
@@ -57,7 +60,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
 @media (max-width:1250px) { .ps-header { padding:0 12px; } }
 @media (max-width:700px) { .nicegui-content { padding:12px !important; } .ps-tiles { grid-template-columns:1fr 1fr; gap:8px; }
   .ps-tile { padding:10px 12px; } .ps-tile .v { font-size:20px; } .ps-card { padding:12px; } .ps-header { padding:0 8px; gap:8px; }
-  .ps-chart { height:300px; } .ps-wide { display:none; } }
+  .ps-chart { height:300px; } .ps-wide { display:none; } .ps-swipe { display:block; } }
 """
 
 #: Colours that can be told apart on light and on dark ground.
@@ -73,5 +76,7 @@ COLORS: Final = (
     "#14b8a6",
     "#f97316",
 )
+#: What is late.
+LATE: Final = "#ea580c"
 SOFT: Final = "#8b95a5"
 FAINT: Final = "rgba(139,149,165,0.18)"

@@ -14,6 +14,7 @@ from penstock.store.base import LATE_EVENTS
 
 class Times:
     def __init__(self, place: Place) -> None:
+        self._palette = place.board.palette
         with card(
             "Freshness", "seconds from the arrival of events at their source to the commit: median, and 99 of 100"
         ):
@@ -39,28 +40,33 @@ class Times:
         ideal = {"type": "line", "name": "now", "data": [[at, at] for at in now], "showSymbol": False,
                  "lineStyle": {"type": "dashed", "width": 1.5, "color": SOFT},
                  "itemStyle": {"color": SOFT}}  # fmt: skip
-        lines = [_line(name, [[m.at // 1000, m.watermark // 1000] for m in marks]) for name, marks in paths.items()]
+        lines = [
+            self._line(name, [[m.at // 1000, m.watermark // 1000] for m in marks]) for name, marks in paths.items()
+        ]
         when = axis("time", scale=True)
         self._marks.draw(framed(xAxis=when, yAxis=axis("time", scale=True), series=[*lines, ideal]))
-        lags = [_line(n, [[m.at // 1000, round(m.lag, 3)] for m in marks]) for n, marks in paths.items()]
+        lags = [self._line(n, [[m.at // 1000, round(m.lag, 3)] for m in marks]) for n, marks in paths.items()]
         self._lag.draw(framed(xAxis=when, yAxis=axis("value"), series=lags))
         epochs = [commit for commit in snapshot.commits if commit.kind == "epoch"]
         names = list(dict.fromkeys(commit.stream for commit in epochs))
         whole = [
-            _line(n or "all", [[c.at // 1000, c.completeness] for c in epochs if c.stream == n and c.rows])
+            self._line(n or "all", [[c.at // 1000, c.completeness] for c in epochs if c.stream == n and c.rows])
             for n in names
         ]
         self._complete.draw(framed(xAxis=when, yAxis=axis("value", scale=True, max=100), series=whole))
         columns = [column("c0", "stream"), column("c1", "log"), column("c2", "watermark", minWidth=190)]
-        titles = ("events", "late", "late, by view", "duplicate", "dead", "behind")
-        columns += [numeric(f"c{n + 3}", name) for n, name in enumerate(titles)]
+        columns += [numeric("c3", "lag, s"), numeric("c4", "epochs")]
+        titles = ("events", "late", "late, by view", "duplicate", "dead", "complete, %", "behind")
+        columns += [numeric(f"c{n + 5}", name) for n, name in enumerate(titles)]
         rows = []
         for stream in snapshot.streams.values():
             counts = {
                 kind: stream.counters.get(kind, 0) for kind in ("events", LATE_EVENTS, "late", "duplicate", "dead")
             }
-            told = {"name": stream.name, "log": stream.log, "mark": clock(stream.watermark), **counts}
-            rows.append(cells([*told, "behind"], {**told, "behind": stream.behind}, stream.name))
+            lag, complete = (None if one is None else round(one, 2) for one in (stream.lag, stream.completeness))
+            row = {"name": stream.name, "log": stream.log, "mark": clock(stream.watermark), "lag": lag}
+            row |= {"epochs": stream.epochs, **counts, "complete": complete, "behind": stream.behind}
+            rows.append(cells(list(row), row, stream.name))
         self._grid.draw(columns, rows)
 
     def _draw_freshness(self, snapshot: Snapshot) -> None:
@@ -68,11 +74,18 @@ class Times:
         series = []
         for name in dict.fromkeys(one.stream for one in snapshot.delays):
             own = [one for one in snapshot.delays if one.stream == name]
-            series.append(_line(f"{name}, median", [[one.at // 1000, round(one.median, 3)] for one in own]))
-            series.append(_line(f"{name}, 99 %", [[one.at // 1000, round(one.high, 3)] for one in own]))
+            color = self._palette.color(name)
+            series.append(_line(f"{name}, median", color, [[one.at // 1000, round(one.median, 3)] for one in own]))
+            slow = _line(f"{name}, 99 %", color, [[one.at // 1000, round(one.high, 3)] for one in own])
+            series.append({**slow, "lineStyle": {"type": "dashed"}})
         self._delays.draw(framed(xAxis=axis("time", scale=True), yAxis=axis("value"), series=series))
         fresh = snapshot.freshness
-        columns = [column("c0", ""), column("c1", "name"), numeric("c2", "median, s"), numeric("c3", "99 % within, s")]
+        columns = [
+            column("c0", "of"),
+            column("c1", "name"),
+            numeric("c2", "median, s"),
+            numeric("c3", "99 % within, s"),
+        ]
         columns.append(numeric("c4", "events, last minute"))
         rows = []
         for what, delays in (("view", fresh.views), ("sink", fresh.sinks)):
@@ -82,9 +95,13 @@ class Times:
                 rows.append(cells(list(row), row, f"{what} {name}"))
         self._fresh.draw(columns, rows)
 
+    def _line(self, name: str, data: list[list[object]]) -> dict[str, object]:
+        """The line of a stream, or of views that read several, in the colour that it always has."""
+        return _line(name, self._palette.color(name), data)
+
     def close(self) -> None:
         pass
 
 
-def _line(name: str, data: list[list[object]]) -> dict[str, object]:
-    return {"type": "line", "name": name, "data": data, "showSymbol": len(data) < 40, "symbolSize": 4}
+def _line(name: str, color: str, data: list[list[object]]) -> dict[str, object]:
+    return {"type": "line", "name": name, "color": color, "data": data, "showSymbol": len(data) < 40, "symbolSize": 4}

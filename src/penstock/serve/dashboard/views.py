@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
@@ -72,11 +74,16 @@ class Views:
             self._draw_table(view, table)
 
     def _draw_table(self, view: ViewNow, table: TableNow) -> None:
-        drawn = shapes.chart(view, table.rows, self._value or "")
-        self._chart.draw(shapes.options(drawn, self._value or ""))
+        value, now = self._value or "", time.time_ns() // 1000
+        drawn = shapes.chart(view, table.rows, value, now)
+        palette = self._place.board.palette_of(view.name)
+        self._chart.draw(shapes.options(drawn, value, palette, whole=view.is_whole(value)))
         keys = ", ".join(view.keys) or "all events"
         mark = f"watermark {clock(view.watermark)}" if view.watermark is not None else "no watermark"
-        self._about.set_text(f"by {keys} · {drawn['kind']} · {mark} · {rate(view.rate)} panes")
+        unfinished = {shapes.LINES: "dashed: not finished yet", shapes.HEAT: "pale: not finished yet"}
+        facts = [f"by {keys}", drawn["kind"], mark, f"{rate(view.rate)} panes"]
+        facts += [unfinished[drawn["kind"]]] if drawn.get("open") else []
+        self._about.set_text(" · ".join(facts))
         pane = table.pane
         if pane is None:
             self._timing.set_text("no pane yet")
@@ -88,10 +95,10 @@ class Views:
             self._pane.set_text(
                 f"{pane.kind} {pane.key} · index {pane.index} · commit {pane.commit} · {clock(pane.at)}"
             )
-        names = list(view.columns)
+        names = list(view.shown_columns)
         columns = [
             (numeric if name in view.numbers else column)(f"c{place}", name, minWidth=_WIDTHS.get(kind, 96))
-            for place, (name, kind) in enumerate(view.columns.items())
+            for place, (name, kind) in enumerate(view.shown_columns.items())
         ]
         rows = []
         for row in table.rows[:_ROWS]:
