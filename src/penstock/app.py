@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
@@ -20,10 +20,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
+from penstock.dataflow.alert_stream import Alert, alert
 from penstock.dataflow.compile import Graph, graph_of
 from penstock.dataflow.join_stream import join_stream, joined_stream, joins_of
 from penstock.dataflow.process_stream import pattern_stream, processor_stream
 from penstock.errors import DefinitionError, PenstockError
+from penstock.model.expressions.column import Sql
 from penstock.model.placement import Placement, placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
@@ -98,6 +100,7 @@ class App:
         self.batches: dict[str, Duration] = {}  # how often a view is computed from the history
         self.audits: dict[str, Duration] = {}  # how often it is audited
         self.placements: dict[str, Placement] = {}  # where a view's state lives, if the user chose
+        self.alerts: dict[str, Alert] = {}
         self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
 
     # Each takes the parameters of its function, and adds what that defines.
@@ -195,6 +198,30 @@ class App:
             raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="say name='another_name'")
         self.sinks[chosen] = (found[0], self.views[found[0]], sink)
         return sink
+
+    def alert(self, view: View | str, when: Sql, to: Sink | Sequence[Sink] = (), *, name: str | None = None) -> Alert:
+        """Watches the rows of a view: an alert fires for a key while the condition `when` holds, and is then resolved.
+
+        What it is now for each key becomes a view of its name; `to` gets a row when it begins to fire and one when it
+        is resolved: `app.alert(trending, when="posts > 1000", to=ps.to_http("https://example.com/hooks/alerts"))`.
+        A window counts until the next one has ended, so an alert goes on while one window after the other holds.
+        """
+        known = [known for known, kept in self.views.items() if view in (known, kept)]
+        if len(known) != 1:
+            raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
+        chosen = name or f"{known[0]}_alert"
+        check_name(chosen, "an alert's name")
+        made = alert(chosen, known[0], self.views[known[0]], when)
+        sinks = (to,) if isinstance(to, Sink) else tuple(to)
+        for sink in sinks:
+            check_row_sink(made.stream, sink, {**self.streams, made.stream.name: made.stream})
+        self._check_free(chosen, "stream", "view")
+        self.take_stream(made.stream)
+        made = replace(made, view=self.view(chosen, made.view))
+        for number, sink in enumerate(sinks, 1):
+            self.sink(made.stream, sink, name=f"{chosen}_to" if number == 1 else f"{chosen}_to_{number}")
+        self.alerts[chosen] = made
+        return made
 
     def _row_sink(self, flow: Flow, sink: Sink, name: str | None) -> Sink:
         self._take_joins(flow)

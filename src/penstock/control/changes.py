@@ -17,7 +17,7 @@ def copied(app: App) -> App:
 def take(app: App, other: App) -> None:
     """Makes an app what another one is."""
     app.streams, app.views, app.sinks = dict(other.streams), dict(other.views), dict(other.sinks)
-    app.flows, app.tables = dict(other.flows), dict(other.tables)
+    app.flows, app.tables, app.alerts = dict(other.flows), dict(other.tables), dict(other.alerts)
     app.batches, app.audits, app.from_now = dict(other.batches), dict(other.audits), set(other.from_now)
     placements = dict(other.placements)
     app.placements.clear()  # a run reads the same object

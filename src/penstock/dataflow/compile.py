@@ -159,8 +159,11 @@ def _operator_node(id: str, stream: Stream, operator: Operator) -> Node:
         detail = f"{join.how}, as of the event's time" if join.as_of else join.how
     elif isinstance(operator, ProcessOperator):
         processor = operator.process.processor
-        kind = "processor" if processor.finds is None else "pattern"
-        detail = processor.__name__ if processor.finds is None else ""
+        if processor.alerts_when is not None:
+            kind, detail = "alert", " ".join(processor.alerts_when.split())
+        else:
+            kind = "processor" if processor.finds is None else "pattern"
+            detail = processor.__name__ if processor.finds is None else ""
     return Node(id, kind, stream.name, detail, keys, "segments", stream.kept, _hold(stream, operator))
 
 

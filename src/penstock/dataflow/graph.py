@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["source", "table", "join", "processor", "pattern", "derived", "view", "sink"]
+Kind: TypeAlias = Literal["source", "table", "join", "processor", "pattern", "alert", "derived", "view", "sink"]
 #: Asks a store for the graph that it keeps, as JSON.
 GRAPH: Final = "SELECT statement FROM __catalog WHERE kind = 'graph'"
 #: Where state can live, as text.
@@ -51,7 +51,7 @@ class Node:
         facts = [self.detail, f"{by} {', '.join(self.keys)}" if self.keys else "", self.hold or ""]
         facts += [_STATES[self.state]] if self.state else []
         facts += [f"kept: {self.kept}"] if self.kept else []
-        if self.kept == "none" and self.kind in ("join", "processor", "pattern"):
+        if self.kept == "none" and self.kind in ("join", "processor", "pattern", "alert"):
             facts.append("what reads it cannot be audited or filled from history")
         return [fact for fact in facts if fact]
 

@@ -53,6 +53,21 @@ def changes(view: View, name: str | None = None) -> Changes:
             hint="take what app.view('name', …) returns, or say .changes('name')",
         )
     _check_shows(chosen, view)
+    return _changes(chosen, view)
+
+
+def newest_rows(name: str, view: View) -> Changes:
+    """The same for readers to which only the newest row of each window counts: it may be shown again untaken back."""
+    if view.firing == Never():
+        raise DefinitionError(f"the view '{name}' fires no panes", hint="give it another trigger")
+    if view.accumulation == "discarding" and not _fires_once(view):
+        raise DefinitionError(
+            f"the panes of the view '{name}' are parts of its windows", hint="leave out .discarding(), or fire once"
+        )
+    return _changes(name, view)
+
+
+def _changes(chosen: str, view: View) -> Changes:
     schema = _schema(chosen, view)
     timed = view.windows.ends_in_event_time
     watermark = Carried() if _has_watermark(view) else None
@@ -76,12 +91,15 @@ def _check_shows(name: str, view: View) -> None:
     """Refuses changes that would count a window twice, or never."""
     if view.firing == Never():
         raise DefinitionError(f"the view '{name}' fires no panes, so it has no changes", hint="give it another trigger")
-    once = isinstance(view.firing, OnClose) or view.firing == OnTime(late=Never())
-    if view.accumulation == "accumulating" and not once:
+    if view.accumulation == "accumulating" and not _fires_once(view):
         raise DefinitionError(
             f"the view '{name}' shows a window again without taking back what it showed: it would count twice",
             hint="say .retracting(), or fire once: .trigger(ps.on_close())",
         )
+
+
+def _fires_once(view: View) -> bool:
+    return isinstance(view.firing, OnClose) or view.firing == OnTime(late=Never())
 
 
 def _schema(name: str, view: View) -> Schema:

@@ -77,6 +77,8 @@ class Processor:
     usual_hold: ClassVar[Duration | None] = None
     #: The pattern that it finds, if Penstock made it for one.
     finds: ClassVar[str | None] = None
+    #: The condition of the alert that it watches, if Penstock made it for one.
+    alerts_when: ClassVar[str | None] = None
 
     _cell: Cell | None = None
     _moment: Moment | None = None

@@ -127,15 +127,17 @@ class _Page:
             self._app.set_text(snapshot.app)
             with self._content:
                 ui.page_title(f"{snapshot.app} · Penstock")
-        self._state.set_text(state_text(snapshot, time.time()))
+        self._state.set_text(state_text(snapshot, time.time(), self._place.narrow))
         self._dot.classes(replace=f"ps-dot {'live' if snapshot.stopped is None else 'bad'}")
         if self._panel is not None:
             with self._content:
                 self._panel.draw(snapshot)
 
 
-def state_text(snapshot: Snapshot, now: float) -> str:
+def state_text(snapshot: Snapshot, now: float, narrow: bool = False) -> str:
     """Whether the app runs, and how far it is."""
+    if narrow:
+        return f"{snapshot.stopped or 'running'} · {number(snapshot.commit)}"
     age = now - (snapshot.committed or 0) / SECOND
     ago = f", {seconds(age)} ago" if snapshot.committed is not None and age < 86_400 * 365 else ""
     return f"{snapshot.stopped or 'running'} · commit {number(snapshot.commit)}{ago}"
