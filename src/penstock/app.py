@@ -20,12 +20,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
-from penstock.dataflow.alert_stream import Alert, alert
+from penstock.dataflow.alert_stream import Alert, Condition, alert
 from penstock.dataflow.compile import Graph, graph_of
 from penstock.dataflow.join_stream import join_stream, joined_stream, joins_of
 from penstock.dataflow.process_stream import pattern_stream, processor_stream
 from penstock.errors import DefinitionError, PenstockError
-from penstock.model.expressions.column import Sql
 from penstock.model.placement import Placement, placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
@@ -39,10 +38,7 @@ from penstock.runtime.definition_checks import (
     made_from,
     valid_name,
 )
-from penstock.runtime.derived.epochs import epoch_stream
-from penstock.runtime.derived.learning.definition import model_stream
-from penstock.runtime.derived.loops.definition import loop_stream
-from penstock.runtime.derived.topologies.definition import topology_stream
+from penstock.runtime.derived.definitions import epoch_stream, loop_stream, model_stream, topology_stream
 from penstock.runtime.tables.definitions import check_reload, source_table, view_table
 from penstock.sinks import Sink, check
 from penstock.sources.streams import source_stream
@@ -199,7 +195,9 @@ class App:
         self.sinks[chosen] = (found[0], self.views[found[0]], sink)
         return sink
 
-    def alert(self, view: View | str, when: Sql, to: Sink | Sequence[Sink] = (), *, name: str | None = None) -> Alert:
+    def alert(
+        self, view: View | str, when: Condition, to: Sink | Sequence[Sink] = (), *, name: str | None = None,
+    ) -> Alert:  # fmt: skip
         """Watches the rows of a view: an alert fires for a key while the condition `when` holds, and is then resolved.
 
         What it is now for each key becomes a view of its name; `to` gets a row when it begins to fire and one when it

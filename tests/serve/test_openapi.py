@@ -33,7 +33,7 @@ expected-statuses = ["2xx", "3xx", "4xx", 503, 504]
 def test_the_document_names_every_path(client: httpx.Client):
     document = client.get("/api/v1/openapi.json").json()
     assert set(document["paths"]) == {
-        "/api/v1/models", "/api/v1/models/{name}", "/api/v1/models/{name}/{part}",
+        "/api/v1/alerts", "/api/v1/models", "/api/v1/models/{name}", "/api/v1/models/{name}/{part}",
         "/api/v1/query", "/api/v1/sinks", "/api/v1/sinks/{name}", "/api/v1/streams", "/api/v1/streams/{name}",
         "/api/v1/views", "/api/v1/views/{name}", "/api/v1/views/{name}/schema", "/api/v1/views/{name}/subscribe",
         "/health", "/metrics", "/ready",

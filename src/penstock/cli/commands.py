@@ -111,6 +111,7 @@ COMMANDS: Final = {
         "dead_letter",
         "List, show and retry dead letters: rows that were rejected, or on which code failed.",
     ),
+    "alert": Entry("alert", "alert", "List the alerts of an app, and the keys for which they fire."),
     "token": Entry("token", "token", "Create, list and remove tokens for an app's HTTP server."),
 }
 

@@ -50,7 +50,7 @@ def restore(app: App, catalog: Iterable[Entry]) -> Remembered:
         if entry.statement is not None:
             if key in found.own:
                 found.taken.append(key)
-            else:
+            elif key not in named(app):  # one statement makes all parts of an alert
                 _define(app, entry, found)
         if entry.kind == "view" and entry.rested is not None and entry.name in app.views:
             found.resting.add(entry.name)

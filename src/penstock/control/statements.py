@@ -24,7 +24,7 @@ from penstock.sql import SqlError, Statement, answer, define, parse_one, table_s
 from penstock.sql import statements as sql
 from penstock.store.entry import Part
 
-_PARTS: dict[str, Part] = {"STREAM": "stream", "VIEW": "view", "SINK": "sink", "TABLE": "table"}
+_PARTS: dict[str, Part] = {"STREAM": "stream", "VIEW": "view", "SINK": "sink", "TABLE": "table", "ALERT": "view"}
 #: What is done outside the lock that keeps statements apart.
 Later = Callable[[], Reply]
 _AGAIN = "the app's own code defines it, and brings it back at the next start"
@@ -89,7 +89,10 @@ class Statements:
                 return self._forget(statement)
             case sql.Drop():
                 return self._drop(statement)
-            case sql.CreateStream() | sql.CreateStreamAs() | sql.CreateView() | sql.CreateSink() | sql.CreateTable():
+            case (
+                sql.CreateStream() | sql.CreateStreamAs() | sql.CreateView() | sql.CreateSink() | sql.CreateTable()
+                | sql.CreateAlert()
+            ):  # fmt: skip
                 return self._create(statement)
             case _:
                 raise _refusal(statement)
@@ -107,8 +110,10 @@ class Statements:
         return "active" if progress is None else f"{progress.kind} {progress.share:.0%}"
 
     def _create(
-        self, statement: sql.CreateStream | sql.CreateStreamAs | sql.CreateView | sql.CreateSink | sql.CreateTable
-    ) -> Reply | Later:
+        self,
+        statement: sql.CreateStream | sql.CreateStreamAs | sql.CreateView | sql.CreateSink | sql.CreateTable
+        | sql.CreateAlert,
+    ) -> Reply | Later:  # fmt: skip
         name, trial = statement.name.text, copied(self.app)
         old = self.app.views.get(name)
         define(trial, statement)
@@ -123,7 +128,7 @@ class Statements:
             return Reply(message=f"view '{name}' begins with what {in_quotes(views, ' and ')} show so far")
         if isinstance(statement, sql.CreateView):
             return Reply(message=f"view '{name}' takes events from the next epoch on; earlier ones are not in it")
-        kinds = {sql.CreateSink: "sink", sql.CreateTable: "table"}
+        kinds = {sql.CreateSink: "sink", sql.CreateTable: "table", sql.CreateAlert: "alert"}
         what = kinds.get(type(statement), "stream")
         return Reply(message=f"{what} '{name}' created")
 
@@ -222,7 +227,7 @@ class Statements:
         define(trial, statement)
         kind, name = _part(statement), statement.name.text
         if (kind, name) not in named(self.app):
-            return Reply(message=f"there is no {kind} '{name}'")
+            return Reply(message=f"there is no {statement.kind.lower()} '{name}'")
         if kind == "view":
             self.works.check_free(name)
         along = sorted(self.app.sinks.keys() - trial.sinks.keys() - {name})
@@ -231,7 +236,8 @@ class Statements:
         take(self.app, trial)
         self._resting.discard(name)
         sinks = f", and with it its sinks {', '.join(along)}" if along else ""
-        return Reply(message=f"{kind} '{name}' dropped{sinks}{self._warning(kind, name)}")
+        what = statement.kind.lower()
+        return Reply(message=f"{what} '{name}' dropped{sinks}{self._warning(kind, name)}")
 
     def _warning(self, kind: Part, name: str) -> str:
         return f". Note: {_AGAIN}" if (kind, name) in self._remembered.own else ""

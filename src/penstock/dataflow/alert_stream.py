@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TypeAlias
 
 from penstock.dataflow.process_stream import processor_stream
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import max_by
-from penstock.model.alert_processor import BOUNDS, HOLDS, OWN, alert_processor
+from penstock.model.alert_processor import BOUNDS, HOLDS, OWN, alert_processor, changes_of
 from penstock.model.changes import newest_rows
 from penstock.model.expressions.column import Sql, sql_text
 from penstock.model.stream import Stream
@@ -33,8 +33,8 @@ from penstock.model.types import Schema
 from penstock.model.view import View
 from penstock.model.windows import Cumulating, Global, Session, Sliding
 
-#: How the stream of an alert's changes is called, after the alert.
-_CHANGES: Final = "_changes"
+#: What an alert watches for: a condition over the columns of a view, as text or as an expression.
+Condition: TypeAlias = Sql
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Alert:
     view: View
 
 
-def alert(name: str, of: str, view: View, when: Sql) -> Alert:
+def alert(name: str, of: str, view: View, when: Condition) -> Alert:
     """An alert on a view of this name: it fires for a key while the condition holds."""
     rows, text = newest_rows(of, view), sql_text(when)
     assert rows.schema is not None
@@ -68,7 +68,7 @@ def alert(name: str, of: str, view: View, when: Sql) -> Alert:
     bounds = rows.schema.type_of("window_start") if bounded else None
     processor = alert_processor(keys, values, bounds, _step(view), text)
     made = processor_stream(
-        f"{name}{_CHANGES}",
+        changes_of(name),
         flow,
         processor,
         by=tuple(keys) or ("'' AS alert_key",),
@@ -77,15 +77,6 @@ def alert(name: str, of: str, view: View, when: Sql) -> Alert:
     columns = [column for column in made.schema.names if column not in (*keys, "number")]
     shown = {column: max_by(f"`{column}`", "number") for column in columns}
     return Alert(name, of, text, made, made.group_by(*keys).agg(**shown))
-
-
-def alert_of(stream: str) -> str:
-    """The name of the alert whose changes a stream has.
-
-    >>> alert_of("busy_changes")
-    'busy'
-    """
-    return stream.removesuffix(_CHANGES)
 
 
 def _step(view: View) -> Callable[[Instant, Instant], Duration] | None:

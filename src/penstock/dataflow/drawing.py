@@ -15,7 +15,7 @@ from penstock.dataflow.graph import Edge, Graph, Node
 _WIDE, _HIGH, _ACROSS, _DOWN, _MARGIN = 190, 54, 170, 22, 26
 _COLORS: Final = {
     "source": "#0e7490", "table": "#64748b", "join": "#b45309", "processor": "#b45309", "pattern": "#b45309",
-    "derived": "#4338ca", "view": "#0f766e", "sink": "#7c3aed",
+    "alert": "#be123c", "derived": "#4338ca", "view": "#0f766e", "sink": "#7c3aed",
 }  # fmt: skip
 _STYLE: Final = (
     "text{font-family:system-ui,sans-serif;fill:#0f172a}.kind{font-size:11px;fill:#475569}"

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from penstock.model.alert_processor import alert_of
+
 Kind: TypeAlias = Literal["source", "table", "join", "processor", "pattern", "alert", "derived", "view", "sink"]
 #: Asks a store for the graph that it keeps, as JSON.
 GRAPH: Final = "SELECT statement FROM __catalog WHERE kind = 'graph'"
@@ -63,6 +65,15 @@ class Edge:
     start: str
     end: str
     steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AlertNode:
+    """An alert of an app: the view that it watches, and its condition."""
+
+    name: str
+    of: str
+    when: str
 
 
 @dataclass(frozen=True)
@@ -138,6 +149,16 @@ class Graph:
             return known[node.id]
 
         return {node.name: streams(node) for node in self.nodes if node.kind == "view"}
+
+    @property
+    def alerts(self) -> list[AlertNode]:
+        """The alerts, each with what it watches."""
+        return [
+            AlertNode(alert_of(node.name), self.by_id[edge.start].name, node.detail)
+            for node in self.nodes
+            for edge in self.edges
+            if node.kind == "alert" and edge.end == node.id
+        ]
 
     def with_states(self, states: Mapping[str, str]) -> Graph:
         """The same, with the places in which the states of views are now, by the name of the view."""

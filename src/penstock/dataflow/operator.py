@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.kernel.operators.base import KernelOperator
 from penstock.model.changes import Changes, origins
@@ -14,6 +15,10 @@ from penstock.model.stream import Flow, Stream
 from penstock.model.table import Snapshot, Table
 from penstock.model.time import Duration
 from penstock.model.view import View
+
+#: The counters of an operator: rows that came to it, and how many of them were too late for it.
+INPUTS: Final = "inputs"
+LATE_INPUTS: Final = "late_inputs"
 
 
 class Operator(ABC):

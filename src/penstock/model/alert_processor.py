@@ -25,6 +25,21 @@ BOUNDS: Final = ("window_from", "window_to")
 #: Whether the row of an event fulfils the condition.
 HOLDS: Final = "alert_holds"
 _EXPIRES: Final = "expires"
+_SUFFIX: Final = "_changes"
+
+
+def changes_of(alert: str) -> str:
+    """The name of the stream that an alert's changes are in.
+
+    >>> changes_of("busy"), alert_of("busy_changes")
+    ('busy_changes', 'busy')
+    """
+    return f"{alert}{_SUFFIX}"
+
+
+def alert_of(stream: str) -> str:
+    """The name of the alert whose changes a stream has."""
+    return stream.removesuffix(_SUFFIX)
 
 
 def alert_processor(

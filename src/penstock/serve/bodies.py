@@ -50,6 +50,14 @@ class Sink(BaseModel):
     newest: int = Field(description="The newest pane of the store.")
 
 
+class Alert(BaseModel):
+    name: str
+    view: str = Field(description="The view that it watches.")
+    when: str = Field(description="The condition.")
+    firing: int = Field(description="For how many keys it fires.")
+    rows: list[dict[str, Any]] = Field(description="Its keys: those that fire first, then the newest changes.")
+
+
 class Rows(BaseModel):
     """Rows of a view, a page of them."""
 

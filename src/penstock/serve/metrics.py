@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -15,8 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from penstock.dataflow.graph import GRAPH, graph_from_json
+from penstock.model.alert_processor import changes_of
 from penstock.model.time import BEGINNING, END, SECOND
+from penstock.serve.alerts import AlertNow, read_alerts
 from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.views import Catalog
 from penstock.store.base import LATE_EVENTS, REFUSALS
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Delay, freshness
 from penstock.store.operator_timings import LATEST_DETAILS, latest_timings
@@ -40,6 +43,7 @@ _QUESTIONS: Final = (
     JOIN __views v ON v.name = s.owner LEFT JOIN __segments g ON g.owner = s.owner AND g.removed IS NULL
     AND g.kind IN ('rows', 'final') GROUP BY s.owner""",
     LATEST_DETAILS,
+    "SELECT stream, snapshot FROM __trackers",
     GRAPH,
 )
 
@@ -47,8 +51,10 @@ _QUESTIONS: Final = (
 class Metrics:
     """The metrics of a server. `failures` tells how often each sink has failed in a row, where that is known."""
 
-    def __init__(self, askers: Askers, failures: Callable[[], Mapping[str, int]] | None = None) -> None:
-        self._askers, self._failures = askers, failures
+    def __init__(
+        self, askers: Askers, catalog: Catalog, failures: Callable[[], Mapping[str, int]] | None = None
+    ) -> None:
+        self._askers, self._catalog, self._failures = askers, catalog, failures
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "penstock_http_requests", "Requests that were answered.", ("method", "route", "status"),
@@ -68,11 +74,13 @@ class Metrics:
         recent = [Question(text, [since]) for text in (RECENT_ARRIVALS, RECENT_DELIVERIES)]
         *found, arrivals, deliveries = await self._askers.own(*(Question(text) for text in _QUESTIONS), *recent)
         graphs = found.pop().rows
-        feeding = graph_from_json(graphs[0][0]).feeding if graphs else {}
+        graph = graph_from_json(graphs[0][0]) if graphs else None
+        feeding = {} if graph is None else graph.feeding
+        alerts = await read_alerts(self._askers, (await self._catalog.known(fresh=True)).views, graph)
         fresh = freshness(arrivals.rows, deliveries.rows, feeding, since)
         registry = CollectorRegistry()
         delays = [_delays("view", "to the commit", fresh.views), _delays("sink", "to its delivery", fresh.sinks)]
-        registry.register(_Once([*_of_store(found), *delays, *self._own(subscribers)]))
+        registry.register(_Once([*_of_store(found), *delays, *_alerts(alerts, found[0]), *self._own(subscribers)]))
         return generate_latest(registry) + generate_latest(self._registry)
 
     def _own(self, subscribers: Mapping[str, int]) -> Iterable[Metric]:
@@ -91,7 +99,7 @@ class _Once(Collector):
 
 
 def _of_store(found: list[Found]) -> Iterable[Metric]:
-    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments, details = (
+    counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments, details, trackers = (
         one.rows for one in found
     )
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
@@ -118,6 +126,7 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield CounterMetricFamily("penstock_panes", "Panes that have fired.", newest)
     yield GaugeMetricFamily("penstock_outbox_panes", "Panes that the outbox holds.", newest - known.get("trimmed", 0))
     yield from _watermarks(views)
+    yield from _stream_lags(trackers)
     positions = dict(sinks)
     yield _gauge("penstock_sink_position", "The last pane that a sink has.", "sink", positions)
     behind = {sink: newest - position for sink, position in positions.items()}
@@ -128,6 +137,17 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _segments(segments)
     yield from _operators(details)
     yield from _work(details)
+
+
+def _alerts(alerts: Sequence[AlertNow], counters: Found) -> Iterable[Metric]:
+    """For how many keys alerts fire, and how often they have changed."""
+    firing = {one.definition.name: float(one.firing) for one in alerts}
+    yield _gauge("penstock_alert_firing", "For how many keys an alert fires.", "alert", firing)
+    counts = dict(counters.rows)
+    changes = CounterMetricFamily("penstock_alert_changes", "How often keys began to fire or ended.", labels=["alert"])
+    for name in firing:
+        changes.add_metric([name], counts.get(f"{changes_of(name)}.events", 0))
+    yield changes
 
 
 def _delays(kind: str, end: str, delays: Mapping[str, Delay]) -> Metric:
@@ -197,6 +217,13 @@ def _watermarks(views: list[list[Any]]) -> Iterable[Metric]:
         "view",
         lag,
     )
+
+
+def _stream_lags(trackers: list[list[Any]]) -> Iterable[Metric]:
+    known = {name: json.loads(snapshot)["watermark"] for name, snapshot in trackers}
+    lags = {name: time.time() - mark / SECOND for name, mark in known.items() if mark and BEGINNING < mark < END}
+    text = "How far a stream's watermark is behind the clock; ahead of it, below zero."
+    yield _gauge("penstock_stream_lag_seconds", text, "stream", lags)
 
 
 def _last_epochs(epochs: list[list[Any]]) -> Iterable[Metric]:

@@ -15,6 +15,7 @@ from penstock.errors import PenstockError
 from penstock.model.time import SECOND, duration
 from penstock.model.types import Schema
 from penstock.serve import bodies
+from penstock.serve.alerts import read_alerts
 from penstock.serve.askers import LAST, Select
 from penstock.serve.bodies import ROWS_OF, errors
 from penstock.serve.errors import Answered
@@ -123,6 +124,15 @@ async def describe_sink(request: Request, name: str) -> Any:
     if name not in known.sinks:
         raise not_there("sink", name, known.sinks)
     return known.sinks[name]
+
+
+@router.get("/alerts", response_model=list[bodies.Alert], responses=errors(), tags=["alerts"])
+async def list_alerts(request: Request) -> Any:
+    """All alerts: for how many keys they fire, and which these are."""
+    only(request)
+    service = service_of(request)
+    known = await service.catalog.known(fresh=True)
+    return [alert.body() for alert in await read_alerts(service.askers, known.views, await service.graph())]
 
 
 # lookups

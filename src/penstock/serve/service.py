@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.errors import PenstockError
 from penstock.serve.askers import Askers, Found, Question, Select, Selected
 from penstock.serve.fresh import Fresh
@@ -56,7 +57,7 @@ class Service:
         self.fresh = Fresh(self.askers, self.pulse, self.doors)
         self.hub = Hub(self.askers, self.pulse, limits.panes)
         self._indexed: set[tuple[int, tuple[str, ...]]] = set()
-        self.metrics = Metrics(self.askers, host.failures)
+        self.metrics = Metrics(self.askers, self.catalog, host.failures)
 
     async def ask(self, *questions: Question | SegmentQuestion) -> list[Found]:
         """Asks for a user."""
@@ -72,6 +73,11 @@ class Service:
         if failed is not None:
             return f"failed: {failed}"
         return None if is_held(self.directory / LOCK) else "stopped"
+
+    async def graph(self) -> Graph | None:
+        """The graph that the app has noted of itself, if it has."""
+        (answer,) = await self.askers.own(Question(GRAPH))
+        return graph_from_json(answer.rows[0][0]) if answer.rows else None
 
     def make_faster(self, view: Described, keys: Sequence[str]) -> None:
         """Asks the app for an index, once; the answers of now do not wait for it."""

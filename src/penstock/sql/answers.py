@@ -116,6 +116,9 @@ def _list(app: App, what: str) -> Answer:
         return Answer(
             ("sink", "of", "into"), tuple((n, _of(app, n), repr(sink)) for n, (_, _, sink) in app.sinks.items())
         )
+    if what == "ALERTS":
+        alerts = ((one.name, one.of, one.when) for one in app.alerts.values())
+        return Answer(("alert", "view", "when"), tuple(alerts))
     if what == "TABLES":
         known = app.tables.values()
         told = ((t.name, t.schema.ddl(), ", ".join(t.key), t.shown_reload, repr(t.source)) for t in known)

@@ -61,6 +61,10 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
             _view(app, statement)
         case sql.CreateSink():
             _sink(app, statement)
+        case sql.CreateAlert():
+            _alert(app, statement)
+        case sql.Drop(kind="ALERT"):
+            _drop_alert(app, statement)
         case sql.Drop():
             _drop(app, statement)
         case sql.CreateTable():
@@ -216,6 +220,47 @@ def _sink(app: App, statement: sql.CreateSink) -> None:
         app.sink(of.text if of.text in app.views else known[of.text], made, name=statement.name.text)
 
 
+def _alert(app: App, statement: sql.CreateAlert) -> None:
+    source, of = statement.source, statement.view
+    if of.text not in app.views:
+        raise source.placed(unknown("view", of.text, app.views), of, {})
+    _refuse_taken(app, statement, statement.name)
+    sinks = () if statement.sink is None else (sink_of(statement.sink),)
+    with source.at(statement.when):
+        app.alert(of.text, statement.when.text, sinks, name=statement.name.text)
+
+
+def _drop_alert(app: App, statement: sql.Drop) -> None:
+    name, source = statement.name.text, statement.source
+    alert = app.alerts.get(name)
+    if alert is None:
+        if statement.if_exists:
+            return
+        raise source.placed(unknown("alert", name, app.alerts), statement.name, {})
+    users = [*above(name, app.views), *(one.name for one in app.alerts.values() if one.of == name)]
+    users += [
+        reader for reader in _readers(app, alert.stream) if reader != name and not reader.startswith(f"{name}_to")
+    ]
+    if users:
+        hint = f"drop {users[-1]} first"
+        raise source.error(f"'{name}' is read by {', '.join(users)}", statement.name, hint=hint)
+    for sink in [sink for sink, (_, flow, _) in app.sinks.items() if flow == alert.stream or flow == alert.view]:
+        del app.sinks[sink]
+    del app.alerts[name], app.views[name], app.streams[alert.stream.name]
+
+
+def _refuse_part(app: App, statement: sql.Drop) -> None:
+    """Refuses to drop what an alert is made of, and the view that it watches."""
+    name, source = statement.name.text, statement.source
+    for alert in app.alerts.values():
+        if (statement.kind, name) in (("VIEW", alert.name), ("STREAM", alert.stream.name)):
+            hint = f"DROP ALERT {alert.name}"
+            raise source.error(f"'{name}' is part of the alert '{alert.name}'", statement.name, hint=hint)
+        if statement.kind == "VIEW" and name == alert.of:
+            hint = f"drop it first: DROP ALERT {alert.name}"
+            raise source.error(f"the alert '{alert.name}' watches '{name}'", statement.name, hint=hint)
+
+
 def _refuse_taken(app: App, statement: sql.Statement, name: Piece) -> None:
     places = (("stream", app.streams), ("view", app.views), ("stream", flows(app)), ("table", app.tables))
     for kind, known in places:
@@ -235,6 +280,7 @@ def _drop(app: App, statement: sql.Drop) -> None:
         "SINK": (app.sinks,),
         "TABLE": (app.tables,),
     }
+    _refuse_part(app, statement)
     found = [known for known in places[statement.kind] if name in known]
     if not found:
         if statement.if_exists:

@@ -13,7 +13,7 @@ from penstock.sql.catalog import define
 from penstock.sql.read import parse
 
 _DEFINITIONS = (
-    sql.CreateStream, sql.CreateStreamAs, sql.CreateView, sql.CreateSink, sql.CreateTable, sql.Drop,
+    sql.CreateStream, sql.CreateStreamAs, sql.CreateView, sql.CreateSink, sql.CreateTable, sql.CreateAlert, sql.Drop,
 )  # fmt: skip
 
 

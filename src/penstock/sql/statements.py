@@ -118,8 +118,18 @@ class CreateSink(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreateAlert(Statement):
+    """CREATE ALERT name FROM view WHEN condition [INTO target [WITH (option = value …)]]."""
+
+    name: Piece
+    view: Piece
+    when: Piece
+    sink: CreateSink | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Drop(Statement):
-    kind: Literal["STREAM", "VIEW", "SINK", "TABLE"]
+    kind: Literal["STREAM", "VIEW", "SINK", "TABLE", "ALERT"]
     name: Piece
     if_exists: bool
 
@@ -173,9 +183,9 @@ class Subscribe(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Show(Statement):
-    """SHOW STREAMS, VIEWS, SINKS or TABLES."""
+    """SHOW STREAMS, VIEWS, SINKS, TABLES or ALERTS."""
 
-    what: Literal["STREAMS", "VIEWS", "SINKS", "TABLES"]
+    what: Literal["STREAMS", "VIEWS", "SINKS", "TABLES", "ALERTS"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,9 +38,6 @@ Kind: TypeAlias = Literal["epoch", "tick", "swap"]
 REFUSALS: Final = ("late", "duplicate", "dead")
 #: The counter of events that were late for at least one view; `late` counts each view that an event was late for.
 LATE_EVENTS: Final = "late_events"
-#: The counters of an operator: rows that came to it, and how many of them were too late for it.
-INPUTS: Final = "inputs"
-LATE_INPUTS: Final = "late_inputs"
 
 #: The counter of files that could not be read. Each is one dead letter.
 DEAD_FILES: Final = "dead_files"

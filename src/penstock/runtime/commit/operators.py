@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from penstock.dataflow.operator import Operator
+from penstock.dataflow.operator import INPUTS, Operator
 from penstock.dataflow.operators import input_name, operator_of
 from penstock.kernel.operators.base import KernelOperator, OperatorTime, Stepped, column_name
 from penstock.kernel.plan import POSITION, Plan
@@ -27,7 +27,6 @@ from penstock.state.operator_state import LIVE as LIVE
 from penstock.state.operator_state import OperatorChange, OperatorStep, Seen, SegmentRows
 from penstock.state.segment import Segment
 from penstock.state.step_output import MANY_ROWS, StepOutput
-from penstock.store.base import INPUTS
 from penstock.store.operator_timings import OperatorTiming
 
 if TYPE_CHECKING:

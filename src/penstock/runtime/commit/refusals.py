@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 import polars as pl
 
+from penstock.dataflow.operator import LATE_INPUTS
 from penstock.model.stream import Stream
 from penstock.runtime.commit.view_runtime import ViewRuntime
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.runtime.epoch.wire import late_reason, refusals
 from penstock.sources.base import FILE
-from penstock.store.base import DEAD_FILES, LATE_EVENTS, LATE_INPUTS
+from penstock.store.base import DEAD_FILES, LATE_EVENTS
 from penstock.store.figures import Lateness
 
 _log = logging.getLogger("penstock.runtime")

@@ -13,7 +13,7 @@ from penstock.serve.dashboard.words import number, rate
 
 _COLORS: Final = {
     "log": "#475569", "stream": "#0e7490", "table": "#64748b", "join": "#b45309", "processor": "#b45309",
-    "pattern": "#b45309", "derived": "#4338ca", "view": "#0f766e", "sink": "#7c3aed",
+    "pattern": "#b45309", "alert": "#be123c", "derived": "#4338ca", "view": "#0f766e", "sink": "#7c3aed",
 }  # fmt: skip
 Nodes: TypeAlias = dict[str, tuple[str, str, str]]
 Edges: TypeAlias = list[tuple[str, str, float]]

@@ -16,7 +16,7 @@ from penstock.serve.dashboard.style import LATE
 from penstock.serve.dashboard.words import number, rate, seconds
 from penstock.store.base import LATE_EVENTS
 
-#: So many epochs stand in the chart.
+#: The number of epochs in the chart.
 _SHOWN: Final = 120
 
 
@@ -31,6 +31,7 @@ class Overview:
             self._lag = Tile("Watermark lag", "lag")
             self._complete = Tile("Completeness", "completeness")
             self._refused = Tile("Refused", "refused")
+            self._alerts = Tile("Alerts", "firing")
         self._calls = ui.label().classes("ps-long-calls").style("color: var(--q-warning)")
         with card("The app", "logs → streams → operators → views → sinks, events and panes a second"):
             self._graph = Chart("graph", svg=True)
@@ -60,6 +61,9 @@ class Overview:
         by_view = "" if late == pairs else f" ({number(pairs)} by view)"
         text = ", ".join([f"{number(late)} late{by_view}", *(f"{number(count)} {kind}" for kind, count in kinds)])
         self._refused.draw(number(late + sum(count for _, count in kinds)), text)
+        firing = {one.definition.name: one.firing for one in snapshot.alerts if one.firing}
+        note = ", ".join(firing) if firing else f"none of {len(snapshot.alerts)} fires" if snapshot.alerts else "none"
+        self._alerts.draw(number(sum(firing.values())), note)
         self._calls.set_text("; ".join(call.text() for call in snapshot.long_calls))
         self._calls.set_visibility(bool(snapshot.long_calls))
         tall = graph.height(snapshot, self._place.narrow)

@@ -11,6 +11,7 @@ from fastapi import Request
 from nicegui import Client, ui
 
 from penstock.model.time import SECOND
+from penstock.serve.dashboard.alerts import Alerts
 from penstock.serve.dashboard.batch import Batch
 from penstock.serve.dashboard.board import Board
 from penstock.serve.dashboard.epochs import Epochs
@@ -29,6 +30,7 @@ from penstock.serve.tokens import Tokens
 PANELS: Final[dict[str, tuple[str, str, Callable[[Place], Panel]]]] = {
     "app": ("App", "account_tree", Overview),
     "views": ("Views", "bar_chart", Views),
+    "alerts": ("Alerts", "notifications", Alerts),
     "time": ("Time", "schedule", Times),
     "epochs": ("Epochs", "view_timeline", Epochs),
     "refused": ("Late and dead letters", "report", Refused),
@@ -137,7 +139,7 @@ class _Page:
 def state_text(snapshot: Snapshot, now: float, narrow: bool = False) -> str:
     """Whether the app runs, and how far it is."""
     if narrow:
-        return f"{snapshot.stopped or 'running'} · {number(snapshot.commit)}"
+        return f"{snapshot.stopped or 'running'} · commit {number(snapshot.commit)}"
     age = now - (snapshot.committed or 0) / SECOND
     ago = f", {seconds(age)} ago" if snapshot.committed is not None and age < 86_400 * 365 else ""
     return f"{snapshot.stopped or 'running'} · commit {number(snapshot.commit)}{ago}"

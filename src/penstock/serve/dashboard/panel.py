@@ -19,7 +19,7 @@ from penstock.serve.service import Service
 class Place:
     """What a panel may use, and what it is asked for: the view that is looked at.
 
-    `may_change` says whether the person may change what the app has: their token is looked up anew each time.
+    `may_change` says whether the person may change what the app has: their token is looked up each time.
     """
 
     board: Board

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.dataflow.graph import GRAPH, graph_from_json
+from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.model.time import BEGINNING, END, SECOND, Instant, instant
+from penstock.serve.alerts import AlertNow, read_alerts
 from penstock.serve.askers import Askers, Found, Question
 from penstock.serve.dashboard.parts import reads, streams_of, view_of
 from penstock.serve.dashboard.snapshot import (
@@ -96,7 +97,10 @@ class SnapshotReader:
         known = await self._catalog.known(fresh=True)
         looked = [known.views[name] for name in watched if name in known.views]
         own = await self._own()
-        return self._snapshot(known, own, await self._looked(looked, own["panes"].rows[0][0]))
+        tables = await self._looked(looked, own["panes"].rows[0][0])
+        graph = graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None
+        alerts = await read_alerts(self._askers, known.views, graph)
+        return self._snapshot(known, own, tables, graph, alerts)
 
     async def _own(self) -> dict[str, Found]:
         now = time.time_ns() // 1000
@@ -127,7 +131,10 @@ class SnapshotReader:
             found[view.name] = TableNow(table, len(rows.rows) > ROWS, newest_pane)
         return found
 
-    def _snapshot(self, known: Known, own: Mapping[str, Found], tables: dict[str, TableNow]) -> Snapshot:
+    def _snapshot(
+        self, known: Known, own: Mapping[str, Found], tables: dict[str, TableNow], graph: Graph | None,
+        alerts: Sequence[AlertNow],
+    ) -> Snapshot:  # fmt: skip
         newest = own["panes"].rows[0][0]
         if self._pane:  # else all that the outbox holds would seem to have fired just now
             for view, count in own["fired"].rows:
@@ -141,7 +148,6 @@ class SnapshotReader:
         logs: dict[str, str] = {}
         views = {name: self._view(view, logs) for name, view in known.views.items()}
         statements = dict(own["catalog"].rows)
-        graph = graph_from_json(own["graph"].rows[0][0]) if own["graph"].rows else None
         arrivals, deliveries = own["arrivals"].rows, own["deliveries"].rows
         since, epochs = time.time_ns() // 1000 - SPAN, dict(own["epochs"].rows)
         return Snapshot(
@@ -158,6 +164,7 @@ class SnapshotReader:
             audits=_named(own["audits"]),
             files=_named(own["files"]),
             tables=tables,
+            alerts=alerts,
             graph=graph,
             stopped=self._why_stopped(),
             freshness=freshness(arrivals, deliveries, {} if graph is None else graph.feeding, since),

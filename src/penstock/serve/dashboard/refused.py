@@ -20,7 +20,7 @@ from penstock.store.base import LATE_EVENTS
 from penstock.store.present import stored_time
 
 _KINDS = {"all": "All", "late": "Late", "duplicate": "Duplicate", "dead": "Dead letters"}
-#: So many rows go into a file at most.
+#: The most rows that a file gets.
 _EXPORTED: Final = 10_000
 _COLUMNS: Final = ("kind", "stream", "view", "commit", "partition", "offset", "at", "reason", "row")
 _EXPORT: Final = f"""SELECT kind, stream, view, "commit", partition, "offset", at, reason, row FROM __refused
@@ -148,13 +148,13 @@ def outcome_text(rows: int, dead: int, late: int) -> str:
 
 def lines(rows: list[list[Any]]) -> bytes:
     """Refused rows as lines of JSON. A row that is JSON stays what it is; any other is text."""
-    found = []
+    texts = []
     for row in rows:
         line = dict(zip(_COLUMNS, row, strict=True))
         line["at"] = None if line["at"] is None else iso(stored_time(line["at"]))
         line["row"] = _json(line["row"])
-        found.append(json.dumps(line, ensure_ascii=False) + "\n")
-    return "".join(found).encode("utf-8", "replace")
+        texts.append(json.dumps(line, ensure_ascii=False) + "\n")
+    return "".join(texts).encode("utf-8", "replace")
 
 
 def _json(text: str | None) -> Any:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.dataflow.graph import Graph
+from penstock.dataflow.operator import INPUTS, LATE_INPUTS
 from penstock.model.time import SECOND, Instant
-from penstock.store.base import INPUTS, LATE_EVENTS, LATE_INPUTS
+from penstock.serve.alerts import AlertNow
+from penstock.store.base import LATE_EVENTS
 from penstock.store.freshness import Freshness
 from penstock.store.long_calls import LongCall
 
@@ -225,6 +227,7 @@ class Snapshot:
     graph: Graph | None = None
     freshness: Freshness = field(default_factory=Freshness)
     delays: Sequence[DelayNow] = ()
+    alerts: Sequence[AlertNow] = ()
     long_calls: Sequence[LongCall] = ()  # user code that does not get on
 
     @property

@@ -56,7 +56,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
   text-align:left; color:var(--soft) !important; }
 .ps-past .q-btn__content { justify-content:flex-start; display:block; overflow:hidden; text-overflow:ellipsis;
   white-space:nowrap; flex-wrap:nowrap; text-align:left; }
-.q-dialog .ps-card { max-width:min(760px, 94vw); width:760px; }
+.q-dialog .ps-card { pointer-events:all; max-width:min(760px, 94vw); width:760px; }
 @media (max-width:1250px) { .ps-header { padding:0 12px; } }
 @media (max-width:700px) { .nicegui-content { padding:12px !important; } .ps-tiles { grid-template-columns:1fr 1fr; gap:8px; }
   .ps-tile { padding:10px 12px; } .ps-tile .v { font-size:20px; } .ps-card { padding:12px; } .ps-header { padding:0 8px; gap:8px; }

@@ -1,4 +1,4 @@
-"""Reads what makes and removes things: CREATE STREAM, VIEW, TABLE and SINK, DROP, ACTIVATE."""
+"""Reads what makes and removes things: CREATE STREAM, VIEW, TABLE, SINK and ALERT, DROP, ACTIVATE."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.sql.read.queries import query
 from penstock.sql.statements import (
     Activate,
     Column,
+    CreateAlert,
     CreateSink,
     CreateStream,
     CreateStreamAs,
@@ -44,6 +45,8 @@ def create(c: Cursor, placed: dict[str, Any]) -> Statement:
         return _table(c, placed)
     if c.word("SINK"):
         return _sink(c, placed)
+    if c.word("ALERT"):
+        return _alert(c, placed)
     if c.after(("VIEW",)) is not None:
         raise c.source.error(
             "a view of Penstock is kept up to date", c.place, hint="write CREATE CONTINUOUS VIEW name AS SELECT …"
@@ -99,11 +102,23 @@ def _sink(c: Cursor, placed: dict[str, Any]) -> Statement:
     return CreateSink(name=name, view=view, target=target, options=_options(c), **placed)
 
 
+def _alert(c: Cursor, placed: dict[str, Any]) -> Statement:
+    name = c.name("an alert's name")
+    c.need("FROM")
+    view = c.name("a view")
+    c.need("WHEN")
+    when, sink = c.expression("a condition"), None
+    if c.word("INTO"):
+        target = _origin(c, SINKS)
+        sink = CreateSink(name=name, view=view, target=target, options=_options(c), **placed)
+    return CreateAlert(name=name, view=view, when=when, sink=sink, **placed)
+
+
 def drop(c: Cursor, placed: dict[str, Any]) -> Statement:
     if c.word("CONTINUOUS", "VIEW") or c.word("MATERIALIZED", "VIEW"):
         kind = "VIEW"
     else:
-        kind = c.one_of("STREAM", "VIEW", "SINK", "TABLE")
+        kind = c.one_of("STREAM", "VIEW", "SINK", "TABLE", "ALERT")
     if_exists = c.word("IF")
     if if_exists:
         c.need("EXISTS")

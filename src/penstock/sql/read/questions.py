@@ -97,7 +97,7 @@ def show(c: Cursor, placed: dict[str, Any]) -> Statement:
         if not c.word("CONTINUOUS", "VIEW") and not c.word("VIEW"):
             c.word("STREAM")
         return ShowCreate(name=c.name("a stream or view"), **placed)
-    return Show(what=c.one_of("STREAMS", "VIEWS", "SINKS", "TABLES"), **placed)  # type: ignore[arg-type]
+    return Show(what=c.one_of("STREAMS", "VIEWS", "SINKS", "TABLES", "ALERTS"), **placed)  # type: ignore[arg-type]
 
 
 def describe(c: Cursor, placed: dict[str, Any]) -> Statement:
