@@ -175,7 +175,7 @@ def test_a_second_process_is_told_who_is_there(root):
     store = SqliteStore.open(root / ".penstock")
     store.lock()
     try:
-        code, said = command(root, "run", app_file(root))
+        code, said = command(root, "run", app_file(root), "--no-serve")
         assert code == 1
         assert "is in use by process" in said
         assert "hint:" in said
