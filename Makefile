@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-.PHONY: demo kafka cluster test attacks dependencies deep lock lint types check bench site words pictures screenshots clean help
+.PHONY: demo peers kafka cluster test attacks dependencies deep lock lint types check bench site words pictures screenshots clean help
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ bench: $(STAMP) ## the benchmarks; write bench/results/
 	$(BIN)/python bench/kernel.py $(ARGS)
 	$(BIN)/python bench/engine.py $(ARGS)
 	$(BIN)/python bench/serving.py
+
+peers: $(STAMP) ## the comparison with other systems; ARGS=--quick takes 15 minutes, ARGS=--full is for the record
+	$(BIN)/python -m bench.peers $(ARGS)
 
 site: $(STAMP) ## the documentation site, in build/site/index.html
 	$(BIN)/mkdocs build --strict --quiet

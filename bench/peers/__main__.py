@@ -1,0 +1,204 @@
+"""Compares Penstock with what people would pick instead: `make peers ARGS=--quick`, or `python -m bench.peers`.
+
+All run the same job on the same files, taking turns, each in processes of its own. A run counts if its answer equals
+DuckDB's. Results are kept in `bench/results/peers`, one file for each workload; the tables and charts are written from
+these files, so that workloads may be measured one by one: `--only yahoo`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench.peers import answers, chart, inputs, pages, results
+from bench.peers.contender import CONTENDERS, ROOT, Contender
+from bench.peers.process import JobFailed, run
+from bench.peers.results import Measured, Result
+from bench.peers.workloads import QUICK, WORKLOADS, Workload
+
+RESULTS = ROOT / "bench" / "results" / "peers"
+PAGE = RESULTS.with_suffix(".md")
+IMAGES = ROOT / "docs" / "images"
+#: Contenders, files of the long runs, rounds, and seconds that a run may take.
+QUICK_CONTENDERS, QUICK_FILES, QUICK_ROUNDS, QUICK_LIMIT = (
+    ("penstock", "spark", "flink_sql", "bytewax", "duckdb"),
+    5,
+    2,
+    60,
+)
+ROUNDS, LIMIT = 3, 300
+
+
+def main() -> None:
+    options = parsed()
+    if not options.render:
+        work = options.work.resolve()
+        ready = installed(options.contenders, work)
+        for name in options.only:
+            measure(WORKLOADS[name], ready, options, work)
+    known = results.read(options.results)
+    ordered = [known[name] for name in WORKLOADS if name in known]
+    for path, content in rendered(ordered, options.results).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        print(f"written: {path}")
+
+
+def rendered(ordered: list[Result], folder: Path) -> dict[Path, str]:
+    """The page and the charts. Those of the record are where the docs show them."""
+    images = IMAGES if folder == RESULTS else folder
+    return {
+        folder.with_suffix(".md"): pages.page(ordered),
+        images / "peers-throughput.svg": chart.throughput(ordered),
+        images / "peers-whole.svg": chart.whole(ordered),
+    }
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="four contenders, three workloads; within 15 minutes")
+    size.add_argument("--full", action="store_true", help="all of them, for the record: the default")
+    parser.add_argument("--only", action="append", choices=list(WORKLOADS), help="a workload; can be repeated")
+    parser.add_argument("--contenders", help="names with commas: " + ", ".join(CONTENDERS))
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--files", type=int, help="files of the long runs, of 250,000 events each")
+    parser.add_argument("--events", type=int, default=inputs.PER_FILE, help="events of a file, to try things")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and inputs")
+    parser.add_argument("--results", type=Path, help="default: bench/results/peers; with --quick, below --work")
+    parser.add_argument("--render", action="store_true", help="only write the tables and charts again")
+    options = parser.parse_args()
+    quick = options.quick
+    options.only = options.only or list(QUICK if quick else WORKLOADS)
+    options.contenders = (
+        options.contenders.split(",") if options.contenders else list(QUICK_CONTENDERS if quick else CONTENDERS)
+    )
+    unknown = set(options.contenders) - CONTENDERS.keys()
+    if unknown:
+        parser.error(f"no contender '{min(unknown)}'; there are {', '.join(CONTENDERS)}")
+    options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    options.limit = QUICK_LIMIT if quick else LIMIT
+    options.results = (options.results or (options.work / "quick" if quick else RESULTS)).resolve()
+    return options
+
+
+def installed(names: Iterable[str], work: Path) -> dict[str, str]:
+    """Installs contenders; by name, why one could not be installed, or an empty text."""
+    problems = {}
+    for name in names:
+        print(f"installing {CONTENDERS[name].title}", file=sys.stderr, flush=True)
+        try:
+            CONTENDERS[name].install(work)
+            problems[name] = ""
+        except subprocess.CalledProcessError as error:
+            lines = [line for line in (error.stderr or "").splitlines() if line.strip()]
+            problems[name] = f"could not be installed: {lines[-1] if lines else error}"
+    return problems
+
+
+def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
+    """Runs a workload: first each contender once on little, which does not count, then rounds of all."""
+    long = options.files or (QUICK_FILES if options.quick else workload.files)
+    root = work / "inputs"
+    folders = {
+        count * options.events: inputs.folder_of(root, workload.folder, workload.write, count, options.events)
+        for count in (1, long)
+    }
+    warm = inputs.folder_of(root, workload.folder, workload.write, 1, 1000)
+    table = inputs.table_of(root).parent
+    right = {folder: answers.expected(workload, folder, table) for folder in (warm, *folders.values())}
+    result = Result(
+        workload.name, workload.title, workload.text, workload.has_state,
+        datetime.now(UTC).strftime("%Y-%m-%d"), shown_command(options, workload), machine(),
+    )  # fmt: skip
+    playing: list[Contender] = []
+    for name, problem in ready.items():
+        contender = CONTENDERS[name]
+        result.titles[name] = contender.title
+        if not contender.streams:
+            result.once.append(name)
+        reason = problem or contender.reason(workload.name, workload.job)
+        if reason is None:
+            result.versions[name], result.commands[name] = contender.versions(work), contender.shown(workload.job)
+            first = one_run(contender, workload, warm, table, right[warm], work, options.limit)
+            reason = first.problem
+        if reason:
+            result.reasons[name] = reason
+            print(f"{workload.name}: {contender.title}: {reason}", file=sys.stderr, flush=True)
+        else:
+            playing.append(contender)
+    for number in range(options.rounds):
+        for contender in list(playing):
+            for events, folder in folders.items():
+                taken = one_run(contender, workload, folder, table, right[folder], work, options.limit, number, events)
+                result.runs.append(taken)
+                shown = taken.problem or f"{taken.seconds:.1f} s, CPU {taken.cpu:.1f} s, {taken.memory / 1e6:,.0f} MB"
+                print(f"{workload.name} {number} {contender.title} {events:,}: {shown}", file=sys.stderr, flush=True)
+                if taken.problem:
+                    playing.remove(contender)
+                    break
+    results.write(result, options.results)
+    print("\n".join([f"\n{result.title}", *pages.table(result), ""]), flush=True)
+
+
+def one_run(
+    contender: Contender, workload: Workload, folder: Path, table: Path, right, work: Path, limit: float,
+    number: int = 0, events: int = 0,
+) -> Measured:  # fmt: skip
+    """One run in an empty folder, and whether its answer is right."""
+    output = work / "output" / f"{contender.name}-{time.time_ns()}"
+    output.mkdir(parents=True)
+    environment = {
+        "PEERS_INPUT": str(folder), "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
+        "PYTHONPATH": str(contender.folder),
+    }  # fmt: skip
+    measured = Measured(contender.name, number, events)
+    try:
+        taken = run(contender.arguments(workload.job, work, output), environment, output, limit)
+        actual = answers.answer(output, workload)
+        answers.check(actual, right)
+        return Measured(
+            contender.name, number, events, round(taken.seconds, 3), round(taken.cpu, 2), taken.memory, len(actual)
+        )
+    except (JobFailed, answers.WrongAnswer) as error:
+        kind = "wrong answer: " if isinstance(error, answers.WrongAnswer) else ""
+        return Measured(**{**vars(measured), "problem": f"{kind}{error}"})
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+
+
+def shown_command(options: argparse.Namespace, workload: Workload) -> str:
+    size = "--quick" if options.quick else "--full"
+    extra = f" --rounds {options.rounds}" if options.rounds != (QUICK_ROUNDS if options.quick else ROUNDS) else ""
+    return f'make peers ARGS="{size} --only {workload.name}{extra}"'
+
+
+def machine() -> dict[str, str]:
+    """The machine, in a few words: cores, memory, processor, Java."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    models = {line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.split('"')
+    return {
+        "cores": f"{os.cpu_count()} cores",
+        "memory": f"{memory:.0f} GiB",
+        "processor": min(models, default=platform.machine()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "java": f"Java {java[1]}" if len(java) > 1 else "no Java",
+    }
+
+
+if __name__ == "__main__":
+    main()

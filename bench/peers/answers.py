@@ -1,0 +1,90 @@
+"""The answers: DuckDB's, computed once for an input, and how each other one is compared with it, row by row."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from bench.peers.contender import HERE
+from bench.peers.workloads import Workload
+from penstock.store import Reader
+
+
+class WrongAnswer(Exception):
+    """An answer that differs from DuckDB's. The message shows the first differences."""
+
+
+def expected(workload: Workload, folder: Path, table: Path) -> pl.DataFrame:
+    """DuckDB's answer for an input."""
+    query = (HERE / "duckdb" / f"{workload.job}.sql").read_text().format(input=folder, table=table)
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        return _typed(database.sql(query).pl(), workload)
+
+
+def answer(output: Path, workload: Workload) -> pl.DataFrame:
+    """What a job has left behind: CSV without a header, a table `answer` of SQLite, or a store of Penstock's."""
+    names = list(workload.columns)
+    state = output / "state"
+    if state.is_dir():
+        columns = ", ".join("window_start" if name == "start" else name for name in names)
+        reader = Reader(state)
+        try:
+            frame = reader.query(f"SELECT {columns} FROM result")
+        finally:
+            reader.close()
+        return _typed(frame.rename(dict(zip(frame.columns, names, strict=True))), workload)
+    if (output / "answer.db").exists():
+        database = sqlite3.connect(output / "answer.db")
+        try:
+            rows = database.execute(f"SELECT {', '.join(names)} FROM answer").fetchall()
+        finally:
+            database.close()
+        return _typed(pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None), workload)
+    folder = output / "answer"
+    paths = [path for path in folder.rglob("*") if _has_rows(path)] if folder.is_dir() else [output / "answer.csv"]
+    if not any(path.exists() for path in paths):
+        raise WrongAnswer("it left no answer")
+    with duckdb.connect() as database:
+        frame = database.read_csv([str(path) for path in paths], header=False, columns=dict(workload.columns)).pl()
+    return _typed(frame, workload)
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether a file is one of an answer; hidden ones are not finished."""
+    return path.is_file() and path.stat().st_size > 0 and not path.name.startswith(".")
+
+
+def _typed(frame: pl.DataFrame, workload: Workload) -> pl.DataFrame:
+    """Times as microseconds and numbers as integers, whatever they came as."""
+    kinds: dict[str, pl.DataType | type[pl.DataType]] = {
+        "VARCHAR": pl.String, "BIGINT": pl.Int64, "TIMESTAMP": pl.Datetime("us")
+    }  # fmt: skip
+    columns = []
+    for name, kind in workload.columns.items():
+        column = pl.col(name)
+        if isinstance(frame.schema[name], pl.Datetime) and frame.schema[name].time_zone is not None:
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        columns.append(column.cast(kinds[kind]))
+    return frame.select(columns)
+
+
+def check(actual: pl.DataFrame, right: pl.DataFrame) -> None:
+    """Raises WrongAnswer where rows are missing, too many, or others."""
+    if actual.columns != right.columns:
+        raise WrongAnswer(f"it has the columns {actual.columns}, not {right.columns}")
+    counted = [frame.group_by(frame.columns).len() for frame in (actual, right)]
+    names = [*right.columns, "len"]
+    extra, missing = (
+        one.join(other, on=names, how="anti", nulls_equal=True) for one, other in (counted, reversed(counted))
+    )
+    if extra.is_empty() and missing.is_empty():
+        return
+    shown = [f"{what} {rows.sort(names).row(0)}" for what, rows in (("has", extra), ("lacks", missing)) if len(rows)]
+    raise WrongAnswer(
+        f"{len(extra)} rows of {len(actual)} are not in DuckDB's answer, {len(missing)} of its {len(right)} rows are "
+        f"missing: it {' and '.join(shown)}"
+    )

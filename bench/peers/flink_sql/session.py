@@ -1,0 +1,42 @@
+"""What every job has: a table environment, its input of JSON lines, and its answer as CSV."""
+
+import os
+
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+#: Files are given out in no particular order, so windows wait for the past that they may hold.
+DISORDER = "INTERVAL '1' HOUR"
+SETTINGS = {
+    "parallelism.default": "2",
+    "execution.checkpointing.interval": "10 s",
+    "pipeline.object-reuse": "true",
+    "table.local-time-zone": "UTC",
+}
+
+
+def session():
+    environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    for name, value in SETTINGS.items():
+        environment.get_config().set(name, value)
+    directory = os.environ["PEERS_OUTPUT"]
+    environment.get_config().set("execution.checkpointing.dir", f"file://{directory}/checkpoints")
+    return environment
+
+
+def read(environment, name, columns, *, table=False):
+    """A table of JSON lines, or of the CSV that events are joined with."""
+    path, kind = (os.environ["PEERS_TABLE"], "csv") if table else (os.environ["PEERS_INPUT"], "json")
+    times = ", 'json.timestamp-format.standard' = 'ISO-8601'" if kind == "json" else ""
+    environment.execute_sql(
+        f"CREATE TABLE {name} ({columns}) WITH ("
+        f"'connector' = 'filesystem', 'path' = 'file://{path}', 'format' = '{kind}'{times})"
+    )
+
+
+def write(environment, columns, query):
+    """Runs the query until its input is done."""
+    environment.execute_sql(
+        f"CREATE TABLE answer ({columns}) WITH ("
+        f"'connector' = 'filesystem', 'path' = 'file://{os.environ['PEERS_OUTPUT']}/answer', 'format' = 'csv')"
+    )
+    environment.execute_sql(f"INSERT INTO answer {query}").wait()

@@ -1,0 +1,137 @@
+"""The events of each workload, as files of JSON lines that are the same on every machine.
+
+A file holds 250,000 events, and file n is the same however many are written: a longer input begins with a shorter one.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from string import ascii_lowercase
+
+import numpy as np
+import polars as pl
+
+PER_FILE = 250_000
+#: The time of the first event, in microseconds, and the time between two events.
+START, EACH = 1_714_521_600_000_000, 20
+DISORDER = 2_000_000
+WORDS = 20_000
+
+#: Writes file number n into a folder.
+Writer = Callable[[Path, int, int], None]
+
+
+def folder_of(root: Path, name: str, write: Writer, files: int, events: int = PER_FILE) -> Path:
+    """A folder with exactly these files; files that exist are linked, not written again."""
+    known, folder = root / f"{name}-{events}", root / f"{name}-{events}-{files}"
+    if folder.is_dir():
+        return folder
+    scratch = root / f".{folder.name}"
+    for part in (known, scratch):
+        part.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        path = known / f"{number:04}.json"
+        if not path.exists():
+            write(known, number, events)
+            # Readers of a folder take files in the order of their times.
+            os.utime(path, (START // 1_000_000 + number,) * 2)
+        if not (scratch / path.name).exists():
+            os.link(path, scratch / path.name)
+    scratch.rename(folder)
+    return folder
+
+
+def table_of(root: Path) -> Path:
+    """The campaign of each ad of the Yahoo benchmark, in a folder of its own."""
+    return root / "ads" / "ads.csv"
+
+
+def keyed(keys: int, skewed: bool) -> Writer:
+    """A key, a number and a time, up to two seconds out of order."""
+
+    def write(folder: Path, number: int, events: int) -> None:
+        chance = np.random.default_rng([7, keys, number])
+        drawn = chance.zipf(1.3, events) % keys if skewed else chance.integers(0, keys, events)
+        frame = pl.DataFrame(
+            {
+                "key": np.char.add("k", drawn.astype(str)),
+                "v": chance.integers(0, 1000, events),
+                "at": _text(_times(number, events, PER_FILE * EACH / events) - chance.integers(0, DISORDER, events)),
+            }
+        )
+        frame.write_ndjson(folder / f"{number:04}.json")
+
+    return write
+
+
+def ads(folder: Path, number: int, events: int) -> None:
+    """The Yahoo benchmark's events, all values texts: 100 campaigns with ten ads each, a third of the events views."""
+    names = Random(1)
+    campaigns = [_uuid(names) for _ in range(100)]
+    ids = np.array([_uuid(names) for _ in range(1000)])
+    users, pages = (np.array([_uuid(names) for _ in range(100)]) for _ in range(2))
+    table = table_of(folder.parent)
+    if not table.exists():
+        table.parent.mkdir()
+        table.write_text("".join(f"{ad},{campaigns[place // 10]}\n" for place, ad in enumerate(ids)))
+    chance = np.random.default_rng([8, number])
+    kinds = np.array(["banner", "modal", "sponsored-search", "mail", "mobile"])
+    frame = pl.DataFrame(
+        {
+            "user_id": users[chance.integers(0, 100, events)],
+            "page_id": pages[chance.integers(0, 100, events)],
+            "ad_id": ids[chance.integers(0, 1000, events)],
+            "ad_type": kinds[chance.integers(0, 5, events)],
+            "event_type": np.array(["view", "click", "purchase"])[chance.integers(0, 3, events)],
+            "event_time": pl.Series(_times(number, events, PER_FILE * EACH / events) // 1000).cast(pl.String),
+            "ip_address": ["1.2.3.4"] * events,
+        }
+    )
+    frame.write_ndjson(folder / f"{number:04}.json")
+
+
+def lines(folder: Path, number: int, events: int) -> None:
+    """Lines of eight words, a few of which are frequent."""
+    chance = np.random.default_rng([9, number])
+    letters = Random(2)
+    words = np.array(["".join(letters.choices(ascii_lowercase, k=letters.randint(2, 9))) for _ in range(WORDS)])
+    drawn = words[chance.zipf(1.2, (events, 8)) % WORDS]
+    frame = pl.DataFrame({f"word{place}": drawn[:, place] for place in range(8)})
+    text = frame.select(line=pl.concat_str(pl.all(), separator=" ")).with_columns(
+        at=_text(_times(number, events, PER_FILE * EACH / events))
+    )
+    text.write_ndjson(folder / f"{number:04}.json")
+
+
+def shown_and_clicked(folder: Path, number: int, events: int) -> None:
+    """Impressions and clicks in one file: of ten events one is a click, on an impression of the seconds before it."""
+    chance = np.random.default_rng([10, number])
+    place = number * events + np.arange(events)
+    clicked = place % 10 == 9
+    shown = place - np.where(clicked, chance.integers(1, 200_000, events), 0)
+    ids = np.where(shown % 10 == 9, shown - 1, shown)
+    frame = pl.DataFrame(
+        {
+            "kind": np.where(clicked, "click", "shown"),
+            "ad": ids,
+            "place": (ids * 7919 + 3) % 50,
+            "at": _text(_times(number, events, PER_FILE * EACH / events)),
+        }
+    )
+    frame.filter(pl.col("ad") >= 0).write_ndjson(folder / f"{number:04}.json")
+
+
+def _times(number: int, events: int, each: float) -> np.ndarray:
+    return START + ((number * events + np.arange(events)) * each).astype(np.int64)
+
+
+def _text(times: np.ndarray) -> pl.Series:
+    return pl.Series(times).cast(pl.Datetime("us")).dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+
+
+def _uuid(names: Random) -> str:
+    return str(uuid.UUID(int=names.getrandbits(128), version=4))

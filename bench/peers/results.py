@@ -1,0 +1,126 @@
+"""The results: one file of JSON for each workload, which a run replaces, and what the tables and charts say of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of a contender. `problem` says why it does not count: it failed, or its answer is wrong."""
+
+    contender: str
+    round: int
+    events: int
+    seconds: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+    rows: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of several rounds, and the least and the most."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread | None:
+        return cls(statistics.median(values), min(values), max(values)) if values else None
+
+
+@dataclass
+class Result:
+    """What was measured of a workload, when, on which machine, with which versions and commands.
+
+    `titles` are the contenders that were asked for, in their order; `reasons` says why some of them have no figures.
+    """
+
+    workload: str
+    title: str
+    text: str
+    has_state: bool
+    date: str
+    command: str
+    machine: Mapping[str, str]
+    titles: dict[str, str] = field(default_factory=dict)
+    once: list[str] = field(default_factory=list)
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    runs: list[Measured] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The events of the short and of the long runs."""
+        sizes = sorted({run.events for run in self.runs})
+        return sizes[0], sizes[-1]
+
+    def reason(self, contender: str) -> str | None:
+        """Why a contender has no figures: it cannot, or one of its runs did not count."""
+        problems = [run.problem for run in self._of(contender) if run.problem]
+        return self.reasons.get(contender) or (problems[0] if problems else None)
+
+    def measured(self) -> list[str]:
+        """The contenders with figures."""
+        return [name for name in self.titles if self.reason(name) is None and any(self._of(name))]
+
+    def seconds(self, contender: str, events: int) -> Spread | None:
+        """From the command to its end."""
+        return Spread.of([run.seconds for run in self._of(contender) if run.events == events])
+
+    def rate(self, contender: str) -> Spread | None:
+        """Events a second in steady state: what the long run has more than the short one, by the time it takes longer.
+
+        The median's is that of the median times, since a difference of single rounds adds their noise.
+        """
+        short, long = self.sizes
+        times = {(run.round, run.events): run.seconds for run in self._of(contender)}
+        rounds = sorted({number for number, _ in times})
+        rates = [
+            (long - short) / (times[n, long] - times[n, short]) for n in rounds if times[n, long] > times[n, short]
+        ]
+        medians = [self.seconds(contender, size) for size in (short, long)]
+        if not rates or medians[0] is None or medians[1] is None or medians[1].median <= medians[0].median:
+            return None
+        return Spread((long - short) / (medians[1].median - medians[0].median), min(rates), max(rates))
+
+    def memory(self, contender: str) -> int:
+        """The most memory of a run, in bytes."""
+        return max(run.memory for run in self._of(contender))
+
+    def cpu(self, contender: str) -> float:
+        """Microseconds of CPU for an event, in steady state."""
+        short, long = self.sizes
+        used = [
+            statistics.median(run.cpu for run in self._of(contender) if run.events == size) for size in (short, long)
+        ]
+        return (used[1] - used[0]) / (long - short) * 1e6
+
+    def _of(self, contender: str) -> Iterator[Measured]:
+        return (run for run in self.runs if run.contender == contender)
+
+
+def write(result: Result, folder: Path) -> Path:
+    """Writes a result in place of the one before; contenders that were not asked this time go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.workload}.json"
+    path.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read(folder: Path) -> dict[str, Result]:
+    """The results in a folder, by workload."""
+    results = {}
+    for path in sorted(folder.glob("*.json")):
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        runs = [Measured(**run) for run in fields.pop("runs")]
+        results[path.stem] = Result(**fields, runs=runs)
+    return results

@@ -1,0 +1,68 @@
+"""What every job has: a Spark session, its input of JSON lines, and SQLite, into which epochs are committed."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+STATE = "spark.sql.streaming.stateStore"
+SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+OUTPUT = Path(os.environ["PEERS_OUTPUT"])
+#: A million events an epoch: with fewer the fixed cost of an epoch weighs more, with more the first result is late.
+FILES = 4
+
+
+def session():
+    builder = SparkSession.builder.master("local[2]").appName("peers")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def read(spark, schema):
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES).json(os.environ["PEERS_INPUT"])
+
+
+REPLACE = "INSERT OR REPLACE INTO answer VALUES ({})"
+
+
+def add(keys, column):
+    """A statement that adds to rows instead of replacing them."""
+    return (
+        f"INSERT INTO answer VALUES ({{}}) ON CONFLICT ({keys}) DO UPDATE SET {column} = {column} + excluded.{column}"
+    )
+
+
+def run(rows, table, keys, mode="update", prepare=lambda batch: batch, statement=REPLACE):
+    """Writes changed rows into a table of SQLite, exactly once, until the input is done."""
+    database = OUTPUT / "answer.db"
+    store = sqlite3.connect(database)
+    store.execute("PRAGMA journal_mode = WAL")
+    store.execute(f"CREATE TABLE answer ({table}, PRIMARY KEY ({keys})) WITHOUT ROWID")
+    store.execute("CREATE TABLE epochs (number PRIMARY KEY)")
+    store.close()
+
+    def write(batch, number):
+        changed = prepare(batch).toArrow()
+        store = sqlite3.connect(database)
+        with store:
+            if store.execute("SELECT 1 FROM epochs WHERE number = ?", [number]).fetchone() is None:
+                places = ", ".join("?" * len(changed.column_names))
+                columns = [column.to_pylist() for column in changed.columns]
+                store.executemany(statement.format(places), zip(*columns, strict=True))
+                store.execute("INSERT INTO epochs VALUES (?)", [number])
+        store.close()
+
+    query = rows.writeStream.outputMode(mode).foreachBatch(write).trigger(availableNow=True)
+    query.option("checkpointLocation", str(OUTPUT / "checkpoint")).start().awaitTermination()
