@@ -169,9 +169,8 @@ def one_run(
         taken = run(contender.arguments(workload.job, work, output), environment, output, limit)
         actual = answers.answer(output, workload)
         answers.check(actual, right)
-        return Measured(
-            contender.name, number, events, round(taken.seconds, 3), round(taken.cpu, 2), taken.memory, len(actual)
-        )
+        figures = {"seconds": round(taken.seconds, 3), "cpu": round(taken.cpu, 2), "beside": round(taken.beside, 2)}
+        return Measured(contender.name, number, events, memory=taken.memory, rows=len(actual), **figures)
     except (JobFailed, answers.WrongAnswer) as error:
         kind = "wrong answer: " if isinstance(error, answers.WrongAnswer) else ""
         return Measured(**{**vars(measured), "problem": f"{kind}{error}"})

@@ -66,7 +66,9 @@ def _typed(frame: pl.DataFrame, workload: Workload) -> pl.DataFrame:
     columns = []
     for name, kind in workload.columns.items():
         column = pl.col(name)
-        if isinstance(frame.schema[name], pl.Datetime) and frame.schema[name].time_zone is not None:
+        if kind == "TIMESTAMP" and frame.schema[name] == pl.String:
+            column = column.str.slice(0, 19).str.replace("T", " ").str.to_datetime("%Y-%m-%d %H:%M:%S")
+        elif isinstance(frame.schema[name], pl.Datetime) and frame.schema[name].time_zone is not None:
             column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         columns.append(column.cast(kinds[kind]))
     return frame.select(columns)

@@ -29,6 +29,8 @@ def section(result: Result) -> str:
         "",
         *table(result),
         "",
+        f"Other programs used {result.beside:.1f} cores meanwhile.",
+        "",
         *(f"- {result.titles[name]}: {versions(result, name)}; `{result.commands[name]}`" for name in names),
     ]
     return "\n".join(lines)

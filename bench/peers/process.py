@@ -21,18 +21,22 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True)
 class Taken:
-    """What a run took. `memory` is the most that its processes held together, in bytes; shared pages count once."""
+    """What a run took. `memory` is the most that its processes held together, in bytes; shared pages count once.
+
+    `beside` are the cores that other programs used meanwhile, on average.
+    """
 
     seconds: float
     cpu: float
     memory: int
+    beside: float
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], output: Path, limit: float) -> Taken:
     """Runs a command to its end, in an empty folder; its messages go to `log.txt` there."""
     log = output / "log.txt"
     with log.open("wb") as file:
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), busy_ticks()
         process = subprocess.Popen(
             command, cwd=output, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             start_new_session=True,
@@ -52,7 +56,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], output: Path, li
     if code:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         raise JobFailed(f"ended with {code}: {' / '.join(lines[-4:])}"[:600])
-    return Taken(seconds, watch.cpu, watch.memory)
+    beside = max(0.0, (busy_ticks() - busy) / TICKS - watch.cpu) / seconds
+    return Taken(seconds, watch.cpu, watch.memory, beside)
 
 
 class Watch(threading.Thread):
@@ -80,6 +85,13 @@ class Watch(threading.Thread):
     def stop(self) -> None:
         self._ended.set()
         self.join()
+
+
+def busy_ticks() -> int:
+    """The ticks that all cores were busy since the machine started."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    user, nice, system, _, _, interrupts, soft, *_ = fields
+    return user + nice + system + interrupts + soft
 
 
 def processes(root: int) -> dict[int, int]:

@@ -19,6 +19,7 @@ class Measured:
     seconds: float = 0.0
     cpu: float = 0.0
     memory: int = 0
+    beside: float = 0.0
     rows: int = 0
     problem: str = ""
 
@@ -103,6 +104,12 @@ class Result:
             statistics.median(run.cpu for run in self._of(contender) if run.events == size) for size in (short, long)
         ]
         return (used[1] - used[0]) / (long - short) * 1e6
+
+    @property
+    def beside(self) -> float:
+        """The cores that other programs used during the runs, on average."""
+        counted = [run.beside for run in self.runs if not run.problem]
+        return statistics.mean(counted) if counted else 0.0
 
     def _of(self, contender: str) -> Iterator[Measured]:
         return (run for run in self.runs if run.contender == contender)

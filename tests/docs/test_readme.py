@@ -17,6 +17,17 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "bench" / "results").glob("*.md")))
 TIME = re.compile(r"\b\d[\d,.]* ms\b")
+#: The parts of README and docs that quote benchmarks.
+QUOTED = [
+    *re.findall(r"## Speed\n(.*?)\n## ", README, re.DOTALL),
+    (ROOT / "docs" / "speed.md").read_text(encoding="utf-8"),
+    *re.findall(
+        r"## Measured side by side\n(.*?)\n## ", (ROOT / "docs" / "compare.md").read_text(encoding="utf-8"), re.DOTALL
+    ),
+]
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+#: A number with a unit of what benchmarks measure.
+FIGURE = re.compile(rf"({NUMBER.pattern})\s?(?:k/s|M/s|µs|s|MB|GB|times|seconds|events/s|events a second)\b")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -57,11 +68,8 @@ def test_its_links_lead_somewhere():
 
 
 def test_its_numbers_are_those_that_the_benchmarks_wrote():
-    part = re.search(r"## Speed\n(.*?)\n## ", README, re.DOTALL)
-    assert part is not None
-    quoted = [part[1], (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")]
     measured = set(RESULTS.splitlines())
-    tables = [line for text in quoted for line in text.splitlines() if line.startswith(("|", "Measured on", "**"))]
+    tables = [line for text in QUOTED for line in text.splitlines() if line.startswith(("|", "Measured on", "**"))]
     assert len(tables) > 50
     assert [line for line in tables if line not in measured] == []
 
@@ -70,3 +78,9 @@ def test_its_numbers_are_those_that_the_benchmarks_wrote():
 def test_the_times_of_its_sentences_were_measured(page: str):
     times = set(TIME.findall((ROOT / page).read_text(encoding="utf-8")))
     assert times - set(TIME.findall(RESULTS)) == set()
+
+
+def test_the_figures_between_its_tables_were_measured():
+    measured = set(NUMBER.findall(RESULTS))
+    prose = [line for text in QUOTED for line in text.splitlines() if not line.startswith("|")]
+    assert [line for line in prose if not set(FIGURE.findall(line)) <= measured] == []
