@@ -132,7 +132,7 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
         reason = problem or contender.reason(workload.name, workload.job)
         if reason is None:
             result.versions[name], result.commands[name] = contender.versions(work), contender.shown(workload.job)
-            first = one_run(contender, workload, warm, table, right[warm], work, options.limit)
+            first = one_run(contender, workload, warm, table, right[warm], work, options.limit, 0, 1000)
             reason = first.problem
         if reason:
             result.reasons[name] = reason
@@ -149,7 +149,7 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
                 if taken.problem:
                     playing.remove(contender)
                     break
-    results.write(result, options.results)
+        results.write(result, options.results)
     print("\n".join([f"\n{result.title}", *pages.table(result), ""]), flush=True)
 
 
@@ -162,7 +162,7 @@ def one_run(
     output.mkdir(parents=True)
     environment = {
         "PEERS_INPUT": str(folder), "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
-        "PYTHONPATH": str(contender.folder),
+        "PEERS_EVENTS": str(events), "PYTHONPATH": str(contender.folder),
     }  # fmt: skip
     measured = Measured(contender.name, number, events)
     try:
@@ -181,6 +181,8 @@ def one_run(
 def shown_command(options: argparse.Namespace, workload: Workload) -> str:
     size = "--quick" if options.quick else "--full"
     extra = f" --rounds {options.rounds}" if options.rounds != (QUICK_ROUNDS if options.quick else ROUNDS) else ""
+    usual = list(QUICK_CONTENDERS if options.quick else CONTENDERS)
+    extra += f" --contenders {','.join(options.contenders)}" if options.contenders != usual else ""
     return f'make peers ARGS="{size} --only {workload.name}{extra}"'
 
 

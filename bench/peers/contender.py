@@ -1,7 +1,8 @@
 """Who is compared: how each is installed, and the command that runs one of its jobs.
 
 A contender has a folder with one job for each workload that it can run, written as its own documentation teaches. A job
-reads `PEERS_INPUT` (and `PEERS_TABLE`) until all of it is done, and leaves its answer in `PEERS_OUTPUT`.
+reads `PEERS_INPUT` (and `PEERS_TABLE`) until all of its `PEERS_EVENTS` are done, and leaves its answer in
+`PEERS_OUTPUT`.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ CONTENDERS = {
         Contender(
             "bytewax", "Bytewax", "bytewax", ("{python}", "-m", "bytewax.testing", "-p", "2", "{file}:flow"),
         ),
+        Contender("pathway", "Pathway", "pathway", ("env", "PATHWAY_THREADS=2", "{python}", "{file}")),
         Contender(
             "duckdb", "DuckDB, one shot", "duckdb", ("{python}", "{folder}/once.py", "{file}"), "{workload}.sql", False
         ),

@@ -108,7 +108,10 @@ def lines(folder: Path, number: int, events: int) -> None:
 
 
 def shown_and_clicked(folder: Path, number: int, events: int) -> None:
-    """Impressions and clicks in one file: of ten events one is a click, on an impression of the seconds before it."""
+    """Impressions and clicks in one file: of ten events one is a click, on an impression of the seconds before it.
+
+    The first clicks are on what was shown before the input begins, and find nothing.
+    """
     chance = np.random.default_rng([10, number])
     place = number * events + np.arange(events)
     clicked = place % 10 == 9
@@ -122,7 +125,7 @@ def shown_and_clicked(folder: Path, number: int, events: int) -> None:
             "at": _text(_times(number, events, PER_FILE * EACH / events)),
         }
     )
-    frame.filter(pl.col("ad") >= 0).write_ndjson(folder / f"{number:04}.json")
+    frame.write_ndjson(folder / f"{number:04}.json")
 
 
 def _times(number: int, events: int, each: float) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import geometric_mean
 
-from bench.peers.results import Result, Spread
+from bench.peers.results import QUIET, Result, Spread
 
 OURS = "penstock"
 
@@ -29,7 +29,8 @@ def section(result: Result) -> str:
         "",
         *table(result),
         "",
-        f"Other programs used {result.beside:.1f} cores meanwhile.",
+        f"Other programs used {result.beside:.1f} cores meanwhile. Runs beside which they used more than {QUIET:g} "
+        f"do not count: {result.disturbed} of {len(result.runs)}.",
         "",
         *(f"- {result.titles[name]}: {versions(result, name)}; `{result.commands[name]}`" for name in names),
     ]

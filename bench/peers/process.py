@@ -39,7 +39,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], output: Path, li
         begun, busy = time.perf_counter(), busy_ticks()
         process = subprocess.Popen(
             command, cwd=output, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-            start_new_session=True,
+            process_group=0,
         )  # fmt: skip
         watch = Watch(process.pid)
         watch.start()

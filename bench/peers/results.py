@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+#: The cores that other programs may use during a run that counts.
+QUIET = 1.0
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -61,7 +64,7 @@ class Result:
     @property
     def sizes(self) -> tuple[int, int]:
         """The events of the short and of the long runs."""
-        sizes = sorted({run.events for run in self.runs})
+        sizes = sorted({run.events for run in self.runs}) or [0]
         return sizes[0], sizes[-1]
 
     def reason(self, contender: str) -> str | None:
@@ -84,14 +87,13 @@ class Result:
         """
         short, long = self.sizes
         times = {(run.round, run.events): run.seconds for run in self._of(contender)}
-        rounds = sorted({number for number, _ in times})
-        rates = [
-            (long - short) / (times[n, long] - times[n, short]) for n in rounds if times[n, long] > times[n, short]
-        ]
+        both = [(times[n, short], times[n, long]) for n, size in times if size == short and (n, long) in times]
+        rates = [(long - short) / (late - early) for early, late in both if late > early]
         medians = [self.seconds(contender, size) for size in (short, long)]
-        if not rates or medians[0] is None or medians[1] is None or medians[1].median <= medians[0].median:
+        if medians[0] is None or medians[1] is None or medians[1].median <= medians[0].median:
             return None
-        return Spread((long - short) / (medians[1].median - medians[0].median), min(rates), max(rates))
+        rate = (long - short) / (medians[1].median - medians[0].median)
+        return Spread(rate, min([rate, *rates]), max([rate, *rates]))
 
     def memory(self, contender: str) -> int:
         """The most memory of a run, in bytes."""
@@ -107,12 +109,25 @@ class Result:
 
     @property
     def beside(self) -> float:
-        """The cores that other programs used during the runs, on average."""
-        counted = [run.beside for run in self.runs if not run.problem]
+        """The cores that other programs used during the runs that count, on average."""
+        counted = [run.beside for run in self.runs if not run.problem and not self._is_disturbed(run)]
         return statistics.mean(counted) if counted else 0.0
 
+    @property
+    def disturbed(self) -> int:
+        """How many runs do not count since other programs used too much of the machine."""
+        return sum(self._is_disturbed(run) for run in self.runs)
+
     def _of(self, contender: str) -> Iterator[Measured]:
-        return (run for run in self.runs if run.contender == contender)
+        return (run for run in self.runs if run.contender == contender and not self._is_disturbed(run))
+
+    def _is_disturbed(self, run: Measured) -> bool:
+        """Whether other programs took so much of the machine that the run does not count.
+
+        Where they did so in all runs of a size, all of these count.
+        """
+        same = (one for one in self.runs if (one.contender, one.events) == (run.contender, run.events))
+        return run.beside > QUIET and any(one.beside <= QUIET for one in same)
 
 
 def write(result: Result, folder: Path) -> Path:

@@ -86,7 +86,7 @@ def test_a_job_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_path:
 def result(**seconds: tuple[float, float]) -> Result:
     """Two rounds; each contender's seconds for a thousand and for a million events, the second round a bit longer."""
     runs = [
-        Measured(name, number, events, taken * (1 + number / 10), taken, 500_000_000, 4)
+        Measured(name, number, events, taken * (1 + number / 10), taken, 500_000_000, rows=4)
         for number in (0, 1)
         for name, both in seconds.items()
         for events, taken in zip((1000, 1_001_000), both, strict=True)
@@ -103,6 +103,17 @@ def test_steady_state_is_what_more_events_take_longer() -> None:
     assert rate is not None
     assert rate.median == pytest.approx(1_000_000 / 1.05)
     assert (rate.least, rate.most) == (pytest.approx(1_000_000 / 1.1), pytest.approx(1_000_000))
+
+
+def test_a_run_beside_which_others_used_a_core_does_not_count_where_others_do() -> None:
+    disturbed = result(penstock=(10.0, 11.0), other=(1.0, 3.0))
+    disturbed.runs = [replace(run, beside=1.5) if run.round == 1 else run for run in disturbed.runs]
+    kept, rate = disturbed.seconds("penstock", 1000), disturbed.rate("other")
+    assert kept is not None
+    assert rate is not None
+    assert (kept.median, rate.median, rate.most, disturbed.disturbed) == (10.0, 500_000, 500_000, 4)
+    disturbed.runs = [replace(run, beside=1.5) for run in disturbed.runs]
+    assert disturbed.seconds("penstock", 1000) == result(penstock=(10.0, 11.0)).seconds("penstock", 1000)
 
 
 def test_a_table_says_who_is_how_much_faster_and_why_one_has_no_figures() -> None:
