@@ -29,12 +29,21 @@ def section(result: Result) -> str:
         "",
         *table(result),
         "",
-        f"Other programs used {result.beside:.1f} cores meanwhile. Runs beside which they used more than {QUIET:g} "
-        f"do not count: {result.disturbed} of {len(result.runs)}.",
+        f"Other programs used {result.beside:.1f} cores meanwhile. Runs beside which they used more than {QUIET:g} do "
+        f"not count: {disturbed(result)}.",
         "",
         *(f"- {result.titles[name]}: {versions(result, name)}; `{result.commands[name]}`" for name in names),
     ]
     return "\n".join(lines)
+
+
+def disturbed(result: Result) -> str:
+    """The runs that do not count, with their times."""
+    shown = (
+        f"{result.titles[run.contender]} {count(run.events)} in {run.seconds:.1f} s beside {run.beside:.1f} cores"
+        for run in result.disturbed
+    )
+    return "; ".join(shown) or "none"
 
 
 def versions(result: Result, name: str) -> str:

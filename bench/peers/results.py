@@ -114,9 +114,9 @@ class Result:
         return statistics.mean(counted) if counted else 0.0
 
     @property
-    def disturbed(self) -> int:
-        """How many runs do not count since other programs used too much of the machine."""
-        return sum(self._is_disturbed(run) for run in self.runs)
+    def disturbed(self) -> list[Measured]:
+        """The runs that do not count since other programs used too much of the machine."""
+        return [run for run in self.runs if self._is_disturbed(run)]
 
     def _of(self, contender: str) -> Iterator[Measured]:
         return (run for run in self.runs if run.contender == contender and not self._is_disturbed(run))

@@ -111,7 +111,7 @@ def test_a_run_beside_which_others_used_a_core_does_not_count_where_others_do() 
     kept, rate = disturbed.seconds("penstock", 1000), disturbed.rate("other")
     assert kept is not None
     assert rate is not None
-    assert (kept.median, rate.median, rate.most, disturbed.disturbed) == (10.0, 500_000, 500_000, 4)
+    assert (kept.median, rate.median, rate.most, len(disturbed.disturbed)) == (10.0, 500_000, 500_000, 4)
     disturbed.runs = [replace(run, beside=1.5) for run in disturbed.runs]
     assert disturbed.seconds("penstock", 1000) == result(penstock=(10.0, 11.0)).seconds("penstock", 1000)
 
