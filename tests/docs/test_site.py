@@ -36,6 +36,13 @@ def test_it_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: 
     assert set(penstock.__all__) - described == set()
 
 
+def test_a_page_stands_in_the_navigation_once() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = [page for page in re.findall(r"(\S+\.md)$", text, re.MULTILINE) if page != "serving.md"]
+    assert len(pages) > 40
+    assert sorted(pages) == sorted(set(pages))
+
+
 def test_every_option_is_in_the_table_of_the_configuration() -> None:
     page = (DOCS / "configuration.md").read_text(encoding="utf-8")
     arguments = {*inspect.signature(Run.__init__).parameters} - {"self", "name", "streams", "views"}
