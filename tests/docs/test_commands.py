@@ -26,7 +26,7 @@ TYPED = re.compile(
 QUESTION = re.compile(r"(?<!`)(?:``|`)(SELECT (?:[^\n](?!``))*? FROM __\w+[^`\n…]*)`{1,2}(?!`)")
 INLINE = re.compile(r"`(penstock [^`…\[]+)`")
 #: What ends a command: a comment, a pipe, a redirection.
-END = {"#", "|", ">", ">>", "<", "&", "&&", "2>"}
+END = {"#", "|", "||", ">", ">>", "<", "&", "&&", "2>"}
 
 
 def commands(page: Path) -> list[list[str]]:
