@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from penstock.dataflow.alert_stream import Alert, Condition, alert
-from penstock.dataflow.compile import Graph, graph_of
+from penstock.dataflow.compile import Explanation, Graph, graph_of
 from penstock.dataflow.join_stream import join_stream, joined_stream, joins_of
 from penstock.dataflow.process_stream import pattern_stream, processor_stream
 from penstock.errors import DefinitionError, PenstockError
@@ -248,9 +248,15 @@ class App:
         """The app as a graph: what it reads, keeps and gives, and what flows where. `print(app.explain())` shows it."""
         return graph_of(self)
 
-    def explain(self) -> str:
-        """The dataflow of the app: one line for each source, table, operator, view and sink, in groups."""
-        return self.graph().text()
+    def explain(self) -> Explanation:
+        """The dataflow of the app: one line for each source, table, operator, view and sink, in groups.
+
+        In a notebook it is shown with its picture, and so is the app.
+        """
+        return Explanation(self.graph())
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
 
     def start(
         self, directory: str | Path = ".penstock", *, serve: bool | int = False, **options: Unpack[RunOptions]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.browser.conftest import FLAGS, chromium
+from tests.conftest import without
 
 ROOT = Path(__file__).parents[2]
 APP = """
@@ -20,6 +27,35 @@ orders: ps.Stream = app.stream(
     watermark=ps.bounded("10 seconds"),
 )
 totals: ps.View = app.view("totals", orders.where(orders["price"] > 1).group_by("item").agg(total=ps.sum("price")))
+"""
+#: What an app and its tests use, as a type checker sees it.
+TYPED = """
+from datetime import timedelta
+
+import penstock as ps
+from app import app, orders, totals
+from penstock.testing import TestStream, run
+
+shown: ps.Stream = app.stream(
+    "shown", ps.kafka("shown"), schema="item string, at timestamp", event_time="at", watermark=ps.bounded("1 second")
+)
+pairs: ps.Stream = app.join("pairs", orders, shown, on="item", within=timedelta(hours=1), prefix="s_", event_time="at")
+dear: ps.Expression = (ps.col("price") > 1) & pairs["item"].is_not_null()
+app.view("dear", pairs.where(dear).window(ps.fixed("1 minute")).agg(n=ps.count(), top=ps.max("price")))
+app.sink(totals, ps.to_jsonl("panes"))
+
+
+def read() -> int:
+    with app.start("state", tick="1 second", target=timedelta(seconds=2), serve=0) as running:
+        running.catch_up()
+        frame = running.view("totals").to_polars()
+        rows: int = running.query("SELECT * FROM totals WHERE total > :least", {"least": 1}).height
+        return frame.height + rows
+
+
+def test_totals() -> None:
+    result = run(totals, TestStream(orders).add(("tea", 3, "12:00:00")).clock(timedelta(seconds=1)))
+    assert [row["total"] for row in result.table] == [3]
 """
 SQL = """
 CREATE STREAM orders (item STRING, price INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 10 SECONDS)
@@ -61,14 +97,35 @@ class Environment:
         target = f"penstock{extras} @ {wheel.as_uri()}"
         uv("pip", "install", "--quiet", "--python", self.bin / "python", *options, target)
 
-    def run(self, *command: str) -> str:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
-        environment["PENSTOCK_CLASS_ARCHIVE"] = "0"  # of an environment that is gone in a minute
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of its commands."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+        return {**kept, "PENSTOCK_CLASS_ARCHIVE": "0"}  # of an environment that is gone in a minute
+
+    def run(self, *command: str, folder: str = ".") -> str:
         finished = subprocess.run(
-            [self.bin / command[0], *command[1:]], capture_output=True, text=True, cwd=self.folder, env=environment
-        )
+            [self.bin / command[0], *command[1:]],
+            capture_output=True, text=True, cwd=self.folder / folder, env=self.variables,
+        )  # fmt: skip
         assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished.stdout
+
+    @contextmanager
+    def serving(self, folder: str) -> Iterator[str]:
+        """Serves the app in a folder; yields the URL."""
+        command = [self.bin / "penstock", "serve", "--port", "0"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=self.folder / folder, env=self.variables
+        )
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://[^/\s]+", process.stdout.readline())
+            assert address is not None
+            yield address[0]
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +136,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_core_needs_no_extra(wheel: Path, tmp_path: Path):
-    core = Environment(tmp_path, wheel, "", "--constraint", "requirements.lock")
+def test_the_core_needs_no_extra_and_runs_with_the_oldest_dependencies(wheel: Path, tmp_path: Path):
+    core = Environment(tmp_path, wheel, "", "--resolution", "lowest-direct", "--requirements", "pyproject.toml")
     assert core.run("penstock", "--version").startswith("penstock ")
     hints = core.run("python", "-c", CORE)
     assert "penstock[client]" in hints
@@ -89,28 +146,54 @@ def test_the_core_needs_no_extra(wheel: Path, tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with all extras, and apps in Python and SQL over a file of orders."""
-    made = Environment(tmp_path_factory.mktemp("all"), wheel, "[all]", "--constraint", "requirements.lock")
-    (made.folder / "orders").mkdir()
-    rows = [{"item": "tea", "price": price, "at": "2024-05-01T12:00:00Z"} for price in (1, 2, 3)]
-    (made.folder / "orders" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    """An environment with all extras and pandas 3, and apps in Python and SQL."""
+    directory = tmp_path_factory.mktemp("all")
+    lock = directory / "constraints.txt"
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    lock.write_text("\n".join("pandas>=3,<4" if line.startswith("pandas==") else line for line in lines))
+    made = Environment(directory, wheel, "[all]", "--constraint", str(lock))
     (made.folder / "app.py").write_text(APP)
+    (made.folder / "typed.py").write_text(TYPED)
     (made.folder / "app.sql").write_text(SQL)
     return made
 
 
-def test_an_app_runs_from_the_wheel(everything: Environment):
-    everything.run("penstock", "run", "app.py", "--until-caught-up", "--port", "0")
-    question = ("query", "SELECT item, total FROM totals", "--format", "json")
-    assert json.loads(everything.run("penstock", *question)) == [{"item": "tea", "total": 5}]
+def test_the_way_of_a_new_user(everything: Environment, tmp_path: Path):
+    """Installed from the wheel: a new app, its test, a run, a question, the dashboard."""
+    everything.run("penstock", "init", "shop")
+    everything.run("penstock", "run", "app.py", "--until-caught-up", "--port", "0", folder="shop")
+    question = ("query", "SELECT item, sum(orders) AS orders FROM sales GROUP BY item ORDER BY item")
+    rows = json.loads(everything.run("penstock", *question, "--format", "json", folder="shop"))
+    assert rows == [{"item": item, "orders": 6} for item in ("cup", "pot", "tea")]
+    with everything.serving("shop") as url:
+        picture = tmp_path / "dashboard.png"
+        assert "sales" in dashboard(url, picture)
+        assert picture.read_bytes().startswith(b"\x89PNG")
     assert "totals" in everything.run("penstock", "explain", "app.sql")
+
+
+def dashboard(url: str, picture: Path) -> str:
+    """The text of the dashboard's page of views; a picture of it goes to a file."""
+    program = chromium()
+    if program is None:
+        without("there is no Chromium; on Debian: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        try:
+            page = browser.new_page()
+            page.goto(f"{url}/?panel=views")
+            page.get_by_text("sales").first.wait_for()
+            page.screenshot(path=picture)
+            return page.inner_text("body")
+        finally:
+            browser.close()
 
 
 @pytest.mark.deep
 def test_an_app_of_a_user_passes_strict_checks_of_types(everything: Environment, tmp_path: Path):
     checked = subprocess.run(
         [Path(sys.executable).with_name("mypy"), "--strict", "--python-executable", everything.bin / "python",
-         "--cache-dir", tmp_path, "app.py"],
+         "--cache-dir", tmp_path, "app.py", "typed.py"],
         cwd=everything.folder, capture_output=True, text=True,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout

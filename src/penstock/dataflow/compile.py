@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
+from penstock.dataflow.explanation import Explanation as Explanation
 from penstock.dataflow.graph import Edge, Kind, Node
 from penstock.dataflow.graph import Graph as Graph
 from penstock.dataflow.join_operator import JoinOperator

@@ -72,6 +72,11 @@ class Flow(ABC):
             )
         return col(column if self.schema is None else self.schema.find(column))
 
+    def _repr_html_(self) -> str:
+        from penstock.model.notebook import flow_html
+
+        return flow_html(self)
+
     def _ipython_key_completions_(self) -> list[str]:
         return [] if self.schema is None else list(self.schema.names)
 

@@ -134,6 +134,11 @@ class View:
 
         return changes(self, name)
 
+    def _repr_html_(self) -> str:
+        from penstock.model.notebook import view_html
+
+        return view_html(self)
+
     @property
     def signed(self) -> bool:
         """Whether rows can take earlier ones back."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from penstock.html_table import html_table
 from penstock.model.chain import far_sources
 from penstock.model.commits import Pane, Refused, TableRow
+from penstock.model.stream import Flow
 from penstock.model.time import BEGINNING, END, Instant, to_datetime
 from penstock.model.types import Schema
 from penstock.model.view import View
@@ -85,12 +87,54 @@ class Result:
         return [*(view.bound(text).type or "string" for _, text in view.keys), *view.value_types.values()]
 
     def _refused(self, kind: str) -> list[dict[str, object]]:
-        schemas = {name: source.schema for name, source in far_sources((self.view.input,)).items()}
-        schemas |= {source.name: source.schema for source in self.view.input.sources}
-        return [{**_row(one, schemas), "reason": one.reason} for one in self.refused if one.kind == kind]
+        return _refused_rows(self.view.input, self.refused, kind)
 
     def __str__(self) -> str:
         return show(self.panes)
+
+    def _repr_html_(self) -> str:
+        return _html(self.panes, self.view.name)
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """The rows of a stream for a script, each with its commit (from 1), and those that were `late` or `dead`."""
+
+    flow: Flow
+    rows: list[dict[str, object]]
+    refused: tuple[Refused, ...]
+
+    @property
+    def late(self) -> list[dict[str, object]]:
+        """Rows that came too late for an operator, with the reason."""
+        return _refused_rows(self.flow, self.refused, "late")
+
+    @property
+    def duplicates(self) -> list[dict[str, object]]:
+        """Rows whose id was accepted before."""
+        return _refused_rows(self.flow, self.refused, "duplicate")
+
+    @property
+    def dead(self) -> list[dict[str, object]]:
+        """Rows that could not be read or on which an expression or code failed, with the reason."""
+        return _refused_rows(self.flow, self.refused, "dead")
+
+    def __str__(self) -> str:
+        return show(self.rows)
+
+    def _repr_html_(self) -> str:
+        return _html(self.rows)
+
+
+def _html(rows: Sequence[Mapping[str, object]], caption: str | None = None) -> str:
+    names = list(rows[0]) if rows else ["no rows"]
+    return html_table(names, (list(row.values()) for row in rows), caption, text_of)
+
+
+def _refused_rows(flow: Flow, refused: Sequence[Refused], kind: str) -> list[dict[str, object]]:
+    schemas = {name: source.schema for name, source in far_sources((flow,)).items()}
+    schemas |= {source.name: source.schema for source in flow.sources}
+    return [{**_row(one, schemas), "reason": one.reason} for one in refused if one.kind == kind]
 
 
 def _row(refused: Refused, schemas: Mapping[str, Schema]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from penstock.errors import DefinitionError, unknown
 from penstock.model.column_values import fit_column
@@ -18,6 +18,9 @@ from penstock.model.time import END, SCRIPT_DAY, Instant, duration, instant
 #: When the clock of a script starts.
 DAY: Instant = SCRIPT_DAY
 
+#: The steps that are commits.
+_COMMITS: Final = ("add", "watermark", "clock")
+
 Given: TypeAlias = Mapping[str, object] | Sequence[object]
 
 
@@ -29,19 +32,31 @@ class Step:
     stream: str | None = None
     rows: tuple[tuple[int, Mapping[str, object]], ...] = ()  # partition, row
     to: Instant = 0
+    also: bool = False  # in the commit of the step before
 
 
 @dataclass(frozen=True)
 class TestStream:
-    """A script of events and of time, for one stream or several. Every line but the last four is a commit."""
+    """A script of events and of time, for one stream or several.
+
+    `add`, `watermark`, `clock` and `end` are a commit each. After `also` they belong to the commit before:
+    `script.add(("/a", "12:00:05")).also.clock("+10 seconds")`.
+    """
 
     __test__ = False
 
     streams: tuple[Stream, ...]
     steps: tuple[Step, ...] = ()
     start: Instant = DAY
+    continues: bool = False  # the next step belongs to the commit of the last one
 
-    def __init__(self, *streams: Stream, clock: str | datetime | int = DAY, steps: tuple[Step, ...] = ()) -> None:
+    def __init__(
+        self,
+        *streams: Stream,
+        clock: str | datetime | int = DAY,
+        steps: tuple[Step, ...] = (),
+        continues: bool = False,
+    ) -> None:
         for given in streams:
             if not isinstance(given, Stream):
                 raise DefinitionError(
@@ -50,6 +65,19 @@ class TestStream:
         object.__setattr__(self, "streams", streams)
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "start", instant(clock, day=DAY))
+        object.__setattr__(self, "continues", continues)
+
+    @property
+    def also(self) -> TestStream:
+        """The next line belongs to the same commit: events of another stream, a watermark, or the time of the commit.
+
+        A commit has one time. Its events are taken at that time, whichever line stands first.
+        """
+        if not self.steps or self.steps[-1].kind not in _COMMITS:
+            raise DefinitionError(
+                "also follows a line that is a commit", hint="for example add(…).also.clock('+10 seconds')"
+            )
+        return TestStream(*self.streams, clock=self.start, steps=self.steps, continues=True)
 
     def add(self, *rows: Given, to: str | None = None, partition: int = 0) -> TestStream:
         """Events of one epoch: dictionaries, or values in the order of the columns. `to` names the stream.
@@ -112,7 +140,11 @@ class TestStream:
         now, caught_up, resumed = self.start, True, False
         offsets: dict[tuple[str, int], int] = {}
         tables: dict[str, tuple[tuple[object, ...], ...]] = {}
+        commit: Commit | None = None
         for step in self.steps:
+            if commit is not None and not step.also:
+                yield commit
+                commit = None
             if step.kind == "table":
                 tables[str(step.stream)] = tuple(tuple(row.values()) for _, row in step.rows)
                 continue
@@ -123,8 +155,9 @@ class TestStream:
                 resumed = True
                 yield None
                 continue
-            commit = Commit(now, caught_up=caught_up, resumed=resumed, tables=tables)
-            resumed, tables = False, {}
+            if commit is None:
+                commit = Commit(now, caught_up=caught_up, resumed=resumed, tables=tables)
+                resumed, tables = False, {}
             if step.kind == "add":
                 assert step.stream is not None
                 events = []
@@ -132,13 +165,14 @@ class TestStream:
                     offset = offsets.get((step.stream, partition), 0)
                     offsets[step.stream, partition] = offset + 1
                     events.append(Event(step.stream, row, partition, offset))
-                commit = replace(commit, events=tuple(events))
+                commit = replace(commit, events=(*commit.events, *events))
             elif step.kind == "watermark":
                 names = [stream.name for stream in self.streams] if step.stream is None else [step.stream]
-                commit = replace(commit, fixed=dict.fromkeys(names, step.to))
+                commit = replace(commit, fixed={**commit.fixed, **dict.fromkeys(names, step.to)})
             else:
                 now = max(now, step.to)
                 commit = replace(commit, now=now)
+        if commit is not None:
             yield commit
 
     def stream_of(self, name: str | None) -> Stream:
@@ -153,7 +187,11 @@ class TestStream:
         raise unknown("stream", name, [stream.name for stream in self.streams])
 
     def _then(self, step: Step) -> TestStream:
-        return TestStream(*self.streams, clock=self.start, steps=(*self.steps, step))
+        if self.continues and step.kind not in _COMMITS:
+            raise DefinitionError(
+                f"'{step.kind}' is no part of a commit", hint="add, watermark, clock or end may follow also"
+            )
+        return TestStream(*self.streams, clock=self.start, steps=(*self.steps, replace(step, also=self.continues)))
 
 
 def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Mapping[str, object]]:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -59,6 +60,8 @@ def spark_session(
     which Python was started. Its executors use `executor_python`; without one, that of PYSPARK_PYTHON or ours.
     `java` is one that is starting already.
     """
+    # Penstock uses nothing of PySpark that works otherwise with pandas 3: `tests/packaging` runs an app with it.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     ensure_java()
     raise_limit()
     given, alone = dict(options or {}), is_local(master)
