@@ -74,7 +74,7 @@ def computed(run: Run, whole: bool = True) -> dict[str, float]:
             marks.append((progress.phase, time.perf_counter()))
 
     begun = time.perf_counter()
-    list(batch(run, ["by_key"], whole=whole, told=told))
+    list(batch(run, ["by_key"], whole=whole, on_progress=told))
     ends = [*(at for _, at in marks[1:]), time.perf_counter()]
     found = {phase: end - at for (phase, at), end in zip(marks, ends, strict=True)}
     return found | {"all": time.perf_counter() - begun}
@@ -177,7 +177,7 @@ def questions(report: Report, spark: SparkSession, root: Path) -> None:
             phase[0] = "swap" if progress.phase == "swapping" else "batch run"
 
         for _ in range(2 if QUICK else 3):
-            list(batch(run, ["by_key"], whole=True, told=told))
+            list(batch(run, ["by_key"], whole=True, on_progress=told))
         phase[0] = "after"
         time.sleep(2)
         stop.set()

@@ -195,7 +195,7 @@ def main() -> None:
     elif options.before is not None:
         against(options.before, tuple(options.keys), options.rounds, options.epochs)
     else:
-        parser.error("say --before PATH or --executors")
+        parser.error("pass --before PATH or --executors")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import penstock as ps
 from penstock.kernel.hashing import hashes
-from penstock.model.commits import Event, Pane, Refused, TableRow
+from penstock.model.commits import Event, Pane, Rejection, TableRow
 from penstock.model.reference import Reference
 from penstock.model.time import Instant, duration, instant
 from penstock.model.windows import Interval
@@ -89,17 +89,17 @@ class Moment:
     now: Instant
     events: tuple[Event, ...]
     panes: tuple[Pane, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[Rejection, ...]
     watermark: Instant
 
 
 @dataclass(frozen=True)
-class Played:
+class Moments:
     moments: tuple[Moment, ...]
     table: tuple[TableRow, ...]
 
 
-def play(view: ps.View, script: TestStream) -> Played:
+def play(view: ps.View, script: TestStream) -> Moments:
     """Runs a script on the reference interpreter and notes everything."""
     engine, moments = Reference(view), []
     for commit in script.commits():
@@ -108,11 +108,11 @@ def play(view: ps.View, script: TestStream) -> Played:
             continue
         panes, refused = engine.commit(commit)
         moments.append(Moment(commit.now, commit.events, tuple(panes), tuple(refused), engine.intake.time.watermark))
-    return Played(tuple(moments), tuple(engine.table()))
+    return Moments(tuple(moments), tuple(engine.table()))
 
 
 def arrivals(until: str = "12:07:20", ticks: str | None = None) -> TestStream:
-    """The scores as they arrive, with a tick of the clock every so often in between."""
+    """The scores as they arrive, with regular ticks of the clock in between."""
     script = TestStream(SCORES, clock="12:00:00")
     times = {instant(at, day=DAY): (score, happened) for at, score, happened in ARRIVALS}
     if ticks is not None:
@@ -146,7 +146,7 @@ def plane(axes: Axes, first: str, last: str, top: str, *, bottom: str | None = N
         axes.set_ylabel("processing time")
 
 
-def watermark(axes: Axes, played: Played) -> None:
+def watermark(axes: Axes, played: Moments) -> None:
     """The watermark as a staircase: it moves when a commit ends."""
     low = int(axes.get_xlim()[0])
     known = [(m.watermark, m.now) for m in played.moments if m.watermark > low]
@@ -157,7 +157,7 @@ def watermark(axes: Axes, played: Played) -> None:
     axes.plot([*xs, xs[-1]], [*ys, axes.get_ylim()[1]], color=WATERMARK, linewidth=1.8, zorder=4, label="watermark")
 
 
-def events(axes: Axes, played: Played, size: int = 210) -> None:
+def events(axes: Axes, played: Moments, size: int = 210) -> None:
     """Each event as a dot with its value; refused ones in red."""
     for moment in played.moments:
         refused = {id(r.event) for r in moment.refused}
@@ -170,7 +170,7 @@ def events(axes: Axes, played: Played, size: int = 210) -> None:
             )
 
 
-def panes(axes: Axes, played: Played) -> None:
+def panes(axes: Axes, played: Moments) -> None:
     """Each pane as a box over its window, from the last pane (or the first element) up to when it fires."""
     windows = {pane.window for moment in played.moments for pane in moment.panes}
     since: dict[Interval, Instant] = {}

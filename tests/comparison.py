@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.model.commits import Refused
+from penstock.model.commits import Rejection
 from penstock.model.order import canonical
 from penstock.testing import Result
 
@@ -65,6 +65,6 @@ def _refused(result: Result) -> list[list[object]]:
     )
 
 
-def _reason(refused: Refused) -> str:
+def _reason(refused: Rejection) -> str:
     """Why an event is late or came twice: the same words everywhere. Those of failing expressions may differ."""
     return "" if refused.kind == "dead" else refused.reason

@@ -180,7 +180,7 @@ class Postgres:
 
 
 def _kill(process: int) -> None:
-    """Kills it, and waits until it is gone: its parent, who would do that, is."""
+    """Kills it, and waits until it does not exist: its parent, who would do that, is."""
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         try:

@@ -13,7 +13,7 @@ import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.changes import origins
 from penstock.model.reach import check_reach
-from penstock.model.windows import Counted, Global, Window
+from penstock.model.windows import CountBased, Global, Window
 from penstock.testing import DAY, TestStream
 
 SECOND = 1_000_000
@@ -191,7 +191,7 @@ def shifted(row: Any) -> dict[str, object]:
 
 
 def repeated(row: Any) -> list[tuple[object, ...]]:
-    """As many rows as a row says, the later ones first in time; some of them are no rows."""
+    """As many rows as a row says, the later ones first in time; some of them are not rows."""
     second = datetime.timedelta(seconds=1)
     made = [(row.k, row.f, row.v + n, row.at - n * second, row.sign) for n in range((row.v or 0) % 4)]
     return [*made, ("too", "short")] if row.v == 6 else made
@@ -239,7 +239,9 @@ def views(draw: st.DrawFn, window: st.SearchStrategy[Window] | None = None, pyth
             flow = draw(python_steps(flow))
         else:
             flow = flow.with_time("at + INTERVAL 1 SECOND")
-    chosen = draw((windows() if window is None else window).filter(lambda w: not (signed and isinstance(w, Counted))))
+    chosen = draw(
+        (windows() if window is None else window).filter(lambda w: not (signed and isinstance(w, CountBased)))
+    )
     keys = draw(st.sampled_from([(), ("k",), ("k",), ("f",), ("k", "f")]))
     named = draw(st.dictionaries(st.sampled_from("mnopq"), aggregates(signed), min_size=1, max_size=3))
     view = flow.group_by(*keys).window(chosen).agg(**named)

@@ -18,7 +18,7 @@ def calls(path: Path) -> list[ast.Call]:
 
 def test_random_tests_try_the_same_examples_each_time_and_others_in_the_deep_run():
     assert settings(max_examples=5).derandomize is not DEEP
-    assert settings(max_examples=5).deadline is None, "a busy machine is no failure"
+    assert settings(max_examples=5).deadline is None, "a busy machine is not a failure"
 
 
 def test_no_test_decides_for_itself_whether_its_examples_repeat():

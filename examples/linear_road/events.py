@@ -3,7 +3,7 @@
     python examples/linear_road/events.py DIRECTORY [--minutes 30] [--cars 2000]
 
 A small simulator with a seed. `cars` are on the road at any time; each enters at a ramp, drives at a nearly constant
-speed that is the lower the busier a stretch is, and leaves at another ramp. Now and then two or three stop at one place
+speed that is the lower the busier a stretch is, and leaves at another ramp. Sometimes two or three stop at one place
 for ten to twenty minutes. Some stop alone, some come back later, some vanish without leaving, and some are seen once
 more after they have left. The files are Linear Road's own: fifteen numbers a line, in the order of time.
 """
@@ -119,7 +119,7 @@ class Road:
         return found
 
     def _back(self, chance: np.random.Generator, told: pl.DataFrame) -> Journeys:
-        """Cars that come back: most of them minutes later, a few so soon that it is no new journey."""
+        """Cars that come back: most of them minutes later, a few so soon that it is not a new journey."""
         ended = told.group_by("vid").agg(pl.col("time").max()).sort("vid")
         again = chance.random(ended.height)
         ended = ended.filter(pl.Series(again < 0.15))
@@ -150,7 +150,7 @@ class Road:
         return self._strayed(chance, found)
 
     def _strayed(self, chance: np.random.Generator, told: pl.DataFrame) -> pl.DataFrame:
-        """Now and then a car vanishes without leaving, or is seen once more after it has left."""
+        """Sometimes a car vanishes without leaving, or is seen once more after it has left."""
         leaves = pl.col("lane") == EXIT
         what = pl.Series(chance.random(told.height))
         stray = told.filter(leaves & (what > 0.97)).with_columns(time=pl.col("time") + EVERY, lane=2)
@@ -188,8 +188,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Writes Linear Road's log for one expressway, and its history.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--minutes", type=int, default=30)
-    parser.add_argument("--cars", type=int, default=2_000, help="so many are on the road at any time")
-    parser.add_argument("--ramps", type=int, default=20, help="so many segments have ramps")
+    parser.add_argument("--cars", type=int, default=2_000, help="how many are on the road at any time")
+    parser.add_argument("--ramps", type=int, default=20, help="how many segments have ramps")
     parser.add_argument("--accidents", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", type=int, default=10)

@@ -21,7 +21,7 @@ from matplotlib.colors import ListedColormap
 from examples.linear_road.app import linear_road
 from examples.linear_road.events import EAST, Road, cut
 from examples.linear_road.processors import minute
-from examples.linear_road.without_spark import Played
+from examples.linear_road.without_spark import AppRun
 
 HERE = Path(__file__).parent
 ROAD = Road(minutes=30, cars=1_500, ramps=8, accidents=4, seed=9)
@@ -29,7 +29,7 @@ FIRST, LAST = 44, 60
 
 
 def main() -> None:
-    found = Played(linear_road(Path()), cut(ROAD.events(), 10))
+    found = AppRun(linear_road(Path()), cut(ROAD.events(), 10))
     shape = ROAD.minutes, LAST - FIRST
     tolls, warned, accidents = np.full(shape, np.nan), np.full(shape, np.nan), set()
     for row in found.tolls.rows:

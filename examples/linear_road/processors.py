@@ -17,11 +17,11 @@ from examples.linear_road.events import EAST, ENTRY, EXIT, FEET, SEGMENTS
 Row = dict[str, Any]
 #: Second 0.
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
-#: A car that has reported so often from one place stands there.
+#: A car with this number of reports from one place stands there.
 EQUAL = 4
-#: Cars that enter a segment are told of accidents there and in so many segments after it.
+#: Cars that enter a segment get alerts of accidents there and in this number of segments after it.
 AHEAD = 4
-#: Statistics: tolls are charged above so many cars, and below so many miles an hour in as many minutes.
+#: Statistics: tolls are charged above this number of cars, and below this speed in miles an hour, over these minutes.
 BUSY, SLOW, MINUTES = 50, 40, 5
 
 
@@ -125,7 +125,7 @@ class Cars(ps.Processor):
 
 
 class Segments(ps.Processor):
-    """By segment: what a car that enters must pay, and of which accident it must be told."""
+    """By segment: what a car that enters must pay, and of which accident it must be notified."""
 
     output = "vid int, time int, xway int, dir int, seg int, lav int, toll int, begins boolean, at timestamp"
     sides: ClassVar = {"alerts": "time int, xway int, seg int, dir int, vid int, at timestamp"}
@@ -186,7 +186,7 @@ class Segments(ps.Processor):
 class Accounts(ps.Processor):
     """By car: its balance. A toll is charged when the car enters the next segment of the same journey.
 
-    Who asks in a second is told what was charged before it.
+    An account query sees what was charged before its second.
     """
 
     output = "time int, qid int, vid int, balance bigint, at timestamp"

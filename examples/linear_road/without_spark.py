@@ -44,10 +44,10 @@ class Stage:
         if result.refused or result.failed:
             raise AssertionError(f"{self.name} refused {[*result.refused, *result.failed][0]}")
         names = self.process.schema.names
-        return [dict(zip(names, self.process.row(given), strict=True)) for _, given in result.given]
+        return [dict(zip(names, self.process.row(given), strict=True)) for _, given in result.outputs]
 
 
-class Played:
+class AppRun:
     """The app over a log that is cut into epochs: its three processors, and what they answer."""
 
     def __init__(self, parts: Parts, epochs: Iterable[pl.DataFrame]) -> None:

@@ -17,7 +17,7 @@ from penstock.model.types import Schema
 from penstock.runtime.derived.loops.components import ConnectedComponents
 from penstock.runtime.derived.loops.graphs import EDGE, KEY
 
-#: What a message says, besides those of connected components: so many posts with a tag.
+#: What a message says, besides those of connected components: a number of posts with a tag.
 TAG = 4
 #: The top tag in the component of a user.
 TOP = """SELECT t.tag, t.posts FROM people p JOIN tags t ON t.component = p.component
@@ -29,7 +29,7 @@ class Mentions(ConnectedComponents):
     """Components of the graph of mentions, in which each user brings along the tags of its posts.
 
     It shows a row for each user with its component, and one for each of its tags. When components grow together, the
-    rows of those who move are taken back and shown anew: so counts by component stay right.
+    rows of those who move are retracted and shown again: so counts by component stay right.
     """
 
     output = "user string, component string, tag string, posts bigint"  # type: ignore[assignment]

@@ -134,7 +134,7 @@ class Nexmark:
         return padded(frame, 100, chance, numbers)
 
     def side_input(self, events: int) -> pl.DataFrame:
-        """The table beside a stream of so many events: its rows, and since when they are valid."""
+        """The table beside a stream of `events` events: its rows, and since when they are valid."""
         numbers = np.arange(SIDE_INPUT, dtype=np.int64)
         since = self.time(np.array([0, events // 2]))
         versions = [
@@ -216,7 +216,7 @@ def moment(milliseconds: np.ndarray) -> pl.Series:
 
 
 def words(chance: Chance, numbers: np.ndarray, longest: int) -> list[str]:
-    """Texts of 3 up to so many letters, with a space now and then."""
+    """Texts of 3 to `longest` letters, with some spaces."""
     lengths = 3 + draw(chance, longest - 3)
     return [text.strip() for text in letters(chance, lengths)]
 

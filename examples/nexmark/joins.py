@@ -1,6 +1,6 @@
 """Nexmark's queries with joins: auctions with their sellers, bids with their auctions, bids with a table beside them.
 
-Upstream keeps both sides of a join for ever. Here a join says how far apart in time two events may be, so that state
+Upstream keeps both sides of a join permanently. Here a join says how far apart in time two events may be, so that state
 is bounded: by what the generator does, a bid comes within a minute of its auction, and an auction within ten minutes
 of its seller, at a hundred events a second or more. Two joins of streams serve five queries.
 """

@@ -1,8 +1,8 @@
 """A game has millions of players, each of whom plays a few games a day: what happened in each game, live.
 
 Every shot, hit and pick-up is an event. A game of a player has no end in the log: it is over when nothing came for two
-minutes, or when the player leaves. So it is no window but a piece of state by player, with a timer; and what a player
-can do is remembered for as long as they play.
+minutes, or when the player leaves. So it is not a window but a piece of state by player, with a timer; and what a
+player can do is remembered for as long as they play.
 
     penstock run app.py
     penstock query "SELECT * FROM by_level ORDER BY level"

@@ -18,7 +18,7 @@ CREATE CONTINUOUS VIEW visitors_by_hour WITH (retention = '3 days') AS
   GROUP BY url, window_start, window_end
   ALLOWED LATENESS 1 DAY;
 
--- The last three days as one, anew at each full hour. Visitors of several hours count once here: uniques do not add up.
+-- The last three days as one, computed at each full hour. Visitors of several hours count once here: uniques do not add up.
 CREATE CONTINUOUS VIEW visitors_of_three_days AS
   SELECT url, window_start, window_end, approx_count_distinct(user) AS visitors
   FROM HOP(page_views, at, INTERVAL 1 HOUR, INTERVAL 3 DAYS)

@@ -72,12 +72,12 @@ class Added(Generic[Parameters, Definition]):
 
         @wraps(self._define)
         def add(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Definition:
-            made = self._define(*args, **kwargs)
-            if isinstance(made, Table):
-                app.take_table(made)
+            definition = self._define(*args, **kwargs)
+            if isinstance(definition, Table):
+                app.take_table(definition)
             else:
-                app.take_stream(made if isinstance(made, Stream) else made.stream)
-            return made
+                app.take_stream(definition if isinstance(definition, Stream) else definition.stream)
+            return definition
 
         return add
 
@@ -116,26 +116,26 @@ class App:
 
         Its key is the view's. Where the view has windows, an event finds the row of the window that it falls into.
         """
-        found = [known for known, kept in self.views.items() if view in (known, kept)]
-        if len(found) != 1:
+        names = [known for known, definition in self.views.items() if view in (known, definition)]
+        if len(names) != 1:
             raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
-        return self.take_table(view_table(name or found[0], found[0], self.views[found[0]], reload))
+        return self.take_table(view_table(name or names[0], names[0], self.views[names[0]], reload))
 
-    def take_table(self, made: Table) -> Table:
+    def take_table(self, table: Table) -> Table:
         """Adds a table that was made elsewhere."""
-        self._check_free(made.name, "stream", "table")  # it may have the name of the view that it shows
-        check_reload(made)
-        self.tables[made.name] = made
-        return made
+        self._check_free(table.name, "stream", "table")  # it may have the name of the view that it shows
+        check_reload(table)
+        self.tables[table.name] = table
+        return table
 
-    def take_stream(self, made: Stream) -> Stream:
+    def take_stream(self, stream: Stream) -> Stream:
         """Adds a stream that was made elsewhere."""
-        self._check_free(made.name)
-        for source in made_from(made):
+        self._check_free(stream.name)
+        for source in made_from(stream):
             self._take_joins(source)
-        check_stream(made, self.streams)
-        self.streams[made.name] = made
-        return made
+        check_stream(stream, self.streams)
+        self.streams[stream.name] = stream
+        return stream
 
     def view(
         self,
@@ -181,18 +181,18 @@ class App:
         """
         if isinstance(view, Flow):
             return self._row_sink(view, sink, name)
-        found = [known for known, kept in self.views.items() if view in (known, kept)]
-        if not found:
+        names = [known for known, definition in self.views.items() if view in (known, definition)]
+        if not names:
             raise DefinitionError(f"the app has no view {view!r}", hint="make it with app.view(…) first")
-        if len(found) > 1:
-            raise DefinitionError(f"the views {', '.join(found)} are the same", hint="say which by its name")
+        if len(names) > 1:
+            raise DefinitionError(f"the views {', '.join(names)} are the same", hint="pass the view's name")
         if not isinstance(sink, Sink):
             raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
-        check(sink, self.views[found[0]])
-        chosen = name or f"{found[0]}_{type(sink).__name__.lower()}"
+        check(sink, self.views[names[0]])
+        chosen = name or f"{names[0]}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks:
-            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="say name='another_name'")
-        self.sinks[chosen] = (found[0], self.views[found[0]], sink)
+            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="set name='another_name'")
+        self.sinks[chosen] = (names[0], self.views[names[0]], sink)
         return sink
 
     def alert(
@@ -226,16 +226,16 @@ class App:
         check_row_sink(flow, sink, self.streams)
         chosen = name or f"{'_'.join(source.name for source in flow.sources)}_{type(sink).__name__.lower()}"
         if not valid_name(chosen) or chosen in self.sinks or chosen in self.views:
-            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="say name='another_name'")
-        same = [known for known, kept, _ in self.sinks.values() if kept == flow]
+            raise DefinitionError(f"the app cannot have another sink '{chosen}'", hint="set name='another_name'")
+        same = [known for known, definition, _ in self.sinks.values() if definition == flow]
         self.sinks[chosen] = (same[0] if same else chosen, flow, sink)
         return sink
 
     def _take_joins(self, flow: Flow) -> None:
         """Adds the streams that joins of flows give, as `stream.join(…)` makes them."""
-        for made in joins_of(flow):
-            if self.streams.get(made.name) != made:
-                self.take_stream(made)
+        for joined in joins_of(flow):
+            if self.streams.get(joined.name) != joined:
+                self.take_stream(joined)
 
     def _check_free(self, name: str, *kinds: str) -> None:
         """Refuses a name that the app has given to something of these kinds; without them, to anything."""
@@ -285,7 +285,7 @@ class App:
 
         `stop_after="1 hour"` ends it after that time, `until_caught_up=True` when everything that the sources hold now
         is committed; with `drain=True` all open windows are then closed. It is served over HTTP, as `serve` says in
-        `start`; where the server's parts are not installed, it is not.
+        `start`; where the packages of the server are not installed, it is not.
         """
         from penstock.start import run
 
@@ -300,11 +300,11 @@ def _refuse_old_spelling(caller: FrameType) -> None:
         raise PenstockError("app.run(…) blocks until the app ends", hint="write app.start(…) for app.run(…).start()")
 
 
-def _every(given: str | timedelta, what: str) -> Duration:
+def _every(period: str | timedelta, what: str) -> Duration:
     """How often: 'every 6 hours', '6 hours', 'daily', or a timedelta."""
     words = {"daily": "1 day", "hourly": "1 hour", "weekly": "7 days"}
-    text = words.get(given, given.removeprefix("every ")) if isinstance(given, str) else given
-    found = duration(text)
-    if found <= 0:
-        raise DefinitionError(f"{what} every {given}", hint="say for example '6 hours'")
-    return found
+    text = words.get(period, period.removeprefix("every ")) if isinstance(period, str) else period
+    micros = duration(text)
+    if micros <= 0:
+        raise DefinitionError(f"{what} every {period}", hint="write for example '6 hours'")
+    return micros

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 #: The soft limit that a process gives itself, where the hard limit allows it.
 WANTED: Final = 65_536
-#: At least so many descriptors stay free for files of epochs, the store and Spark; with a low limit, a quarter of it.
+#: Descriptors that stay free for files of epochs, the store and Spark, at least; with a low limit, a quarter of it.
 _RESERVE: Final = 256
-#: Where the system does not list them, a process is taken to have so many open.
+#: Where the system does not list them, the number that a process is assumed to have open.
 _ASSUMED: Final = 100
 
 

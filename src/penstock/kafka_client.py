@@ -38,27 +38,27 @@ def load() -> Any:
     return confluent_kafka
 
 
-def servers_of(said: str | None) -> str:
+def servers_of(servers: str | None) -> str:
     """The brokers' addresses: as said, as the environment says, or Kafka's usual one on this machine."""
-    return said or os.environ.get(SERVERS) or "localhost:9092"
+    return servers or os.environ.get(SERVERS) or "localhost:9092"
 
 
 def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, Any]:
     """The settings of a client: of the options those that begin with 'kafka.', translated where the names differ."""
-    given = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    own_options = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     settings: dict[str, Any] = {"bootstrap.servers": servers}
     for store in ("truststore", "keystore"):
-        if f"ssl.{store}.location" in given and given.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
+        if f"ssl.{store}.location" in own_options and own_options.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
             raise DefinitionError(
-                f"'{given[f'ssl.{store}.location']}' is a {store} that only Java reads",
+                f"'{own_options[f'ssl.{store}.location']}' is a {store} that only Java reads",
                 hint=f"give a PEM file, with kafka.ssl.{store}.type = PEM: both Java and Python read that",
             )
-    for name, value in given.items():
+    for name, value in own_options.items():
         if name not in _JAVA_ONLY:
             settings |= dict.fromkeys(_RENAMED.get(name, (name,)), value)
-    if "sasl.jaas.config" in given:
+    if "sasl.jaas.config" in own_options:
         for name in ("username", "password"):
-            found = re.search(_QUOTED.format(name), given["sasl.jaas.config"])
-            if found:
-                settings[f"sasl.{name}"] = found[1]
+            match = re.search(_QUOTED.format(name), own_options["sasl.jaas.config"])
+            if match:
+                settings[f"sasl.{name}"] = match[1]
     return settings

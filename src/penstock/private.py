@@ -35,7 +35,7 @@ def protect(directory: Path, group: str | None = None) -> str | None:
             return None
         _apply(directory, group)
     except (PermissionError, NotADirectoryError, FileExistsError):
-        return None  # another user's, or no directory: whoever writes there says so
+        return None  # another user's, or no directory: the writer reports that
     readers = "its owner" if group is None else f"its owner and the group '{group}'"
     return None if fresh else f"'{directory}' was open to others: now only {readers} can read it"
 

@@ -37,8 +37,8 @@ class ProcessState:
         with self._lock:
             if kind not in self._objects:
                 self._objects[kind] = kind()
-            kept: _Kept = self._objects[kind]
-            return kept
+            instance: _Kept = self._objects[kind]
+            return instance
 
     def reset(self) -> None:
         """Lets go of everything. Objects that have a method `close` are closed."""

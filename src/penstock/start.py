@@ -74,7 +74,7 @@ def run(
 ) -> None:
     """Runs an app until it is to end, and stops at an epoch boundary. `serve=None`: where the parts for that are."""
     if drain and not until_caught_up:
-        raise PenstockError("drain=True closes the windows when all is read", hint="say until_caught_up=True too")
+        raise PenstockError("drain=True closes the windows when all is read", hint="set until_caught_up=True too")
     seconds = None if stop_after is None else positive(stop_after, "stop_after") / SECOND
     if serve is None:
         serve = _can_serve()
@@ -115,7 +115,7 @@ def _port(serve: bool | int) -> int | None:
     if serve is False:
         return None
     if not _can_serve():
-        raise PenstockError("the server's parts are not installed", hint="pip install 'penstock[serve]'")
+        raise PenstockError("the packages of the server are not installed", hint="pip install 'penstock[serve]'")
     from penstock.serve.settings import PORT
 
     return PORT if serve is True else serve

@@ -41,7 +41,7 @@ from typing import Any, TypeAlias
 from penstock.definition_text import read_definition
 from penstock.errors import DefinitionError, PenstockError, TestFailure, unknown
 from penstock.model.changes import origins
-from penstock.model.commits import Pane, Refused, TableRow
+from penstock.model.commits import Pane, Rejection, TableRow
 from penstock.model.time import Instant, instant
 from penstock.model.types import is_integer
 from penstock.model.view import View
@@ -82,7 +82,7 @@ class Expected:
 class Line:
     """Steps of a script that are judged together: mostly one."""
 
-    said: str
+    text: str
     steps: tuple[Step, ...]
     expected: Expected
 
@@ -116,13 +116,13 @@ class Transcript:
                 raise
         else:
             if self.fails is not None:
-                raise TestFailure(f"'{self.name}' holds, and should fail with '{self.fails}'")
+                raise TestFailure(f"'{self.name}' passed, and should fail with '{self.fails}'")
 
     def _play(self, runner: Engine, lines: tuple[Line, ...]) -> None:
         commits = TestStream(*origins(self.view), clock=self.clock, steps=_steps(lines)).commits()
         for number, line in enumerate(lines, 1):
             panes: list[Pane] = []
-            refused: list[Refused] = []
+            refused: list[Rejection] = []
             for step in line.steps:
                 if step.kind in ("backlog", "caught up"):
                     continue
@@ -133,11 +133,11 @@ class Transcript:
                     fired, turned_away = runner.commit(commit)
                     panes += fired
                     refused += turned_away
-            self._judge(f"step {number} ({line.said})", line.expected, panes, refused)
+            self._judge(f"step {number} ({line.text})", line.expected, panes, refused)
         if self.table is not None:
             self._same("the table is another one", self.table, _table(self.view, runner.table()))
 
-    def _judge(self, step: str, expected: Expected, panes: list[Pane], refused: list[Refused]) -> None:
+    def _judge(self, step: str, expected: Expected, panes: list[Pane], refused: list[Rejection]) -> None:
         result = Result(self.view, tuple(Fired(0, pane) for pane in panes), (), tuple(refused))
         if expected.panes is not None:
             self._same(f"{step} fired other panes", expected.panes, [_pane(self.view, pane) for pane in result.panes])
@@ -168,32 +168,32 @@ def parse(text: str, functions: Functions | None = None) -> list[Transcript]:
     shared: dict[str, Any] = {name: document[name] for name in document if name in ("view", "clock")}
     streams = document.get("streams") or {}
     transcripts = document.get("transcripts") or []
-    return [_transcript({**shared, **given}, streams, functions or {}) for given in transcripts]
+    return [_transcript({**shared, **entry}, streams, functions or {}) for entry in transcripts]
 
 
 # From YAML to steps
 
 
-def _transcript(given: Mapping[str, Any], shared: Mapping[str, str], functions: Functions) -> Transcript:
-    name = str(given.get("name", "a transcript without a name"))
+def _transcript(entry: Mapping[str, Any], shared: Mapping[str, str], functions: Functions) -> Transcript:
+    name = str(entry.get("name", "a transcript without a name"))
     try:
-        _only(given, _TRANSCRIPT, "a transcript")
+        _only(entry, _TRANSCRIPT, "a transcript")
         scope: dict[str, object] = dict(functions)
-        for stream, text in {**shared, **(given.get("streams") or {})}.items():
+        for stream, text in {**shared, **(entry.get("streams") or {})}.items():
             scope[stream] = _definition(text, scope)
-        view = _definition(given["view"], scope)
+        view = _definition(entry["view"], scope)
         if not isinstance(view, View):
             raise DefinitionError(f"the view is a {type(view).__name__}", hint="end it with .agg(…)")
-        clock = instant(given.get("clock", DAY), day=DAY)
-        table = given.get("table", ...)
+        clock = instant(entry.get("clock", DAY), day=DAY)
+        table = entry.get("table", ...)
         return Transcript(
             name,
             view,
             clock,
-            tuple(_lines(TestStream(*origins(view), clock=clock), given["script"])),
+            tuple(_lines(TestStream(*origins(view), clock=clock), entry["script"])),
             None if table is ... else _texts(table),
-            _order_free(given.get("order_free", False)),
-            given.get("fails"),
+            _order_free(entry.get("order_free", False)),
+            entry.get("fails"),
         )
     except KeyError as missing:
         raise DefinitionError(f"'{name}' has no {missing}") from None
@@ -211,23 +211,23 @@ def _definition(text: object, scope: Mapping[str, object]) -> object:
         raise DefinitionError(f"{where}{error.message}", detail=error.detail, hint=error.hint) from error
 
 
-def _order_free(given: object) -> bool | str:
-    if given is not True and given is not False and given != "in epochs":
-        raise DefinitionError(f"order_free: {given}", hint="write true or 'in epochs', or leave it out")
-    return given
+def _order_free(value: object) -> bool | str:
+    if value is not True and value is not False and value != "in epochs":
+        raise DefinitionError(f"order_free: {value}", hint="write true or 'in epochs', or leave it out")
+    return value
 
 
-def _lines(script: TestStream, given: Sequence[object]) -> Iterator[Line]:
-    for entry in given:
+def _lines(script: TestStream, entries: Sequence[object]) -> Iterator[Line]:
+    for entry in entries:
         step: dict[str, Any] = {entry: None} if isinstance(entry, str) else dict(entry)  # type: ignore[call-overload]
         kind = next((word for word in _STEPS if word in step), None)
         if kind is None:
             raise unknown("step", str(next(iter(step), "")), _STEPS)
         _only(step, (kind, *_STEPS[kind]), f"a step '{kind}'")
         script = _then(script, kind, step)
-        said = kind if step[kind] is None else f"{kind} {_said(step[kind])}"
+        description = kind if step[kind] is None else f"{kind} {_shown_step(step[kind])}"
         panes, *refused = (_texts(step.get(word)) for word in _EXPECTED)
-        yield Line(said, (script.steps[-1],), Expected(panes, *refused))
+        yield Line(description, (script.steps[-1],), Expected(panes, *refused))
 
 
 def _then(script: TestStream, kind: str, step: Mapping[str, Any]) -> TestStream:
@@ -249,15 +249,15 @@ def _then(script: TestStream, kind: str, step: Mapping[str, Any]) -> TestStream:
     return simple.get(kind, script.caught_up)()
 
 
-def _row(script: TestStream, to: str | None, given: object) -> Sequence[object]:
+def _row(script: TestStream, to: str | None, row: object) -> Sequence[object]:
     """A row's values: a list, or text with a word for each column."""
-    if not isinstance(given, (str, int, float)):
-        return given  # type: ignore[return-value]
+    if not isinstance(row, (str, int, float)):
+        return row  # type: ignore[return-value]
     schema = next((stream for stream in script.streams if to in (None, stream.name)), script.streams[0]).schema
-    words = str(given).split()
+    words = str(row).split()
     if len(words) > len(schema.names):
         raise DefinitionError(
-            f"the row '{given}' has {len(words)} words for {len(schema.names)} columns",
+            f"the row '{row}' has {len(words)} words for {len(schema.names)} columns",
             hint="write a value that has spaces as part of a list: [a, two words]",
         )
     return [_value(word, kind) for word, (_, kind) in zip(words, schema, strict=False)]
@@ -275,23 +275,23 @@ def _value(word: str, kind: str) -> object:
     return Decimal(word) if kind.startswith("decimal") else word
 
 
-def _texts(given: object) -> tuple[str, ...]:
-    lines = [given] if isinstance(given, str) else given or []
+def _texts(value: object) -> tuple[str, ...]:
+    lines = [value] if isinstance(value, str) else value or []
     return tuple(_plain(" ".join(map(text_of, line)) if isinstance(line, list) else str(line)) for line in lines)  # type: ignore[attr-defined]
 
 
-def _said(value: object) -> str:
+def _shown_step(value: object) -> str:
     text = ", ".join(_texts(value)) if isinstance(value, list) else _plain(str(value))
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _only(given: object, known: Sequence[str], where: str) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise DefinitionError(f"{where} is no mapping: {given!r}")
-    for name in given:
+def _only(value: object, known: Sequence[str], where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DefinitionError(f"{where} is not a mapping: {value!r}")
+    for name in value:
         if name not in known:
             raise unknown(f"entry of {where}", str(name), known)
-    return given
+    return value
 
 
 # From results to text
@@ -308,8 +308,8 @@ def _pane(view: View, pane: Mapping[str, object]) -> str:
 
 
 def _table(view: View, rows: list[TableRow]) -> list[str]:
-    shown = Result(view, (), tuple(rows), ()).table
-    return [_plain(" ".join([_shown(view, row), *(["final"] if row["final"] else [])])) for row in shown]
+    table_rows = Result(view, (), tuple(rows), ()).table
+    return [_plain(" ".join([_shown(view, row), *(["final"] if row["final"] else [])])) for row in table_rows]
 
 
 def _shown(view: View, row: Mapping[str, object]) -> str:
@@ -338,9 +338,9 @@ def _unmatched(expected: Sequence[str], got: Sequence[str]) -> tuple[list[str], 
     missing, rest = [], list(got)
     for text in expected:
         row, _, reason = text.partition(" because ")
-        found = [other for other in rest if other.startswith(f"{row} because ") and reason in other]
-        if found:
-            rest.remove(found[0])
+        matches = [other for other in rest if other.startswith(f"{row} because ") and reason in other]
+        if matches:
+            rest.remove(matches[0])
         else:
             missing.append(text)
     return missing, rest
@@ -377,7 +377,7 @@ def _rearranged(lines: tuple[Line, ...], order: str) -> tuple[Line, ...]:
 
 
 def _recut(lines: tuple[Line, ...], size: int) -> Iterator[Line]:
-    """Neighbouring epochs as one run of rows, shuffled and cut anew. Panes are compared only if no epoch fires any."""
+    """Neighbouring epochs as one run of rows, shuffled and cut again. Panes are compared only if no epoch fires any."""
     quiet = all(not line.expected.panes for line in lines if line.steps[0].kind == "add")
     for adds, run in groupby(lines, lambda line: line.steps[0].kind == "add"):
         several = list(run)
@@ -387,14 +387,14 @@ def _recut(lines: tuple[Line, ...], size: int) -> Iterator[Line]:
             continue
         rows = _shuffle("again")([(line.steps[0].stream, row) for line in several for row in line.steps[0].rows])
         steps = [
-            Step("add", stream, tuple(row for _, row in mine[i : i + size]))
+            Step("add", stream, tuple(row for _, row in events[i : i + size]))
             for stream, same in groupby(rows, lambda pair: pair[0])
-            for mine in [list(same)]
-            for i in range(0, len(mine), size)
+            for events in [list(same)]
+            for i in range(0, len(events), size)
         ]
         refused = [tuple(text for line in several for text in getattr(line.expected, kind)) for kind in REFUSED]
-        said = ", ".join(line.said for line in several)
-        yield Line(f"{said}, in epochs of {size}", tuple(steps), Expected(() if quiet else None, *refused))
+        description = ", ".join(line.text for line in several)
+        yield Line(f"{description}, in epochs of {size}", tuple(steps), Expected(() if quiet else None, *refused))
 
 
 def _shuffle(seed: str) -> _Mix:
@@ -423,7 +423,7 @@ def _yaml(text: str) -> object:
             names = [key.value for key, _ in node.value]
             for name in names:
                 if names.count(name) > 1:
-                    raise DefinitionError(f"'{name}' stands twice in one entry{node.start_mark}")
+                    raise DefinitionError(f"'{name}' appears twice in one entry{node.start_mark}")
             return super().construct_mapping(node, deep=deep)
 
     def text_at(loader: Any, node: Any) -> _Text:

@@ -195,7 +195,7 @@ def test_restoring_a_foreign_savepoint_with_functions_asks_for_trust(tmp_path: P
 
 
 def test_a_savepoint_without_functions_needs_no_trust(tmp_path: Path):
-    """Hopes that people say --trust out of habit: a savepoint without functions is restored without it."""
+    """Hopes that people pass --trust out of habit: a savepoint without functions is restored without it."""
     need_spark()
     store_with(tmp_path / "theirs", PLAIN, None)
     (tmp_path / "theirs" / "checkpoints").mkdir()

@@ -285,7 +285,7 @@ def test_json_bombs_are_lines_that_do_not_fit(client: httpx.Client, body: bytes)
 
 
 def test_patterns_that_take_for_ever_are_stopped(serving: Callable[..., Server], filled):
-    """Asks a query that takes for ever: 504 after its time limit."""
+    """Asks a query that never ends: 504 after its time limit."""
     filled.commit(*(("a" * 2_000 + str(n), 1, 0) for n in range(200)))
     server = serving(limits=Limits(statement_seconds=0.5))
     with httpx.Client(base_url=server.url, timeout=60) as client:

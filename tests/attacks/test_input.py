@@ -141,7 +141,7 @@ def damaged() -> dict[str, bytes]:
     return {
         "cut.json.gz": packed[:-20],
         "turned.json.gz": bytes(turned),
-        "no.json.gz": b"this is no gzip file",
+        "no.json.gz": b"this is not a gzip file",
         "cut.json.zst": zstd[: len(zstd) // 2],
         "cut.parquet": bytes(parquet[: len(parquet) // 2]),
         "short.parquet": b"PAR1",
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_one_dead_letter_with_its_name(tmp_path: Path, name: s
     rows = read(tmp_path, name, damaged()[name], format=format)
     ((path, reason),) = dead(rows)
     assert path == str(tmp_path / name)
-    assert str(reason).startswith("the file cannot be read, and none of it counts: ")
+    assert str(reason).startswith("the file cannot be read, and none of its rows count: ")
     assert rows[EXTENT].to_list() == [FILE]
 
 
@@ -174,13 +174,13 @@ def test_a_file_that_vanishes_is_a_dead_letter_and_a_directory_that_does_is_not(
     """Removes a file between listing and reading: a dead letter; if its directory is gone, the app stops instead."""
     ((path, reason),) = dead(read_path(ps.files(tmp_path), tmp_path / "gone.json"))
     assert path == str(tmp_path / "gone.json")
-    assert str(reason).endswith("it is gone")
-    with pytest.raises(PenstockError, match="is not there, or this worker does not see it"):
+    assert str(reason).endswith("it does not exist")
+    with pytest.raises(PenstockError, match="does not exist, or this worker does not see it"):
         read_path(ps.files(tmp_path), tmp_path / "no directory" / "a.json")
 
 
 def test_a_directory_whose_name_is_no_value_makes_its_files_dead_letters(tmp_path: Path):
-    """Names a directory so that it is no value of its column: its files are dead letters."""
+    """Names a directory so that it is not a value of its column: its files are dead letters."""
     (tmp_path / "day=never").mkdir()
     (tmp_path / "day=never" / "a.json").write_bytes(GOOD)
     schema = Schema.parse("k string, day date")

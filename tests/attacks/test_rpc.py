@@ -68,7 +68,7 @@ def test_silent_connections_are_bounded(driver: RpcServer) -> None:
 
 
 def test_silent_connections_are_ended() -> None:
-    """Drips bytes into the driver's channel for ever: ended after five seconds."""
+    """Drips bytes into the driver's channel without end: ended after five seconds."""
     server = RpcServer(lambda question: question, "test", patience=0.1)
     try:
         with socket.create_connection((server.address.host, server.address.port), timeout=10) as made:

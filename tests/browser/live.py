@@ -80,7 +80,7 @@ class LiveApp:
             self.store.records.note_audit(found)
 
     def commit(self, now: int | None = None) -> int:
-        """One epoch. Some posts are late, and one of its rows is no post at all."""
+        """One epoch. Some posts are late, and one of its rows is not a post at all."""
         now, began = int(time.time() * SECOND) if now is None else now, time.perf_counter()
         posts = self._chance.randrange(300, 420)
         before = self._tracker.watermark

@@ -86,7 +86,7 @@ def test_a_directory_without_a_store_is_named(penstock: Penstock, tmp_path: Path
         ("SELECT * FROM `by_page\" UNION SELECT 1 --`", "unknown view"),
         ("SELECT `n\" FROM by_page; DROP TABLE __views; --` FROM by_page", "unknown column"),
         ("SELECT load_extension('x')", "no function 'load_extension'"),
-        ("SELECT * FROM pragma_table_info('by_page')", "is no view"),
+        ("SELECT * FROM pragma_table_info('by_page')", "is not a view"),
         ("ATTACH DATABASE 'x' AS y", "sql:1:1"),
         ("PRAGMA writable_schema = 1", "sql:1:1"),
         ("DELETE FROM by_page", "sql:1:1"),

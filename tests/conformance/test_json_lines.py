@@ -44,7 +44,7 @@ LINES = [
 ]  # fmt: skip
 #: Where we are stricter or simpler than Spark: a line is one object as the standard has it.
 OTHERWISE = {
-    "[]": "an array is no event",
+    "[]": "an array is not an event",
     '{"v":1}}': "there is more than an object",
     '{"v":1} x': "there is more than an object",
     "{'v':1}": "names stand in double quotes",

@@ -130,7 +130,7 @@ def test_a_changed_definition_is_refused(changed: ps.Stream, tmp_path: Path):
     store.lock()
     first = ORDERS.join(PRICES.versions("item"), how="left", name="priced")
     operator_runtime(first, store, lambda source: None)
-    with pytest.raises(ps.DefinitionError, match="'priced' was defined otherwise"):
+    with pytest.raises(ps.DefinitionError, match="'priced' had another definition"):
         operator_runtime(changed, store, lambda source: None)
     operator_runtime(first, store, lambda source: None)
     store.close()

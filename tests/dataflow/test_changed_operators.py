@@ -79,7 +79,7 @@ def test_other_steps_of_a_pattern_are_refused_under_its_name(
     changed: ps.Pattern, take_up: Callable[[ps.Pattern], None]
 ):
     take_up(DIP)
-    with pytest.raises(ps.DefinitionError, match="'dips' was defined otherwise") as refused:
+    with pytest.raises(ps.DefinitionError, match="'dips' had another definition") as refused:
         take_up(changed)
     told = str(refused.value)
     assert str(DIP) in told

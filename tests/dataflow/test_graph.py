@@ -63,7 +63,7 @@ dataflow of shop
       view by_tier ← orders → join(users, on='user = id', prefix='u_') · by tier · state in segments
         table tiers ← by_tier · the view by_tier · by tier · reload: 10 seconds
     source payments · files('payments') · watermark bounded('1 minute') · kept: all
-      join paid ← orders and payments → where('amount > 0') · inner · by id = order_id · watermark held back by 1 hour · state in segments · kept: none · what reads it cannot be audited or filled from history
+      join paid ← orders and payments → where('amount > 0') · inner · by id = order_id · watermark held back by 1 hour · state in segments · kept: none · its readers cannot be audited or backfilled
         processor flagged ← paid · Flag · by item · watermark held by its earliest timer · state in segments · kept: all
           pattern twice ← flagged · by item · state in segments · kept: all
           view by_item ← flagged · ps.fixed('1 minute') · by item · watermark held back by 5 seconds · state in the store

@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock import client
-from penstock.learning.stored import Stored
+from penstock.learning.stored import StoredModel
 from penstock.runtime.run import Run
 from penstock.sql import define, parse
 
@@ -46,7 +46,7 @@ BEFORE = {
 #: What the names of programs that need a running app stand for.
 NAMES: dict[str, dict[str, Any]] = {
     "serving.md": {"penstock": ps, "shop": client.Client, "trending": client.View},
-    "learning.md": {"run": Run, "model": Stored},
+    "learning.md": {"run": Run, "model": StoredModel},
     "history.md": {"run": Run},
     "notebook.md": {"ps": ps, "app": ps.App, "run": Run, "shop": client.Client},
     "configuration.md": {"app": ps.App, "run": Run},

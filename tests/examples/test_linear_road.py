@@ -15,7 +15,7 @@ import penstock as ps
 from examples.linear_road.app import Parts, linear_road
 from examples.linear_road.events import COLUMNS, EXIT, EXPENDITURE, FEET, REPORT, SCHEMA, Road, cut, rows
 from examples.linear_road.oracle import Answers, answers
-from examples.linear_road.without_spark import Played
+from examples.linear_road.without_spark import AppRun
 from penstock.runtime.run import Run
 from penstock.store.base import REFUSALS
 from penstock.testing import TestStream, run
@@ -63,15 +63,15 @@ def test_all_answers_are_those_of_the_oracle_however_the_log_is_cut(parts: Parts
     assert any(toll for *_, toll in wanted.tolls)
     assert wanted.alerts
     assert any(balance for *_, balance in wanted.balances)
-    compare(Played(parts, cut_at_random(log, seed)).answers, wanted)
+    compare(AppRun(parts, cut_at_random(log, seed)).answers, wanted)
 
 
 def test_epochs_of_a_second_and_one_of_all_give_the_same(parts: Parts) -> None:
     log = Road(minutes=4, cars=300, ramps=2, accidents=1, balances=0.05, seed=7).events()
     wanted = answers(log.to_dicts(), [])
     by_second = [part for _, part in sorted(log.partition_by("time", as_dict=True).items())]
-    compare(Played(parts, by_second).answers, wanted)
-    compare(Played(parts, [log]).answers, wanted)
+    compare(AppRun(parts, by_second).answers, wanted)
+    compare(AppRun(parts, [log]).answers, wanted)
 
 
 def test_expenditures_come_from_the_table_of_historical_tolls(parts: Parts) -> None:
@@ -92,7 +92,7 @@ def test_statistics_of_segments_are_those_of_the_oracle(parts: Parts) -> None:
     log = Road(minutes=4, cars=400, ramps=3, seed=1).events()
     wanted = answers(log.to_dicts(), []).statistics
     script = TestStream(parts.cars.stream)
-    for commit in Played(parts, cut(log, 4)).cars.commits:
+    for commit in AppRun(parts, cut(log, 4)).cars.commits:
         script = script.add(*commit)
     found = {}
     for row in run(parts.app.views["statistics"], script).table:
@@ -121,7 +121,7 @@ def crowd(time: int, seg: int, cars: int = 60) -> list[dict[str, int]]:
 
 def answered(parts: Parts, *events: dict[str, int]) -> tuple[dict[str, list[tuple[int, ...]]], Answers]:
     log = pl.DataFrame(list(events), schema=dict.fromkeys(COLUMNS, pl.Int32)).sort("time", maintain_order=True)
-    found, wanted = Played(parts, cut(log, 3)).answers, answers(log.to_dicts(), [])
+    found, wanted = AppRun(parts, cut(log, 3)).answers, answers(log.to_dicts(), [])
     compare(found, wanted)
     return found, wanted
 

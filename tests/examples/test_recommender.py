@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from penstock.app import App
-from penstock.learning.played import Learned
+from penstock.learning.played import LearningRun
 from penstock.testing import TestStream, learn, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "recommender"
@@ -27,14 +27,14 @@ def app() -> App:
 
 
 @pytest.fixture(scope="module")
-def learned(app: App, made: dict[str, Any]) -> dict[str, Learned]:
+def learned(app: App, made: dict[str, Any]) -> dict[str, LearningRun]:
     script = TestStream(app.streams["ratings"])
     for _, rows in made["files"](made["ratings"](a_day=500)):
         script = script.add(*rows.rows())
     return {name: learn(app.streams[name], script) for name in ("live", "frozen")}
 
 
-def errors(app: App, name: str, found: Learned) -> list[float]:
+def errors(app: App, name: str, found: LearningRun) -> list[float]:
     """The prequential error day by day, by the app's own view over the model's stream."""
     script = TestStream(app.streams[name]).add(*found.frame.rows())
     table = run(app.views[f"{name}_error"], script).table
@@ -42,7 +42,7 @@ def errors(app: App, name: str, found: Learned) -> list[float]:
 
 
 def test_after_a_change_of_taste_only_the_live_model_is_right_again(
-    app: App, made: dict[str, Any], learned: dict[str, Learned]
+    app: App, made: dict[str, Any], learned: dict[str, LearningRun]
 ) -> None:
     live, frozen = (errors(app, name, learned[name]) for name in ("live", "frozen"))
     change, days = made["CHANGE"], made["DAYS"]
@@ -57,7 +57,7 @@ def test_after_a_change_of_taste_only_the_live_model_is_right_again(
     assert sum(live[after]) / 3 < 2 * known
 
 
-def test_the_live_model_has_learned_everything_and_the_other_what_it_should(learned: dict[str, Learned]) -> None:
+def test_the_live_model_has_learned_everything_and_the_other_what_it_should(learned: dict[str, LearningRun]) -> None:
     live, frozen = learned["live"], learned["frozen"]
     assert not live.dead
     assert not frozen.dead

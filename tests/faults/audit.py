@@ -41,7 +41,7 @@ def made_up(count: int, seed: int = 5) -> list[dict]:
 
 @dataclass
 class Audit:
-    """What was produced: events in any order, some of them twice, and so many messages that are no events (`dead`).
+    """What was produced: events in any order, some of them twice, and so many messages that are not events (`dead`).
 
     User code fails on so many events (`poison`), which other views have. `panes` is the directory of the view
     'sessions'’ sink, `messages` what readers of its topic have seen.

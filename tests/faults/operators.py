@@ -274,7 +274,7 @@ class OperatorApp:
             state = self.store.operators.of(name)
             assert state.replayed == LIVE
             rows = self.history.past(self.streams[name]).read().sort("__offset")
-            assert rows["__offset"].to_list() == list(range(state.given)), "each row has its own position"
+            assert rows["__offset"].to_list() == list(range(state.rows_given)), "each row has its own position"
             found[f"rows of {name}"] = _sorted(rows.drop("__commit", "__offset"))
             for kind in self.store.operators.kinds(name).values():
                 held = SegmentRows(state, kind).all()

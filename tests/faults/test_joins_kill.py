@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from penstock.history.events.event_history import EventHistory
-from penstock.model.join_played import JoinPlayed
+from penstock.model.join_played import JoinRun
 from penstock.store import Reader
 from penstock.testing import join
 from tests.faults.join_app import define
@@ -42,7 +42,7 @@ def test_killed_around_the_commits_of_an_epoch_a_join_does_what_the_reference_do
     _compare_names(tmp_path, scenario.seen)
 
 
-def _wanted(scenario: Scenario) -> JoinPlayed:
+def _wanted(scenario: Scenario) -> JoinRun:
     _, events, runs = define(scenario.root)
     return join(runs, scenario.script(events))
 
@@ -51,18 +51,18 @@ def _kept(reader: Reader, root: Path) -> pl.DataFrame:
     return EventHistory(reader).past(define(root)[2]).read().select("id", "k", "other")
 
 
-def _is_complete(root: Path, want: JoinPlayed) -> bool:
+def _is_complete(root: Path, want: JoinRun) -> bool:
     reader = Reader(root / "state")
     found = Counter(_kept(reader, root).iter_rows())
     reader.close()
     return found == _given(want)
 
 
-def _given(want: JoinPlayed) -> Counter:
+def _given(want: JoinRun) -> Counter:
     return Counter((row[0], row[1], row[3]) for row in want.rows)
 
 
-def _compare_streams(root: Path, want: JoinPlayed) -> None:
+def _compare_streams(root: Path, want: JoinRun) -> None:
     reader = Reader(root / "state")
     kept = _kept(reader, root)
     assert None in kept["other"], "some found none"

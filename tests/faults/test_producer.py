@@ -1,4 +1,4 @@
-"""A producer that sends twice, again from the start, in another order, and what is no event at all; and poison.
+"""A producer that sends twice, again from the start, in another order, and what is not an event at all; and poison.
 
 Each event counts once, by its id; what cannot be read, and what user code fails on, is a dead letter with its reason.
 """

@@ -144,7 +144,7 @@ def test_csv_avro_and_raw_values(kafka, topic, state, spark, registry, tmp_path:
         "file": [(1, "the field 'v'"), (2, avro_schema), (3, avro_schema), (4, avro_schema), (5, tombstone)],
         "registry": [
             (2, "the registry has no schema 9"),
-            (3, "the value does not begin with a zero byte and the number of a schema"),
+            (3, "the value does not start with a zero byte and the id of a schema"),
         ],
         "directory": [(1, "the registry has no schema 258")],
         "raw": [(2, "the value is not text in UTF-8")],

@@ -18,7 +18,7 @@ from penstock.sources.kafka.json import decoded_json
 from tests.conformance.test_json_lines import LINES, NOT_TAKEN, OTHERWISE, VALUES, in_numbers, plain
 from tests.kafka.support import DEAD, asked, at, running
 
-#: What is no text in a column of text: here as it was written, as in files; Spark writes it anew.
+#: What is not text in a column of text: here as it was written, as in files; Spark writes it anew.
 WRITTEN = {"-0", "1e3", "1E3", "1e400", "1e-400", "NaN", "Infinity", "-Infinity", "[1, 2]", '{"x": 1}'}
 FIELDS = pa.schema(
     [

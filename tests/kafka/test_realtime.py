@@ -161,5 +161,5 @@ def test_views_and_other_sinks_have_no_lane(tmp_path: Path):
     view = app.view("v", events.group_by("k").agg(n=ps.count()))
     with pytest.raises(DefinitionError, match="a view has state, which is kept by epochs"):
         app.sink(view, ps.to_kafka("out", mode="realtime"))
-    with pytest.raises(DefinitionError, match="no Kafka topic"):
+    with pytest.raises(DefinitionError, match="not a Kafka topic"):
         app.sink(events, ps.to_jsonl(tmp_path, mode="realtime"))

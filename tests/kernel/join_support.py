@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
+from hypothesis import strategies as st
 
+import penstock as ps
 from penstock.kernel.admit import admit
 from penstock.kernel.elements import elements
 from penstock.kernel.hashing import hashes
@@ -17,12 +21,20 @@ from penstock.kernel.operators.join import JoinStep
 from penstock.kernel.operators.rows import numbered, rows_in
 from penstock.kernel.plan import Plan
 from penstock.model.as_of_reference import reference_of
-from penstock.model.commits import Commit
+from penstock.model.commits import Commit, Event
 from penstock.model.join import StreamJoin
 from penstock.model.order import exact
+from penstock.model.time import END, SECOND
 from tests.kernel.rows_in_memory import RowsInMemory
 
+START = 1_000_000 * SECOND
+BOUNDED = ps.bounded("5 seconds", idle=None)
+
 Rejected = tuple[str, str, int, int, str]
+#: The name of a stream, and a row of it.
+Named = tuple[str, dict[str, object]]
+#: The name of a stream, a partition, and a row.
+Placed = tuple[str, int, dict[str, object]]
 
 
 @dataclass
@@ -115,3 +127,61 @@ class ReferenceJoin:
             (one.kind, one.event.stream, one.event.partition, one.event.offset, one.reason) for one in output.refused
         ]
         return Answer(comparable(output.rows, output.signs), sorted(rejected)), before, self.reference.watermark
+
+
+def stream(name: str, schema: str, time: str, sign: str | None = None, watermark: Any = BOUNDED) -> ps.Stream:
+    return ps.stream(name, schema=schema, event_time=time, watermark=watermark, max_ahead=None, sign=sign)
+
+
+def at(second: float) -> int:
+    return START + round(second * SECOND)
+
+
+@st.composite
+def commits(draw: st.DrawFn, events: Callable[[int], st.SearchStrategy[Placed]], most: int) -> list[Commit]:
+    """Commits with up to `most` events of the streams l and r; some events take back one that came before."""
+    script, clock, known = [], 0, list[Placed]()
+    offsets: Counter[tuple[str, int]] = Counter()
+    for _ in range(draw(st.integers(1, 8))):
+        epoch = []
+        for _ in range(draw(st.integers(0, most))):
+            name, partition, row = draw(events(clock))
+            if known and draw(st.integers(0, 3)) == 0:
+                name, partition, row = draw(st.sampled_from(known))
+                row = {**row, "sign" if name == "l" else "change": draw(st.sampled_from([-1, -1, 1]))}
+            known.append((name, partition, row))
+            epoch.append(Event(name, row, partition, offsets[name, partition]))
+            offsets[name, partition] += 1
+        fixed = {}
+        if draw(st.integers(0, 4)) == 0:
+            fixed = dict.fromkeys("lr", START + (clock - draw(st.integers(0, 4))) * SECOND)
+        script.append(Commit(START + clock * SECOND, tuple(epoch), fixed))
+        clock += draw(st.integers(0, 6))
+    return [*script, Commit(START + clock * SECOND, (), dict.fromkeys("lr", END))]
+
+
+def commits_of(steps: Sequence[list[Named] | float]) -> list[Commit]:
+    """A commit for each step: an epoch with its rows, or the second to which the watermark goes."""
+    script, offsets = [], Counter[str]()
+    for step in steps:
+        if isinstance(step, list):
+            rows = []
+            for name, row in step:
+                rows.append(Event(name, row, 0, offsets[name]))
+                offsets[name] += 1
+            script.append(Commit(START, tuple(rows)))
+        else:
+            script.append(Commit(START, (), dict.fromkeys("lr", step if step == END else at(step))))
+    return script
+
+
+def compared(join: StreamJoin, script: list[Commit], *kernels: KernelJoin) -> Iterator[tuple[Answer, int, int]]:
+    """The answers of the reference, each compared with those of kernels, with the watermarks before and after."""
+    reference = ReferenceJoin(join)
+    for number, commit in enumerate(script):
+        want, before, after = reference.commit(commit)
+        for kernel in kernels:
+            got = kernel.commit(commit, before, after)
+            assert got.rows == want.rows, number
+            assert got.rejected == want.rejected, number
+        yield want, before, after

@@ -22,18 +22,22 @@ from penstock.model.intake import Intake
 from penstock.model.join import NOT_THERE, StreamJoin, join_behind
 from penstock.model.order import exact
 from penstock.model.time import END, SECOND
-from tests.kernel.join_support import Answer, KernelJoin, ReferenceJoin
+from tests.kernel.join_support import (
+    BOUNDED,
+    START,
+    Answer,
+    KernelJoin,
+    at,
+    commits,
+    commits_of,
+    compared,
+    stream,
+)
 from tests.strategies import cases
 
 LEFT = "k int, f double, v string, at timestamp, sign int"
 RIGHT = "id bigint, g double, w string, seen timestamp, gone boolean, change int"
-START = 1_000_000 * SECOND
-BOUNDED = ps.bounded("5 seconds", idle=None)
 STILL = ps.punctuated("CAST(NULL AS timestamp)")
-
-
-def stream(name: str, schema: str, time: str, sign: str | None = None, watermark: Any = BOUNDED) -> ps.Stream:
-    return ps.stream(name, schema=schema, event_time=time, watermark=watermark, max_ahead=None, sign=sign)
 
 
 def joined(
@@ -73,47 +77,19 @@ def events(draw: st.DrawFn, clock: int) -> tuple[str, int, dict[str, object]]:
     return "r", partition, {"id": key, "g": number, "w": value, "seen": at, "gone": gone, "change": sign}
 
 
-@st.composite
-def commits(draw: st.DrawFn) -> list[Commit]:
-    """Commits with events of both streams, and now and then one that takes back an event that came before."""
-    found, clock, known = [], 0, list[tuple[str, int, dict[str, object]]]()
-    offsets: Counter[tuple[str, int]] = Counter()
-    for _ in range(draw(st.integers(1, 8))):
-        made = []
-        for _ in range(draw(st.integers(0, 7))):
-            name, partition, row = draw(events(clock))
-            if known and draw(st.integers(0, 3)) == 0:
-                name, partition, row = draw(st.sampled_from(known))
-                row = {**row, "sign" if name == "l" else "change": draw(st.sampled_from([-1, -1, 1]))}
-            known.append((name, partition, row))
-            made.append(Event(name, row, partition, offsets[name, partition]))
-            offsets[name, partition] += 1
-        fixed = {}
-        if draw(st.integers(0, 4)) == 0:
-            fixed = dict.fromkeys("lr", START + (clock - draw(st.integers(0, 4))) * SECOND)
-        found.append(Commit(START + clock * SECOND, tuple(made), fixed))
-        clock += draw(st.integers(0, 6))
-    return [*found, Commit(START + clock * SECOND, (), dict.fromkeys("lr", END))]
-
-
 def answers(join: StreamJoin, script: list[Commit], *kernels: KernelJoin) -> list[Answer]:
     """The answers of the reference, each compared with those of kernels."""
-    reference, found = ReferenceJoin(join), []
-    for number, commit in enumerate(script):
-        want, before, after = reference.commit(commit)
-        for kernel in kernels:
-            got = kernel.commit(commit, before, after)
-            assert got.rows == want.rows, number
-            assert got.rejected == want.rejected, number
-        times = [row[1 + join.schema.names.index("at")][-1] for row in want.rows]
+    checked = []
+    for answer, before, after in compared(join, script, *kernels):
+        times = [row[1 + join.schema.names.index("at")][-1] for row in answer.rows]
         assert times == sorted(times)
         assert all(before <= time < after for time in times), "never behind the watermark that the join carries"
-        found.append(want)
-    return found
+        checked.append(answer)
+    return checked
 
 
 @cases(120, deep=80)
-@given(joins(), commits())
+@given(joins(), commits(events, 7))
 def test_any_join_with_versions_gives_what_the_reference_gives(join, script):
     note(repr((join, script)))
     kernels = KernelJoin(join), KernelJoin(join, shards=3)
@@ -142,8 +118,8 @@ def from_scratch(join: StreamJoin, script: list[Event]) -> Counter:
                 elif same := [r for r in standing[side] if (r[0], r[2], r[3]) == (element.origin.at, key, compared)]:
                     standing[side].remove(max(same, key=lambda row: row[1]))
     found: Counter = Counter()
-    for at, _, key, _, values in standing[0]:
-        of_key = [row for row in standing[1] if row[2] == key and row[0] <= at and None not in key]
+    for time, _, key, _, values in standing[0]:
+        of_key = [row for row in standing[1] if row[2] == key and row[0] <= time and None not in key]
         newest = max(of_key, key=lambda row: row[:2])[4] if of_key else None
         if newest is not None and join.deleted and newest["gone"]:
             newest = None
@@ -154,7 +130,7 @@ def from_scratch(join: StreamJoin, script: list[Event]) -> Counter:
 
 
 @cases(100, deep=80)
-@given(joins(watermark=STILL), commits(), st.data())
+@given(joins(watermark=STILL), commits(events, 7), st.data())
 def test_in_any_order_and_any_epochs_it_is_what_a_recomputation_finds(join, script, data):
     """Here nothing is late, since time stands still to the end. Retractions follow what they take back."""
     events = [event for commit in script for event in commit.events]
@@ -178,10 +154,6 @@ def test_in_any_order_and_any_epochs_it_is_what_a_recomputation_finds(join, scri
 #: The rules, one by one
 
 
-def at(second: float) -> int:
-    return START + round(second * SECOND)
-
-
 def order(second: float, key: int | None = 1, sign: int = 1) -> tuple[str, dict[str, object]]:
     return "l", {"k": key, "f": None, "v": f"{second:g}", "at": at(second), "sign": sign}
 
@@ -194,19 +166,9 @@ def price(
 
 def play(join: StreamJoin, *script: list[tuple[str, dict[str, object]]] | float) -> tuple[list, KernelJoin]:
     """What comes out after each step: pairs of order and price. A step is an epoch, or where the watermark goes."""
-    made, offsets = [], Counter()
-    for step in script:
-        if isinstance(step, list):
-            rows = []
-            for name, row in step:
-                rows.append(Event(name, row, 0, offsets[name]))
-                offsets[name] += 1
-            made.append(Commit(START, tuple(rows)))
-        else:
-            made.append(Commit(START, (), dict.fromkeys("lr", at(step))))
     kernel, names = KernelJoin(join), join.schema.names
     found = []
-    for answer in answers(join, made, kernel):
+    for answer in answers(join, commits_of(script), kernel):
         values = [dict(zip(names, row, strict=True)) for _, *row in answer.rows]
         found.append([tuple(None if row[n] == exact(None) else row[n][-1] for n in ("v", "w")) for row in values])
         found[-1] += [reason for *_, reason in answer.rejected]
@@ -291,10 +253,10 @@ def test_an_event_that_is_taken_back_does_not_come_out_and_what_comes_out_is_fin
         (lambda left, right: right.versions(), "has a key"),
         (lambda left, right: right.versions("idd"), "unknown column 'idd'"),
         (lambda left, right: right.versions("id", deleted="w"), "is string, not boolean"),
-        (lambda left, right: right.versions("id", "ID"), "stands twice"),
+        (lambda left, right: right.versions("id", "ID"), "appears twice"),
         (lambda left, right: left.join(right.versions("w"), on="k = w"), "'k' is int, and 'w' is string"),
         (lambda left, right: right.group_by("id").agg(n=ps.count()).retracting().changes("n").versions("id"),
-         "do not say from when on they hold"),
+         "have no time from which they are valid"),
         (lambda left, right: ps.stream("x", schema="id int").versions("id"), "no event time or no watermark"),
     ],
 )  # fmt: skip

@@ -26,20 +26,23 @@ from penstock.model.intake import Intake
 from penstock.model.join import HOWS, NOT_THERE, StreamJoin, join_behind
 from penstock.model.order import exact
 from penstock.model.time import END, SECOND
-from tests.kernel.join_support import Answer, KernelJoin, ReferenceJoin
+from tests.kernel.join_support import (
+    BOUNDED,
+    START,
+    Answer,
+    KernelJoin,
+    ReferenceJoin,
+    at,
+    commits,
+    commits_of,
+    compared,
+    stream,
+)
 from tests.strategies import cases
 
 LEFT = "k int, f double, v string, u array<double>, at timestamp, sign int"
 RIGHT = "id bigint, g double, w array<double>, seen timestamp, change int"
-START = 1_000_000 * SECOND
 PARTS = [0, 0, 0, 1, 500_000]
-
-
-BOUNDED = ps.bounded("5 seconds", idle=None)
-
-
-def stream(name: str, schema: str, time: str, sign: str | None = None, watermark: Any = BOUNDED) -> ps.Stream:
-    return ps.stream(name, schema=schema, event_time=time, watermark=watermark, max_ahead=None, sign=sign)
 
 
 def joined(left: ps.Flow, right: ps.Flow, **said) -> StreamJoin:
@@ -83,40 +86,11 @@ def events(draw: st.DrawFn, clock: int) -> tuple[str, int, dict[str, object]]:
     return "r", partition, {"id": key, "g": number, "w": listed, "seen": at, "change": sign}
 
 
-@st.composite
-def commits(draw: st.DrawFn) -> list[Commit]:
-    """Commits with events of both streams, and now and then one that takes back an event that came before."""
-    found, clock, known = [], 0, list[tuple[str, int, dict[str, object]]]()
-    offsets: Counter[tuple[str, int]] = Counter()
-    for _ in range(draw(st.integers(1, 8))):
-        made = []
-        for _ in range(draw(st.integers(0, 6))):
-            name, partition, row = draw(events(clock))
-            if known and draw(st.integers(0, 3)) == 0:
-                name, partition, row = draw(st.sampled_from(known))
-                row = {**row, "sign" if name == "l" else "change": draw(st.sampled_from([-1, -1, 1]))}
-            known.append((name, partition, row))
-            made.append(Event(name, row, partition, offsets[name, partition]))
-            offsets[name, partition] += 1
-        fixed = {}
-        if draw(st.integers(0, 4)) == 0:
-            fixed = dict.fromkeys("lr", START + (clock - draw(st.integers(0, 4))) * SECOND)
-        found.append(Commit(START + clock * SECOND, tuple(made), fixed))
-        clock += draw(st.integers(0, 6))
-    return [*found, Commit(START + clock * SECOND, (), dict.fromkeys("lr", END))]
-
-
 def answers(join: StreamJoin, script: list[Commit], *kernels: KernelJoin) -> Iterator[Answer]:
     """The answers of the reference, each compared with those of kernels."""
-    reference = ReferenceJoin(join)
-    for number, commit in enumerate(script):
-        want, before, after = reference.commit(commit)
-        for kernel in kernels:
-            got = kernel.commit(commit, before, after)
-            assert got.rows == want.rows, number
-            assert got.rejected == want.rejected, number
-        check_times(join, want, before)
-        yield want
+    for answer, before, _ in compared(join, script, *kernels):
+        check_times(join, answer, before)
+        yield answer
 
 
 def check_times(join: StreamJoin, answer: Answer, before: int) -> None:
@@ -130,7 +104,7 @@ def check_times(join: StreamJoin, answer: Answer, before: int) -> None:
 
 
 @cases(240, deep=40)
-@given(joins(), commits(), st.sampled_from([1, 3, 1 << 22]))
+@given(joins(), commits(events, 6), st.sampled_from([1, 3, 1 << 22]))
 def test_any_join_gives_what_the_reference_gives(join, script, candidates):
     note(repr((join, join.earliest, join.latest, join.window, script)))
     kernels = KernelJoin(join, candidates=candidates), KernelJoin(join, shards=3)
@@ -166,8 +140,8 @@ def from_scratch(join: StreamJoin, script: list[Event]) -> Counter:
     for side, (name, sign) in enumerate((("l", "sign"), ("r", "change"))):
         for event in (event for event in script if event.stream == name):
             weight = event.row[sign] if join.is_signed(side) else 1
-            for key, at, values in flows(join, side, event):
-                standing[side][key, at, values] += weight
+            for key, time, values in flows(join, side, event):
+                standing[side][key, time, values] += weight
     left, right = (Counter({row: count for row, count in rows.items() if count}) for rows in standing)
     pairs = [(a, b) for a in left for b in right if None not in a[0] and a[0] == b[0] and join.meet(a[1], b[1])]
     met = {a for a, _ in pairs}, {b for _, b in pairs}
@@ -203,7 +177,7 @@ def gives(join: StreamJoin, left: tuple | None, right: tuple | None) -> tuple:
 
 
 @cases(300, deep=40)
-@given(joins(watermark=ps.punctuated("CAST(NULL AS timestamp)")), commits(), st.data())
+@given(joins(watermark=ps.punctuated("CAST(NULL AS timestamp)")), commits(events, 6), st.data())
 def test_however_epochs_are_cut_all_together_is_the_join_of_all(join, script, data):
     """Here nothing is late, since time stands still to the end."""
     in_order, cut, end = in_turn(script), [], Commit(START, (), dict.fromkeys("lr", END))
@@ -219,10 +193,6 @@ def test_however_epochs_are_cut_all_together_is_the_join_of_all(join, script, da
 #: The rules, one by one
 
 
-def at(second: float) -> int:
-    return START + round(second * SECOND)
-
-
 def click(second: float, key: int | None = 1, sign: int = 1, value: str = "x") -> tuple[str, dict[str, object]]:
     return "l", {"k": key, "f": None, "v": value, "u": None, "at": at(second), "sign": sign}
 
@@ -233,19 +203,9 @@ def shown(second: float, key: int | None = 1, sign: int = 1) -> tuple[str, dict[
 
 def play(join: StreamJoin, *script: list[tuple[str, dict[str, object]]] | float) -> tuple[list, KernelJoin]:
     """What comes out after each step, as sign and seconds of both; a step is an epoch, or where the watermark goes."""
-    made, offsets = [], Counter()
-    for step in script:
-        if isinstance(step, list):
-            rows = []
-            for name, row in step:
-                rows.append(Event(name, row, 0, offsets[name]))
-                offsets[name] += 1
-            made.append(Commit(START, tuple(rows)))
-        else:
-            made.append(Commit(START, (), dict.fromkeys("lr", step if step == END else at(step))))
     kernel, times = KernelJoin(join), [join.schema.names.index(name) for name in join.times if name is not None]
     found = []
-    for answer in answers(join, made, kernel):
+    for answer in answers(join, commits_of(script), kernel):
         rows = [(sign, *(None if row[n] == exact(None) else (row[n][-1] - START) / SECOND for n in times))
                 for sign, *row in answer.rows]  # fmt: skip
         found.append(rows + [(kind, reason) for kind, *_, reason in answer.rejected])

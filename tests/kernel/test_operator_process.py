@@ -85,7 +85,7 @@ def by_reference(process: Process, script: list[tuple[Commit, int, int]]) -> Pla
     reference, found = ProcessReference(process), Played()
     for commit, _, _ in script:
         result = reference.commit(commit)
-        found.rows += [(key, one) for key, one in result.given]
+        found.rows += [(key, one) for key, one in result.outputs]
         found.refused += [(one.kind, one.event.offset, one.reason) for one in result.refused]
         found.refused += [("timer", process.shape.key_text(key), reason) for key, _, reason in result.failed]
     found.rows = [(key, process.row(one)) for key, one in found.rows]
@@ -408,7 +408,7 @@ def test_an_event_on_which_code_fails_leaves_no_trace():
     assert result.rows["__offset"].to_list() == [0, 2]
     assert result.dead.select("__offset", "__reason").rows() == [
         (1, "the processor Fragile failed: ValueError: seven"),
-        (3, "the processor Fragile failed: 'eight' is no bigint"),
+        (3, "the processor Fragile failed: 'eight' is not of type bigint"),
     ]
     assert result.counters == {"tried": 2}
     ((key, held),) = states(ProcessStep(process), result.state[CELLS].put)

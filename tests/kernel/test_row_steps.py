@@ -114,8 +114,8 @@ def test_a_row_on_which_a_function_fails_is_a_dead_letter_and_the_others_count()
     ("flow", "reason"),
     [
         (S.map(lambda row: {"n": row.v, "m": 1}, schema="n int"), "map(<lambda>): unknown column 'm'"),
-        (S.map(lambda row: {"n": "x"}, schema="n int"), "map(<lambda>): the column 'n': 'x' is no int"),
-        (S.map(lambda row: 1 << 40, schema="n int"), "map(<lambda>): the column 'n': 1099511627776 is no int"),
+        (S.map(lambda row: {"n": "x"}, schema="n int"), "map(<lambda>): the column 'n': 'x' is not of type int"),
+        (S.map(lambda row: 1 << 40, schema="n int"), "map(<lambda>): the column 'n': 1099511627776 is not of type int"),
         (S.map(lambda row: "a\0", schema="t string"), "map(<lambda>): the column 't' has a NUL character"),
         (S.map(lambda row: 7, schema="a int, b int"),
          "map(<lambda>): it gave 7, and must give a dictionary or a tuple of a int, b int"),

@@ -40,7 +40,7 @@ REFUSED = {
         "unknown column 'totl'",
         "did you mean 'total'",
     ),
-    "a condition on a view that is no condition": (
+    "a condition on a view that is not a condition": (
         lambda: TIMED.group_by("k").agg(n=ps.count()).having("n + 1"),
         "is bigint, and must be boolean",
         "having('n + 1')",
@@ -52,8 +52,8 @@ REFUSED = {
     ),
     "what a view shows twice": (
         lambda: TIMED.group_by("k").agg(n=ps.count()).select(k="n"),
-        "'k' stands twice",
-        "apart",
+        "'k' appears twice",
+        "different names",
     ),
     "a window without event time": (
         lambda: UNTIMED.group_by("k").window(MINUTE).agg(n=ps.count()),
@@ -67,7 +67,7 @@ REFUSED = {
     ),
     "lateness with a global window": (
         lambda: TIMED.group_by("k").agg(n=ps.count()).allow_late("1 minute"),
-        "allowed lateness means nothing",
+        "allowed lateness has no effect on",
         "leave out allow_late",
     ),
     "lateness with a count window": (
@@ -89,12 +89,12 @@ REFUSED = {
     ),
     "count windows of signed rows": (
         lambda: SIGNED.group_by("k").window(ps.count_window(2)).agg(n=ps.count()),
-        "cannot take rows back",
+        "cannot take retractions",
         "event time",
     ),
     "discarding panes of signed rows": (
         lambda: SIGNED.group_by("k").agg(n=ps.count()).discarding(),
-        "taken back",
+        "retractions",
         "retracting",
     ),
     "on_time in a global window": (
@@ -185,16 +185,16 @@ REFUSED = {
     "no duration": (lambda: ps.fixed("soon"), "not a duration", "write a number and a unit"),
     "a month as a duration": (lambda: ps.fixed("1 month"), "not a duration", "ps.calendar"),
     "no aggregate": (lambda: TIMED.group_by("k").agg(), "needs an aggregate", "ps.count()"),
-    "a value that is no aggregate": (lambda: TIMED.group_by("k").agg(n=3), "is not an aggregate", "ps.sum"),
+    "a value that is not an aggregate": (lambda: TIMED.group_by("k").agg(n=3), "is not an aggregate", "ps.sum"),
     "a reserved name": (lambda: TIMED.group_by("k").agg(final=ps.count()), "every view has", "another name"),
-    "a name twice": (lambda: TIMED.group_by("k").agg(k=ps.count()), "stands twice", ""),
+    "a name twice": (lambda: TIMED.group_by("k").agg(k=ps.count()), "appears twice", ""),
     "an expression without a name": (lambda: TIMED.group_by("lower(k)"), "needs a name", "AS name"),
-    "a filter that is no condition": (
+    "a filter that is not a condition": (
         lambda: TIMED.group_by("k").agg(n=ps.count(where="v + 1")),
         "must be boolean",
         "",
     ),
-    "an event time that is no timestamp": (
+    "an event time that is not of type timestamp": (
         lambda: ps.stream("s", schema=SCHEMA, event_time="v"),
         "must be timestamp",
         "CAST",
@@ -218,12 +218,12 @@ REFUSED = {
     ),
     "a retention without event time": (
         lambda: ps.stream("s", schema="k string").group_by("k").agg(n=ps.count()).retain("1 day"),
-        "keys are forgotten by event time, and 's' has none",
+        "keys expire by event time, and 's' has none",
         "event_time='…'",
     ),
     "a retention without a watermark": (
         lambda: ps.stream("s", schema=SCHEMA, event_time="at").group_by("k").agg(n=ps.count()).retain("1 day"),
-        "keys are forgotten by the watermark",
+        "keys expire by the watermark",
         "watermark=ps.bounded",
     ),
     "a retention over the changes of a view without windows": (
@@ -236,7 +236,7 @@ REFUSED = {
             .agg(m=ps.count())
             .retain("1 d")
         ),
-        "keys are forgotten by event time, and 'c' has none",
+        "keys expire by event time, and 'c' has none",
         "leave out retain",
     ),
     "no window": (lambda: TIMED.group_by("k").window("1 minute"), "not a window", "ps.fixed"),
@@ -282,9 +282,9 @@ def test_a_retention_may_come_change_and_go_while_the_state_of_a_view_without_wi
     assert view.fingerprint() == week.fingerprint()
     pairs = [(view, week), (week, view.retain("1 day")), (week, view)]
     assert [[(c.what, c.allowed, c.why) for c in changes(old, new)] for old, new in pairs] == [
-        [("retention", True, "keys that are there count as touched now")],
-        [("retention", True, "keys that are gone stay gone")],
-        [("retention", True, "keys that are gone stay gone")],
+        [("retention", True, "existing keys count as touched now")],
+        [("retention", True, "keys that were dropped stay dropped")],
+        [("retention", True, "keys that were dropped stay dropped")],
     ]
 
 
@@ -339,7 +339,7 @@ def test_explain_names_every_default_and_who_evaluates_what():
 def test_a_view_behind_dataframe_code_waits_for_spark():
     flow = TIMED.transform(lambda df: df)
     view = flow.group_by("anything").window(MINUTE).agg(n=ps.count())
-    with pytest.raises(ps.DefinitionError, match="known to Spark only"):
+    with pytest.raises(ps.DefinitionError, match="only Spark knows the columns"):
         _ = view.input_schema
     known = TIMED.transform(lambda df: df, schema="word string, at timestamp")
     with pytest.raises(ps.DefinitionError, match="unknown column"):

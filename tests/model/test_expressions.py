@@ -104,7 +104,7 @@ def test_an_unknown_column_says_what_there_is() -> None:
         ("filter(tags, x -> x > 'a')", "the function filter is outside the kernel", None),
         ("id rlike '(?i)a'", "the regular expression '(?i)a' is outside the kernel", "boolean"),
         ("id rlike '\\\\bword'", "the regular expression '\\bword' is outside the kernel", "boolean"),
-        ("id like id", "LIKE with a pattern that is no constant is outside the kernel", "boolean"),
+        ("id like id", "LIKE with a pattern that is not a constant is outside the kernel", "boolean"),
         (
             "id like 'a\\\\b'",
             "the pattern 'a\\b' has an escape before no wildcard, and is outside the kernel",

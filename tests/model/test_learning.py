@@ -14,7 +14,7 @@ from penstock.errors import DefinitionError
 from penstock.kernel.expressions import dtype
 from penstock.learning import Factors, LinearRegression, LogisticRegression, Rates, Weights, spread, summed
 from penstock.learning.errors import LearningError
-from penstock.learning.played import Learned
+from penstock.learning.played import LearningRun
 from penstock.learning.versions import kept
 from penstock.testing import TestStream, learn
 
@@ -164,7 +164,7 @@ def test_a_row_that_makes_numbers_too_large_is_refused_and_so_is_one_without_its
     found = learn(stream, script(app, [rows]))
     told = {row["id"]: row["reason"] for row in found.dead}
     assert told[50] == "'user', the key of the part 'user', is null"
-    assert "larger than 1e+100, or no number" in told[51]
+    assert "larger than 1e+100, or NaN" in told[51]
     assert (len(told), found.frame.height) == (2, 51)
     (without,) = found.frame.filter(pl.col("id") == 52).to_dicts()
     assert without["loss"] is None
@@ -183,7 +183,7 @@ def test_a_model_that_fails_on_everything_stops_with_its_name(app):
     [
         (Growing, "the model Growing fails in merge: 'sum' becomes \\(3,\\) and was \\(1,\\)"),
         (Strange, "the model Strange fails in merge: .*unknown array of the model 'sun'"),
-        (Short, "the model Short predicts 1 rows where 5 came"),
+        (Short, "the model Short predicts 1 rows for 5 rows of input"),
     ],
 )
 def test_what_a_model_gives_must_fit(app, model, said):
@@ -231,7 +231,7 @@ def test_what_is_learned_depends_on_the_rows_and_not_on_the_order_in_which_tasks
     )  # fmt: skip
     found = []
     for seed in (1, 2):
-        found.append(Learned(learning))
+        found.append(LearningRun(learning))
         for epoch in cut(rows.rows(), 2):
             frame = pl.DataFrame(epoch, rows.schema, orient="row")
             found[-1].epoch(frame.sample(fraction=1.0, shuffle=True, seed=seed), 0)
@@ -261,7 +261,7 @@ def test_arrays_of_a_model_are_for_reading():
         (lambda app, rows: app.learn("m", rows, Mean, partitions=0), "at least one partition"),
         (lambda app, rows: app.learn("rows", rows, Mean), "a stream 'rows' already"),
         (lambda app, rows: app.learn("m", rows.select("y", guess="x"), Mean, give="guess"), "two columns 'guess'"),
-        (lambda app, rows: app.learn("m", rows.transform(lambda df: df), Mean), "stands before a model"),
+        (lambda app, rows: app.learn("m", rows.transform(lambda df: df), Mean), "comes before a model"),
         (lambda app, rows: app.learn("m", ps.stream("other", schema=SCHEMA), Mean), "which is not this app's"),
     ],
 )

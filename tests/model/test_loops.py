@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.app import App
 from penstock.errors import DefinitionError, PenstockError, RowError
-from penstock.model.epochs import Passed
+from penstock.model.epochs import EpochProgress
 from penstock.model.loops import Loop, iteration
 from penstock.model.loops_values import key_bytes, key_of, packed, unpacked
 from penstock.runtime.derived.loops.graphs import Graph
@@ -251,22 +251,24 @@ def test_edges_that_cannot_be_are_dead_letters():
     found = iterate(paths, TestStream(edges).add(("y", "x", 2.5), ("x", None, 1.0), ("x", "z", -1.0), ("x", "q", None)))
     assert found.shown == [{"vertex": "x", "distance": 0.0}, {"vertex": "y", "distance": 2.5}]
     assert sorted(reason for _, reason in found.dead) == [
-        "an end of the edge is null", "the weight -1.0 is negative: ways would have no end", "the weight is no number",
-    ]  # fmt: skip
+        "an end of the edge is null",
+        "the weight -1.0 is negative: ways would have no end",
+        "the weight is not a number",
+    ]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: iteration(ps.stream("s", schema="a int, b int, g int", sign="g"), Smallest), "takes no rows back"),
+        (lambda: iteration(ps.stream("s", schema="a int, b int, g int", sign="g"), Smallest), "takes no retractions"),
         (lambda: iteration(EDGES, Smallest, max_rounds=0), "at least one round"),
-        (lambda: iteration(EDGES, Smallest, until=3), "no function"),
+        (lambda: iteration(EDGES, Smallest, until=3), "not a function"),
         (lambda: iteration(EDGES, dict), "not the body of a loop"),
         (lambda: iteration(EDGES, Loop), "has no method enter"),
-        (lambda: iteration(EDGES.transform(lambda df: df), Smallest), "stands before a loop"),
+        (lambda: iteration(EDGES.transform(lambda df: df), Smallest), "comes before a loop"),
         (lambda: iteration(EDGES.select("a", s="CAST(b AS string)"), ps.connected_components("a", "s")), "different"),
         (lambda: iteration(EDGES, ps.connected_components("a", "c")), "unknown column 'c'"),
-        (lambda: iteration(EDGES, ps.shortest_paths("a", "b", sources="x")), "is no bigint"),
+        (lambda: iteration(EDGES, ps.shortest_paths("a", "b", sources="x")), "is not of type bigint"),
         (lambda: ps.shortest_paths("a", "b", sources=[]), "need a source"),
         (lambda: ps.stream("s", schema="n string", epoch="n"), "is string"),
         (lambda: ps.stream("s", schema="n int", epoch=ps.epochs("n", ends="n + 1")), "no condition"),
@@ -305,7 +307,7 @@ def test_bytes_that_name_code_are_not_run():
 def test_an_epoch_is_complete_once_and_when_all_partitions_have_passed_it(data):
     partitions = data.draw(st.integers(1, 3))
     rows = {of: sorted(data.draw(st.lists(st.integers(1, 6), max_size=8))) for of in range(partitions)}
-    passed, told, left = Passed(), [], {of: list(numbers) for of, numbers in rows.items()}
+    passed, told, left = EpochProgress(), [], {of: list(numbers) for of, numbers in rows.items()}
     while any(left.values()):
         of = data.draw(st.sampled_from([of for of, numbers in left.items() if numbers]))
         passed.row(of, left[of].pop(0))
@@ -313,7 +315,7 @@ def test_an_epoch_is_complete_once_and_when_all_partitions_have_passed_it(data):
             told.append(number)
             assert all(not [n for n in numbers if n <= number] for numbers in left.values()), "nothing of it comes"
             assert all(any(n > number for n in rows[other]) for other in rows)
-        passed = Passed.restore(passed.saved())
+        passed = EpochProgress.restore(passed.saved())
     assert told == sorted(set(told))
     least = min(max(numbers, default=0) for numbers in rows.values())
     assert told == sorted({n for numbers in rows.values() for n in numbers if n < least})

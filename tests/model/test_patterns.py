@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.matching import Matcher
 from penstock.model.pattern_processor import processor_of
-from penstock.model.patterns import Match, Pattern, Taken, pattern
+from penstock.model.patterns import Match, MatchedEvent, Pattern, pattern
 from penstock.model.time import END
 from penstock.testing import DAY, TestStream, process
 from tests.strategies import cases
@@ -55,7 +55,7 @@ class Naive:
         self.found: list[Match] = []
         self.extend(())
 
-    def extend(self, taken: tuple[Taken, ...]) -> None:
+    def extend(self, taken: tuple[MatchedEvent, ...]) -> None:
         match = Match(self.pattern, taken)
         if taken and self.whole(taken) and not self.ends_forbidden(match):
             self.found.append(match)
@@ -63,9 +63,9 @@ class Naive:
             for place in range(taken[-1].place + 1 if taken else 0, len(self.events)):
                 if self.may_take(match, number, place):
                     event = self.events[place]
-                    self.extend((*taken, Taken(number, place, event.at, event)))
+                    self.extend((*taken, MatchedEvent(number, place, event.at, event)))
 
-    def targets(self, taken: tuple[Taken, ...]) -> list[int]:
+    def targets(self, taken: tuple[MatchedEvent, ...]) -> list[int]:
         if not taken:
             return self.from_here(0)
         last = taken[-1].step
@@ -109,7 +109,7 @@ class Naive:
         forbidden = [n for n in range(last.step + 1, number) if self.steps[n].negated]
         return not any(self.holds(n, q, match) for n in forbidden for q in between)
 
-    def whole(self, taken: tuple[Taken, ...]) -> bool:
+    def whole(self, taken: tuple[MatchedEvent, ...]) -> bool:
         last = taken[-1].step
         enough = sum(one.step == last for one in taken) >= self.steps[last].least
         return enough and all(step.negated or not step.least for step in self.steps[last + 1 :])
@@ -221,13 +221,13 @@ def test_what_no_event_could_tell_is_refused() -> None:
         (lambda: pattern("a", lambda e: True, "*").check(), "needs a step that must be there"),
         (lambda: a.unless("b", lambda e: True).check(), "when its time is over"),
         (lambda: a.then("a", lambda e: True), "cannot have a step 'a'"),
-        (lambda: a.then("b", 3), "is no function"),
+        (lambda: a.then("b", 3), "is not a function"),
         (lambda: a.then("b", lambda: True), "takes 0 values"),
-        (lambda: a.then("b", lambda e: True, (3, 2)), "cannot stand"),
+        (lambda: a.then("b", lambda e: True, (3, 2)), "cannot occur"),
         (lambda: a.then("b", lambda e: True, "some"), "is not known"),
         (lambda: a.skip("all"), "is not known"),
-        (lambda: a.then("b", lambda e: True, "+", greedy=True).check(), "stands last"),
-        (lambda: a.unless("b", lambda e: True).unless("c", lambda e: True), "forbid events at the same place"),
+        (lambda: a.then("b", lambda e: True, "+", greedy=True).check(), "is the last step"),
+        (lambda: a.unless("b", lambda e: True).unless("c", lambda e: True), "exclude events at the same place"),
     ):
         with pytest.raises(DefinitionError, match=said):
             wrong()

@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.cell import Cell, dumped, loaded
 from penstock.model.pattern_processor import processor_of
-from penstock.model.played import Played
+from penstock.model.played import ProcessRun
 from penstock.model.played import played as play
 from penstock.model.process import process_of
 from penstock.model.processing import MOST_TIMERS
@@ -105,7 +105,7 @@ def test_an_event_on_which_code_fails_is_a_dead_letter_and_has_not_happened():
     assert found.state == {"ann": {"n": 1, "seen": ["/a"], "counts": {"/a": 1}}}
     assert [row["reason"] for row in found.dead] == [
         "the processor Fragile failed: ValueError: no such page",
-        "the processor Fragile failed: the column 'n' of the output: 'many' is no bigint",
+        "the processor Fragile failed: the column 'n' of the output: 'many' is not of type bigint",
     ]
 
 
@@ -266,7 +266,7 @@ def test_lists_and_maps_are_lists_and_maps():
     assert user._cell.is_empty
 
 
-def played(processor: type[ps.Processor]) -> Played:
+def played(processor: type[ps.Processor]) -> ProcessRun:
     return process(processor, TestStream(clicks), by="user")
 
 
@@ -277,7 +277,7 @@ def test_a_wrong_definition_is_refused_with_what_to_do():
     class Idle(ps.Processor):
         output = "n bigint"
 
-    with pytest.raises(DefinitionError, match="does not say what it gives out"):
+    with pytest.raises(DefinitionError, match="does not declare what it gives out"):
         played(Nameless)
     with pytest.raises(DefinitionError, match="has no on_event"):
         played(Idle)

@@ -90,7 +90,7 @@ def test_definitions_that_make_no_sense_are_refused():
     table = ps.table("users", schema="id bigint, page string", key="id")
     refused("both have a column 'page'", lambda: CLICKS.join(table, on="user = id"))
     refused("'page' is string, and 'id'", lambda: CLICKS.join(table, on="page = id", prefix="u_"))
-    refused("does not say what a key", lambda: CLICKS.join(table, on="user > id", prefix="u_"))
+    refused("compares no key of the table", lambda: CLICKS.join(table, on="user > id", prefix="u_"))
     refused("way to join a table", lambda: CLICKS.join(table, on="user = id", prefix="u_", how="full"))
     refused("neither 'at start' nor", lambda: ps.table("t", schema="id int", key="id", reload="often"))
     refused("cannot be a key", lambda: ps.table("t", schema="id double", key="id"))

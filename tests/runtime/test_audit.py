@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import penstock as ps
-from penstock.history.batch.audit import Audit, Audited
+from penstock.history.batch.audit import Audit, AuditResult
 from penstock.history.batch.recomputation import Recomputation
 from penstock.history.batch.runs import batch
 from penstock.model.time import instant, show_instant
@@ -89,7 +89,7 @@ def running(app: ps.App, state: Path, spark: Any) -> Iterator[Run]:
         run.stop()
 
 
-def audited(run: Run, app: ps.App, view: str, **options: Any) -> Audited:
+def audited(run: Run, app: ps.App, view: str, **options: Any) -> AuditResult:
     return Audit(run.spark, run.store, app.streams, app.views, run.history).run(view, **options)
 
 
@@ -201,9 +201,9 @@ def test_a_damaged_file_of_the_history_and_another_definition_are_found(spark, t
     )
     with running(app, state, spark) as run:
         found = audited(run, app, "fixed")
-        assert "its sum is" in found.problems[0]
+        assert "its checksum is" in found.problems[0]
         found = Audit(spark, run.store, other.streams, other.views, run.history).run("fixed", checksums=False)
-        assert "the definition is another" in found.problems[0]
+        assert "the definition differs" in found.problems[0]
 
 
 def test_an_audit_says_why_it_cannot_be_made(spark, tmp_path):
@@ -211,7 +211,7 @@ def test_an_audit_says_why_it_cannot_be_made(spark, tmp_path):
     with running(app, state, spark) as run:
         run.rest_view("fixed")
         run.wake_view("fixed", app.views["fixed"])
-        assert "it rested" in str(audited(run, app, "fixed").unable)
+        assert "it was suspended" in str(audited(run, app, "fixed").unable)
         list(batch(run))
         assert audited(run, app, "fixed").unable is None
     with pytest.raises(ps.PenstockError, match="view 'other'"):

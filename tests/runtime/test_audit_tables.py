@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.app import App
-from penstock.history.batch.audit import Audit, Audited
+from penstock.history.batch.audit import Audit, AuditResult
 from penstock.history.batch.runs import batch
 from penstock.runtime.run import Run
 from penstock.store import Keep
@@ -58,7 +58,7 @@ def click(root: Path, run: Run, number: int) -> None:
     run.catch_up()
 
 
-def audit(run: Run, app: App, name: str) -> Audited:
+def audit(run: Run, app: App, name: str) -> AuditResult:
     return Audit(run.spark, run.store, app.streams, app.views, run.history).run(name)
 
 
@@ -96,7 +96,7 @@ def test_an_audit_joins_with_the_versions_that_the_commits_had(spark, tmp_path):
         assert audit(run, app, "by_tier").is_right, "that version is not needed any more"
         found = audit(run, app, "by_shop")
         assert found.unable is not None
-        assert "version 2 of the table 'shops', which commits had, is gone" in found.unable
+        assert "version 2 of the table 'shops', which commits read, has been deleted" in found.unable
     finally:
         run.stop()
 

@@ -136,11 +136,11 @@ def test_what_others_read_is_not_taken_away(tmp_path):
             take("counts")
     bids.engine.registry.drop("levels")
     bids.engine.registry.drop("counts")
-    with pytest.raises(DefinitionError, match="reads the view 'counts', which is not there"):
+    with pytest.raises(DefinitionError, match="reads the view 'counts', which does not exist"):
         bids.engine.registry.keep({"levels": LEVELS})
     other = replace(COUNTS, windows=ps.fixed("5 seconds"))
     bids.engine.registry.keep({"counts": other})
-    with pytest.raises(DefinitionError, match="which is another one"):
+    with pytest.raises(DefinitionError, match="which is another view"):
         bids.engine.registry.keep({"levels": LEVELS})
 
 

@@ -182,7 +182,7 @@ def test_as_live_repairs_rows_and_refuses_what_it_cannot_tell(spark, tmp_path):
         assert rows(run, "fixed") != right
         list(batch(run, ["fixed"], late="as-live"))
         assert rows(run, "fixed") == right
-        with pytest.raises(ps.PenstockError, match="way to take late events"):
+        with pytest.raises(ps.PenstockError, match="way to treat late events"):
             list(batch(run, late="never"))  # type: ignore[arg-type]
 
 

@@ -70,7 +70,7 @@ def test_a_fact_that_held_once(live):
         ("SELECT * FROM HISTORY(fixed) AS OF EPOCH 1", "only streams have epochs"),
         ("SELECT * FROM HISTORY(events), elsewhere.t", "neither a view nor a history"),
         ("SELECT * FROM HISTORY(events) JOIN other", "unknown view 'other'"),
-        ("SELECT reflect('java.lang.System', 'exit', 1) FROM HISTORY(events)", "is not answered here"),
+        ("SELECT reflect('java.lang.System', 'exit', 1) FROM HISTORY(events)", "is not supported here"),
         ("SELECT * FROM HISTORY(events) AS OF EPOCH 99", "has no epoch 99"),
         ("SELECT * FROM HISTORY(events) AS OF COMMIT 99999", "there is no commit 99999"),
         ("SELECT nothing FROM HISTORY(events)", "Spark cannot answer"),

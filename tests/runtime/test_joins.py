@@ -155,5 +155,5 @@ def test_another_definition_of_the_same_name_is_rejected(spark, tmp_path):
         run.catch_up()
     finally:
         run.stop()
-    with pytest.raises(ps.DefinitionError, match="'matched' was defined otherwise"):
+    with pytest.raises(ps.DefinitionError, match="'matched' had another definition"):
         define(tmp_path, within=("-1 minute", "0 seconds"))[0].start(tmp_path / "state", spark=spark)

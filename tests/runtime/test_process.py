@@ -156,7 +156,7 @@ def test_a_processor_on_spark_does_what_the_reference_does(spark, root: Path):
             run.processor_state("clicks")
     finally:
         run.stop()
-    with pytest.raises(DefinitionError, match="'sessions' was defined otherwise"):
+    with pytest.raises(DefinitionError, match="'sessions' had another definition"):
         started(define(root, by="size")[0], root, spark, clock)
 
 

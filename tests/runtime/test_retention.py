@@ -95,7 +95,7 @@ def test_retention_is_part_of_the_definition_but_not_of_the_state(root):
     assert other.fingerprint() == view.fingerprint()
     assert [(change.what, change.allowed) for change in changes(view, other)] == [("retention", True)]
     assert "finished windows stay for 3 days after their end" in other.explain()
-    assert "finished windows stay for ever" in view.explain()
+    assert "finished windows are kept permanently" in view.explain()
     with pytest.raises(DefinitionError, match="no end in event time"):
         stream.group_by("page").window(ps.count_window(3)).agg(n=ps.count()).retain("1 day")
 
@@ -118,7 +118,7 @@ def test_a_view_without_windows_forgets_keys_and_takes_no_events_older_than_its_
         assert rows(run, pages) == [("/b", 2)]
         assert run.store.counters()["visits.late"] == 2
         refused = "SELECT kind, view, reason FROM __refused"
-        reason = "older than the view's retention, and its key is not there"
+        reason = "older than the view's retention, and its key does not exist"
         assert rows(run, refused) == [("late", "by_page", reason)] * 2
         put(root, 72, page="/a")
         run.catch_up()

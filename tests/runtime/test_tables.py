@@ -146,7 +146,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         put(tmp_path / "clicks", "2.json", click(1, 3), click(2, 4))
         run.catch_up()
         assert counted(run) == {"free": 2, "gold": 1, None: 1}
-        put(tmp_path / "users", "c.json", {"id": 2, "tier": "other"})  # its key stands twice
+        put(tmp_path / "users", "c.json", {"id": 2, "tier": "other"})  # its key appears twice
         while "users" not in run.tables.failures:
             run.wait(0.05)
         put(tmp_path / "clicks", "3.json", click(2, 5))

@@ -18,7 +18,7 @@ from penstock.model.types import Schema
 from penstock.serve.accept import from_lines
 from penstock.serve.server import Server
 from penstock.serve.settings import Limits
-from penstock.sources.http.inbox import FOLDER, Inbox, Offer, Taken, declare, numbers, segment, sweep
+from penstock.sources.http.inbox import FOLDER, Inbox, Offer, Receipt, declare, numbers, segment, sweep
 from penstock.sources.http.source import Http
 from tests.conftest import need_spark
 
@@ -218,12 +218,12 @@ def test_a_key_outlives_a_process_that_died_before_it_was_noted(folder):
     Inbox(folder).put([offer("b", "k2")])
     (folder / "keys.jsonl").write_text("".join((folder / "keys.jsonl").read_text().splitlines(True)[:1]))
     other = Inbox(folder)
-    assert other.put([offer("b", "k2"), offer("c", "k3")]) == [Taken(2, 1, 0, repeated=True), Taken(3, 1, 0)]
+    assert other.put([offer("b", "k2"), offer("c", "k3")]) == [Receipt(2, 1, 0, repeated=True), Receipt(3, 1, 0)]
     sweep(folder, 3, older_than=-1)
     assert numbers(folder) == [3]
     assert Inbox(folder).put([offer("b", "k2"), offer("a", "k1")]) == [
-        Taken(2, 1, 0, repeated=True),
-        Taken(1, 1, 0, repeated=True),
+        Receipt(2, 1, 0, repeated=True),
+        Receipt(1, 1, 0, repeated=True),
     ]
 
 
@@ -239,7 +239,7 @@ def test_segments_that_are_not_committed_or_young_are_not_swept(folder):
 def test_two_processes_write_without_gaps(folder):
     one, two = Inbox(folder), Inbox(folder)
     found = [(one if n % 2 else two).put([offer(str(n))])[0] for n in range(6)]
-    assert [taken.number for taken in found if isinstance(taken, Taken)] == [1, 2, 3, 4, 5, 6]
+    assert [taken.number for taken in found if isinstance(taken, Receipt)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_an_inbox_that_takes_the_place_of_another_gives_no_number_again(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.app import App
 from penstock.learning import Factors
-from penstock.learning.played import Learned
+from penstock.learning.played import LearningRun
 from penstock.serve.server import Server
 from penstock.store import Commit
 from penstock.testing import TestStream, learn
@@ -30,7 +30,7 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture
-def learned(filled: Filled) -> Learned:
+def learned(filled: Filled) -> LearningRun:
     """A model that learned five epochs, of which the last three are kept."""
     app = App("rated")
     rated = app.stream("rated", ps.files("nowhere"), schema="user string, item int, stars double")
@@ -46,7 +46,7 @@ def learned(filled: Filled) -> Learned:
     return found
 
 
-def test_models_and_their_versions_are_told(client: httpx.Client, learned: Learned):
+def test_models_and_their_versions_are_told(client: httpx.Client, learned: LearningRun):
     (told,) = client.get("/api/v1/models").json()
     assert (told["name"], told["version"], told["parts"]) == ("taste", 5, ["item", "user"])
     assert [(one["number"], one["rows"]) for one in told["versions"]] == [(3, 6), (4, 8), (5, 10)]
@@ -54,7 +54,7 @@ def test_models_and_their_versions_are_told(client: httpx.Client, learned: Learn
     assert client.get("/api/v1/models/tast").json()["hint"] == "did you mean 'taste'?"
 
 
-def test_keys_are_looked_up_in_the_newest_version_or_in_one_that_is_kept(client: httpx.Client, learned: Learned):
+def test_keys_are_looked_up_in_the_newest_version_or_in_one_that_is_kept(client: httpx.Client, learned: LearningRun):
     told = client.get("/api/v1/models/taste/user", params={"key": ["bob", "nobody"]}).json()
     newest = learned.model()
     (bob,) = newest["user"][newest.keys_of["user"].to_list().index("bob")][None, :].tolist()

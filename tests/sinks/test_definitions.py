@@ -68,7 +68,7 @@ SIGNED_COUNTS = SIGNED.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.cou
         ("append", COUNTS.trigger(ps.on_time(early=ps.each())).discarding(), "parts of windows"),
         ("update", COUNTS.discarding(), "by a part of it"),
         ("update", SESSIONS, "the old one would stay"),
-        ("update", SIGNED_COUNTS.retracting(), "that is a retraction only"),
+        ("update", SIGNED_COUNTS.retracting(), "only a retraction shows it"),
         ("panes", COUNTS.trigger(ps.never()), "would never get a row: the view fires no panes"),
         ("complete", COUNTS.trigger(ps.never()), "would never get a row"),
         ("panes", STREAM.group_by("k").agg(Index=ps.count()), "a column 'Index', and so has every pane"),

@@ -179,7 +179,7 @@ def test_files_without_a_manifest_are_refused(feed, tmp_path):
     fed = feed()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "000000000001-000000000002.jsonl").touch()
-    with pytest.raises(SinkError, match="none that says whose they are"):
+    with pytest.raises(SinkError, match="without a manifest"):
         fed.delivery(out=to_jsonl(tmp_path / "out"))
 
 

@@ -357,12 +357,12 @@ def test_a_sink_prints_as_its_constructor():
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ("{'url': 'ftp://h/'}", "not a web address"), ("{'url': 'https://'}", "cannot be read"),
+        ("{'url': 'ftp://h/'}", "not a URL"), ("{'url': 'https://'}", "cannot be read"),
         ("{'url': 'https://u:secret@h/'}", "with a password in it"), ("{'url': 'http://h:x/'}", "cannot be read"),
         ("{'secret': 'whsec_a+b/c='}", "not the secret itself"), ("{'batch': 0}", "must be a whole number"),
-        ("{'timeout': 0}", "seconds above zero"), ("{'format': 'xml'}", "unknown format"),
-        ("{'headers': {'webhook-id': 'x'}}", "ours to set"), ("{'headers': {'a b': 'x'}}", "not a header"),
-        ("{'headers': {'a': 'x\\r\\ny: z'}}", "line break"), ("{'on_refusal': 'ignore'}", "unknown way"),
+        ("{'timeout': 0}", "must be above zero"), ("{'format': 'xml'}", "unknown format"),
+        ("{'headers': {'webhook-id': 'x'}}", "Penstock sets"), ("{'headers': {'a b': 'x'}}", "not a header"),
+        ("{'headers': {'a': 'x\\r\\ny: z'}}", "line break"), ("{'on_refusal': 'ignore'}", "unknown handling"),
         ("{'on_refusal': 'set aside'}", "must be named"), ("{'refused': 'd'}", "must be named"),
         ("{'mode': 'complete'}", "unknown mode of a sink 'complete'"),
     ],

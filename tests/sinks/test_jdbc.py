@@ -195,7 +195,7 @@ def test_tables_that_do_not_fit_and_other_stores_are_refused(feed, place):
     other.step(1)
     with pytest.raises(SinkError, match="panes of another store"):
         other.delivery(t=place.sink())
-    with pytest.raises(SinkError, match="has brought its panes"):
+    with pytest.raises(SinkError, match="has delivered its panes"):
         fed.delivery(t=place.sink("u"))
     narrow = STREAM.group_by("k").window(ps.fixed("10 seconds")).agg(n=ps.count(), most=ps.max("v"))
     with pytest.raises(SinkError, match="lacks 'most'"):

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import DefinitionError
 from penstock.model.time import show_instant, to_datetime
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.sinks import check, to_console
 from penstock.sinks.files import Parquet, plain
 from penstock.sinks.rows import Decoder
@@ -86,7 +86,7 @@ def appendable() -> Iterator[tuple[ps.View, DefinitionError | None]]:
         try:
             plain_view = grouped.trigger(trigger).allow_late(late)
         except DefinitionError:  # late panes of windows that are closed as soon as they are full
-            assert isinstance(window, Counted)
+            assert isinstance(window, CountBased)
             continue
         for view in (plain_view, plain_view.discarding(), plain_view.retracting()):
             try:

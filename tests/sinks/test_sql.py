@@ -76,7 +76,7 @@ def test_a_password_in_a_statement_is_refused_and_not_shown(target):
         ("POSTGRES 't' WITH (mode = 'complete')", "unknown mode of a sink 'complete'"),
         ("POSTGRES 't' WITH (kei = 'item')", "did you mean key?"),
         ("POSTGRES 't' WITH (create_table = 1)", "takes true or false"),
-        ("HTTP 'nowhere'", "not a web address"),
+        ("HTTP 'nowhere'", "not a URL"),
         ("HTTP 'https://example.com' WITH (rows_per_request = 'many')", "takes a whole number"),
         ("JDBC 'h2:x'", "not an address for JDBC"),
     ],

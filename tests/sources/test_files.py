@@ -168,7 +168,7 @@ def test_a_file_that_vanishes_before_its_parts_are_read_is_one_dead_letter(tmp_p
             assert run.store.query("SELECT page, n FROM by_page").rows() == [("/a", 100)]
             ((row, reason),) = run.store.query("SELECT row, reason FROM __refused").rows()
             assert row == str(gone)
-            assert reason.endswith("it is gone")
+            assert reason.endswith("it does not exist")
         finally:
             run.stop()
     finally:

@@ -90,7 +90,7 @@ def test_a_damaged_file_at_a_url_is_one_dead_letter(format, tmp_path, spark):
         assert (count, sorted(json.loads(xs))) == (6, [0, 0, 0, 2, 2, 2])
         dead = run.store.query("SELECT row, reason FROM __refused WHERE kind = 'dead' ORDER BY row").rows()
         assert [Path(path).name.split(".")[0] for path, _ in dead] == ["n 1", "z"]
-        assert all(reason.startswith("the file cannot be read, and none of it counts: ") for _, reason in dead)
+        assert all(reason.startswith("the file cannot be read, and none of its rows count: ") for _, reason in dead)
         (ages,) = run.store.query("SELECT ages FROM __arrivals")["ages"]
         assert sum(count for age, count in Ages.parsed(ages).items() if age > 3_300_000) == 6
     finally:

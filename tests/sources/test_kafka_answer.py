@@ -90,9 +90,9 @@ def test_a_server_that_takes_connections_and_never_answers_is_reported(protocol:
 
 def test_a_server_that_is_not_kafka_or_wants_tls_is_reported():
     with listening(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n")) as servers:
-        assert "not as Kafka does" in str(refusal(servers).detail)
+        assert "not with the Kafka protocol" in str(refusal(servers).detail)
     with listening(lambda connection: (connection.recv(100), connection.shutdown(socket.SHUT_RDWR))) as servers:
-        assert "closes the connection" in str(refusal(servers).detail)
+        assert "closed the connection" in str(refusal(servers).detail)
 
 
 def test_a_broker_that_refuses_our_side_of_tls_has_answered():

@@ -76,4 +76,4 @@ def test_a_damaged_file_is_one_dead_letter(tmp_path: Path, damage: str):
         path.write_bytes(damaged[damage])
     (row,) = read(path)
     assert (row[EXTENT], row[MALFORMED]) == (FILE, str(path))
-    assert row[REASON].startswith("the file cannot be read, and none of it counts")
+    assert row[REASON].startswith("the file cannot be read, and none of its rows count")

@@ -144,8 +144,8 @@ def test_a_subscription_is_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SELECT 1", "app.sql:1:1: SELECT is no part of an app"),
-        ("INSERT INTO s VALUES (1)", "app.sql:1:1: INSERT is no part of an app"),
+        ("SELECT 1", "app.sql:1:1: SELECT is not part of an app"),
+        ("INSERT INTO s VALUES (1)", "app.sql:1:1: INSERT is not part of an app"),
         ("CREATE STREAM s (k STRING)", "app.sql:1:15: the stream 's' has no log"),
     ],
 )
@@ -207,21 +207,21 @@ def test_values_of_all_kinds_are_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ASSERT v (k) EQUALS ('a')", "row 1 is not there"),
+        ("ASSERT v (k) EQUALS ('a')", "row 1 is missing"),
         ("INSERT INTO s (k) VALUES ('a', 2)", "the row has 2 values for 1 columns"),
         ("INSERT INTO s (kk) VALUES ('a')", "unknown column 'kk'"),
         ("INSERT INTO t VALUES ('a')", "unknown stream 't'"),
-        ("INSERT INTO s (v) VALUES ('x')", "is no double"),
-        ("INSERT INTO s (k) VALUES (k)", "is no constant"),
+        ("INSERT INTO s (v) VALUES ('x')", "is not of type double"),
+        ("INSERT INTO s (k) VALUES (k)", "is not a constant"),
         ("INSERT INTO s (at) VALUES ('noon')", "not an instant"),
         ("ASSERT w IS EMPTY", "unknown view 'w'"),
         ("ASSERT v (x) IS EMPTY", "unknown column 'x'"),
         ("ASSERT v (k) CONTAINS (1, 2)", "the row has 2 values for 1 columns"),
         ("ADVANCE WATERMARK OF x TO '12:00'", "unknown stream 'x'"),
         ("ADVANCE WATERMARK TO 'noon'", "not an instant"),
-        ("ADVANCE CLOCK BY 1 SECOND; START CLOCK AT '12:00'", "the clock has started"),
+        ("ADVANCE CLOCK BY 1 SECOND; START CLOCK AT '12:00'", "the clock is already running"),
         ("LOAD 'nowhere.sql'", "there is no file 'nowhere.sql'"),
-        ("ACTIVATE VIEW v", "ACTIVATE defines nothing"),
+        ("ACTIVATE VIEW v", "ACTIVATE is not a definition"),
         ("TEST 'a'; TEST 'a'", "there are two tests 'a'"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_wrong_script_is_refused(text: str, said: str) -> None:
 
 
 def test_one_more_row_is_told() -> None:
-    assert "there is one more row: ('a', 1)" in failed(
+    assert "unexpected row: ('a', 1)" in failed(
         "CREATE STREAM s (k STRING); CREATE CONTINUOUS VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k;"
         "INSERT INTO s VALUES ('a'); ASSERT v (k, n) IS EMPTY"
     )

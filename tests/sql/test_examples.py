@@ -64,7 +64,7 @@ def test_the_command_line_runs_tests(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["test", str(wrong)])
     assert result.exit_code == 1
     assert "1 of 2 tests passed" in result.output
-    assert "wrong_test.sql:8:25: row 1 is not there" in result.output
+    assert "wrong_test.sql:8:25: row 1 is missing" in result.output
 
 
 def test_the_command_line_shows_where_a_file_is_wrong(tmp_path: Path) -> None:

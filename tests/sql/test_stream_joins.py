@@ -237,27 +237,27 @@ def test_a_stream_that_is_joined_is_not_dropped():
 
 
 WRONG = {
-    "clicks c JOIN shown s ON c.ad = s.ad": "how far apart the times",
-    "clicks c JOIN shown s ON c.ad = s.ad AND s.seen >= c.at": "how far apart the times",
-    f"clicks c JOIN shown s ON {HOUR}": "says what is equal",
-    f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} AND c.user = 'x'": "says neither what of both is equal",
+    "clicks c JOIN shown s ON c.ad = s.ad": "how far apart its events",
+    "clicks c JOIN shown s ON c.ad = s.ad AND s.seen >= c.at": "how far apart its events",
+    f"clicks c JOIN shown s ON {HOUR}": "needs an equality between",
+    f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} AND c.user = 'x'": "is neither an equality between both streams",
     f"clicks c JOIN shown s ON ad = s.ad AND {HOUR}": "both streams have a column 'ad'",
     f"clicks c JOIN shown s ON c.add = s.ad AND {HOUR}": "unknown column",
     f"clicks c JOIN shown s ON c.user = s.ad AND {HOUR}": "'user' is string, and 'ad' is bigint",
     f"clicks c CROSS JOIN shown s ON c.ad = s.ad AND {HOUR}": "not joined by CROSS JOIN",
     f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} WHERE add > 1": "unknown column",
-    f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} JOIN clicks d ON c.ad = d.ad": "how far apart the times",
+    f"clicks c JOIN shown s ON c.ad = s.ad AND {HOUR} JOIN clicks d ON c.ad = d.ad": "how far apart its events",
     f"clicks c LEFT JOIN shown s ON c.ad = s.ad AND {HOUR} JOIN clicks d ON c.ad = d.ad AND d.at BETWEEN s.seen AND "
-    "s.seen": "says neither what of both",  # it may be null
+    "s.seen": "is neither an equality between both",  # it may be null
     f"clicks c LEFT SEMI JOIN shown s ON c.ad = s.ad AND {HOUR} WHERE s.ad > 1": "unknown column",
     "TUMBLE(clicks, at, 1 MINUTE) c JOIN TUMBLE(shown, seen, 1 MINUTE) s ON c.ad = s.ad AND c.window_start = "
     "s.window_start JOIN TUMBLE(shown, seen, 1 MINUTE) t ON c.ad = t.ad": "the same TUMBLE, or in none",
     "clicks c JOIN TUMBLE(shown, seen, 1 MINUTE) s ON c.ad = s.ad WHERE c.ad > 1": "in windows two streams are joined",
     "clicks c JOIN shown s ON c.ad = s.ad AND s.seen BETWEEN c.at AND c.at - INTERVAL 1 HOUR": "no times lie within",
     f"clicks c JOIN (SELECT ad FROM bare) s ON c.ad = s.ad AND {HOUR}": "unknown column",
-    "clicks c JOIN bare s ON c.ad = s.ad AND c.at BETWEEN c.at AND c.at": "says neither what of both",
+    "clicks c JOIN bare s ON c.ad = s.ad AND c.at BETWEEN c.at AND c.at": "is neither an equality between both",
     "TUMBLE(clicks, at, 1 MINUTE) c JOIN shown s ON c.ad = s.ad": "the same TUMBLE",
-    "TUMBLE(clicks, at, 1 MINUTE) c JOIN TUMBLE(shown, seen, 1 MINUTE) s ON c.ad = s.ad": "that they are the same",
+    "TUMBLE(clicks, at, 1 MINUTE) c JOIN TUMBLE(shown, seen, 1 MINUTE) s ON c.ad = s.ad": "the windows are the same",
 }
 
 

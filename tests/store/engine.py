@@ -22,12 +22,12 @@ from penstock.kernel.plan import PLACE, POSITION, Plan
 from penstock.kernel.reduce import combine, reduce
 from penstock.kernel.step import Change, step
 from penstock.kernel.values import model_series
-from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Pane, Rejection, TableRow
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, END, instant
 from penstock.model.view import View
 from penstock.model.watermarks import Tracker, ViewTime
-from penstock.model.windows import Counted, Interval
+from penstock.model.windows import CountBased, Interval
 from penstock.runtime.epoch.ids import id_step, left_out
 from penstock.runtime.epoch.wire import late_reason
 from penstock.state.ids import IdChange, ShardedIds, as_bytes, parted_ids
@@ -69,7 +69,7 @@ class StoreEngine:
         }
         self.time = ViewTime(self.trackers, self.store.view_times().get(NAME, BEGINNING))
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]:
         if commit.resumed:
             self.time.resume(commit.now)
         before, reduced, observed = self.time.watermark, [], {}
@@ -170,10 +170,10 @@ class StoreEngine:
         )
         refused.setdefault(kind, []).append(rows)
 
-    def _refused(self, number: int) -> list[Refused]:
+    def _refused(self, number: int) -> list[Rejection]:
         sql = 'SELECT kind, stream, partition, "offset", reason, missed, windows FROM __refused WHERE "commit" = ?1'
         return [
-            Refused(kind, Event(stream, {}, partition, offset), reason, missed, windows)
+            Rejection(kind, Event(stream, {}, partition, offset), reason, missed, windows)
             for kind, stream, partition, offset, reason, missed, windows in self.store.query(sql, [number]).rows()
         ]
 
@@ -231,7 +231,7 @@ def table_of(view: View, frame: pl.DataFrame) -> list[TableRow]:
 def window_of(view: View, start: object, end: object) -> Interval:
     if start is None:
         return Interval(BEGINNING, END)
-    if isinstance(view.windows, Counted):
+    if isinstance(view.windows, CountBased):
         return Interval(int(str(start)), int(str(end)))
     return Interval(instant(f"{start}+00:00"), instant(f"{end}+00:00"))
 

@@ -1,7 +1,7 @@
 """Random views with all state in the store, reopened at every restart: panes, table and refusals are the reference's.
 
 What each shape can reach: null and NaN keys – the bytes of keys; restarts – what is not written; lists and sketches –
-state that is no plain column; sessions that retract – ghosts; triggers in processing time – what is found due.
+state that is not a plain column; sessions that retract – ghosts; triggers in processing time – what is found due.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ def test_a_commit_of_which_nobody_can_tell_ends_the_app(home: Home, monkeypatch)
         broken.setattr(
             PostgresConnection, "_fetch", lambda self, sql, bound: lost(self) if store._writer is self else None
         )
-        with pytest.raises(StoreError, match="nobody knows whether") as error:
+        with pytest.raises(StoreError, match="it is unknown whether") as error:
             store._end(store._writer)
     assert not isinstance(error.value, Busy)
     store.close()

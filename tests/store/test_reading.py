@@ -1,4 +1,4 @@
-"""Others read while the app writes; nobody writes by reading; what is no store, or a newer one, is refused."""
+"""Others read while the app writes; nobody writes by reading; what is not a store, or a newer one, is refused."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_directory_that_cannot_be_written_says_so():
 
 
 def test_a_file_that_is_no_database_says_so(tmp_path: Path):
-    (tmp_path / "store.db").write_bytes(b"this is no database, whatever its name says" * 100)
+    (tmp_path / "store.db").write_bytes(b"this is not a database, whatever its name says" * 100)
     for use in (SqliteStore.open(tmp_path).lock, Reader(tmp_path).views):
         with pytest.raises(StoreError, match="damaged, or no SQLite file"):
             use()

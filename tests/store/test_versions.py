@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.history.batch.versions import Untold, Versions
+from penstock.history.batch.versions import UnknownVersions, Versions
 from penstock.store import Commit, Keep, Reader, SqliteStore
 from penstock.store.file import PastVersions
 from penstock.store.marks import Mark
@@ -68,7 +68,7 @@ def test_commits_that_joined_without_the_table_do_not_have_its_version(
     commit(store, 0, users=1)
     commit(store, 1)
     commit(store, 2, users=1)
-    with pytest.raises(Untold, match="nothing says which version of 'users' commit 2 had"):
+    with pytest.raises(UnknownVersions, match="the version of 'users' that commit 2 read is not recorded"):
         stretches(store, monkeypatch)
 
 

@@ -160,7 +160,7 @@ def test_attributes_that_grow_or_cannot_be_remembered_are_refused():
         def execute(self, tup, collector):
             self.lock = threading.Lock()
 
-    for bolt, said in ((Grows, "1,000,000 may be"), (Opens, "cannot be remembered")):
+    for bolt, said in ((Grows, "1,000,000 may be"), (Opens, "cannot be stored")):
         builder = ps.TopologyBuilder().spout("sentences", STREAM)
         builder.bolt("bolt", bolt, 1).shuffle("sentences")
         with pytest.raises(PenstockError, match=said):
@@ -264,7 +264,7 @@ def test_the_state_of_another_key_is_not_here():
     builder = ps.TopologyBuilder().spout("sentences", STREAM)
     builder.bolt("peeks", Peeks, 1).fields("sentences", "sentence")
     found = run_topology(builder, TestStream(STREAM).add(("a",)), tries=1)
-    assert "the state of 'other' is not here" in found.dead[0]["reason"]
+    assert "the state of 'other' is not available" in found.dead[0]["reason"]
 
 
 class Errors(ps.BasicBolt):
@@ -306,7 +306,7 @@ def test_a_row_of_the_wrong_type_fails_its_tuple():
     builder = ps.TopologyBuilder().spout("sentences", STREAM)
     builder.bolt("wrong", Wrong, 1).shuffle("sentences")
     found = run_topology(builder, TestStream(STREAM).add(("a",)), tries=1)
-    assert "the field 'n' of the output: 'a' is no bigint" in found.dead[0]["reason"]
+    assert "the field 'n' of the output: 'a' is not of type bigint" in found.dead[0]["reason"]
 
 
 def test_metrics_tell_what_components_did_and_who_is_slow():
@@ -347,11 +347,11 @@ def test_what_cannot_be_a_topology_is_refused():
     broken(lambda b: b.bolt("split", Split).shuffle("sentence"), "did you mean 'sentences'")
     broken(lambda b: b.bolt("split", Split).shuffle("sentences", "errors"), "unknown output stream")
     broken(lambda b: b.bolt("split", Split).fields("sentences", "word"), "unknown field")
-    broken(lambda b: b.bolt("split", Split).fields("sentences"), "grouped by no field")
-    broken(lambda b: b.bolt("count", Count).shuffle("sentences"), "which its state goes by")
+    broken(lambda b: b.bolt("split", Split).fields("sentences"), "not grouped by any field")
+    broken(lambda b: b.bolt("count", Count).shuffle("sentences"), "which are the keys of its state")
     broken(lambda b: b.bolt("sentences", Split), "already")
     broken(lambda b: b.bolt("a b", Split), "cannot be a component's name")
-    broken(lambda b: b.bolt("split", Numbers), "is no bolt")
+    broken(lambda b: b.bolt("split", Numbers), "is not a bolt")
     broken(lambda b: b.bolt("bare", ps.BasicBolt), "has no execute")
     broken(lambda b: b.bolt("split", Split, 0), "cannot have 0 tasks")
     broken(lambda b: None, "has no bolt")
@@ -367,7 +367,7 @@ def test_what_cannot_be_a_topology_is_refused():
         builder.bolt("one", Split).shuffle("two")
         builder.bolt("two", Split).shuffle("one")
 
-    broken(circle, "go in a circle")
+    broken(circle, "form a cycle")
 
 
 def test_a_field_may_have_the_name_of_anything_that_a_tuple_has():

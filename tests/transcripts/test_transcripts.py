@@ -93,12 +93,12 @@ transcripts:
         ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        pane: [x]", "unknown entry of a step 'add' 'pane'"),
         ("a 12:00:10", "a 12:00:10 7", "3 words for 2 columns"),
         ("12:00:10", "noon", "not an instant"),
-        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "'add' stands twice"),
+        ("- add: [a 12:00:10]", "- add: [a 12:00:10]\n        add: [b 12:00:10]", "'add' appears twice"),
         (".agg(n=ps.count())", "", "the view is a Grouped"),
         ("ps.count()", "ps.sum('x')", "unknown column 'x'"),
         ("ps.count()", "ps.counts()", "line 6: unknown name of Penstock's 'counts'"),
         ("- add: [a 12:00:10]", "- restart:\n        panes: [x]", "unknown entry of a step 'restart' 'panes'"),
-        ("name: good", "name: good\n    fails: never", "'good' holds, and should fail with 'never'"),
+        ("name: good", "name: good\n    fails: never", "'good' passed, and should fail with 'never'"),
     ],
 )
 def test_a_wrong_transcript_says_what_is_wrong(wrong: str, right: str, message: str) -> None:

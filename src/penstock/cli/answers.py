@@ -62,7 +62,7 @@ class Printer:
         self.answer(typed(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[object]], seconds: float = 0.0) -> None:
-        """A small table that is no frame."""
+        """A small table that is not a frame."""
         if self.format is Format.json:
             typer.echo(json.dumps([dict(zip(columns, map(json_value, row), strict=True)) for row in rows]))
         elif self.format is Format.csv:
@@ -79,7 +79,7 @@ class Printer:
             self.console.print(f"{len(rows)} row{'' if len(rows) == 1 else 's'}{self._took(seconds)}")
 
     def message(self, text: str, seconds: float = 0.0) -> None:
-        """What was done; beside an answer in another format than a table it is no part of it."""
+        """What was done; beside an answer in another format than a table it is not part of it."""
         if self.format is Format.table:
             self.console.print(Text(f"{text}{self._took(seconds)}"), soft_wrap=True)
         else:

@@ -121,7 +121,7 @@ def _print_dead_files(console: Console, directory: Path, found: fig.Figures) -> 
     events = EventHistory(Reader(directory))
     table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for stream in found.counters:
-        if found.count(DEAD_FILES, stream) and stream in events.store.listing().kept:
+        if found.count(DEAD_FILES, stream) and stream in events.store.listing().streams:
             letters = dead_letters(events, stream).filter(pl.col("extent") == FILE)
             for path, reason in letters.select("row", "reason").iter_rows():
                 table.add_row(stream, Text(path), Text(reason))

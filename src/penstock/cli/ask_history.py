@@ -61,4 +61,4 @@ def ask(
 
 def kept_streams(reader: Reader) -> dict[str, Stream]:
     """The streams that the history has, with the columns that it remembers."""
-    return {name: stream(name, schema=kept.schema) for name, kept in reader.listing().kept.items()}
+    return {name: stream(name, schema=kept.schema) for name, kept in reader.listing().streams.items()}

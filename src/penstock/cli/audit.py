@@ -32,7 +32,7 @@ def part(text: str | float) -> float:
     except ValueError:
         found = -1.0
     if not 0 < found <= 1:
-        raise typer.BadParameter(f"'{text}' is no part: write for example 1% or 0.25")
+        raise typer.BadParameter(f"'{text}' is not a part: write for example 1% or 0.25")
     return found
 
 

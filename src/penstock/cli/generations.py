@@ -20,9 +20,9 @@ from penstock.cli.options import output
 from penstock.cli.start import quietly
 from penstock.control import Client, Reply
 from penstock.control.remembered import restore
-from penstock.control.works import told_of
+from penstock.control.works import reply_of
 from penstock.errors import PenstockError
-from penstock.history.batch.generation import Outcome, Told
+from penstock.history.batch.generation import OnProgress, Outcome
 from penstock.history.batch.generation import Progress as Far
 from penstock.model.view import View
 from penstock.runtime.derived.epochs import waiting
@@ -47,7 +47,7 @@ class Bar:
             TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True,
         )  # fmt: skip
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> OnProgress:
         if self._console.is_terminal:
             self._bar.start()
         return self._hear
@@ -70,7 +70,7 @@ class Bar:
 
 def done(
     task: str, given: Mapping[str, object], directory: Path, file: Path | None, master: str, debug: bool,
-    work: Callable[[Run, Told], Iterable[Outcome]],
+    work: Callable[[Run, OnProgress], Iterable[Outcome]],
 ) -> None:  # fmt: skip
     """Has the app that runs in a directory do a task; does it here if none runs. Shows what became of it."""
     console, client = output(), Client(directory)
@@ -82,7 +82,7 @@ def done(
     if file is None:
         raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say what it is: --file app.py")
     with stopped(load_app(file), directory, console, master, debug) as run, Bar(console) as hear:
-        show(told_of(list(work(run, hear))))
+        show(reply_of(list(work(run, hear))))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rich.table import Table
 from penstock.cli import figures as fig
 from penstock.cli.options import DIRECTORY, Debug, Directory, errors_shown, output
 from penstock.control.client import Client
-from penstock.history.events.compact import Compaction, Done
+from penstock.history.events.compact import Compaction, CompactionResult
 from penstock.history.events.event_history import EventHistory
 from penstock.history.events.verify import to_verify, verify
 from penstock.store import Reader, open_store
@@ -44,7 +44,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         for title in _COLUMNS:
             table.add_column(title, justify="right")
         sizes = events.store.history_sizes()
-        for stream in sorted(listing.kept):
+        for stream in sorted(listing.streams):
             table.add_row(*_line(listing, stream, sizes.get(stream)))
         console = output()
         console.print(table if table.row_count else "the app has no streams yet")
@@ -54,7 +54,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 
 def _line(listing: Listing, stream: str, size: HistorySize | None) -> list[str]:
-    kept, files = listing.kept[stream], listing.of(stream)
+    kept, files = listing.streams[stream], listing.of(stream)
     since = (
         "nothing" if kept.since is None else f"after commit {fig.number(kept.since)}" if kept.since else "everything"
     )
@@ -85,7 +85,7 @@ def verify_files(
         with _bar(console, "verifying", size, DownloadColumn()) as bar:
             for problem in verify(events, stream, bar.advance):
                 problems += 1
-                console.print(f"{problem.file.path}: {problem.said}", markup=False)
+                console.print(f"{problem.file.path}: {problem.message}", markup=False)
         if problems:
             console.print(f"{fig.number(problems)} of {fig.number(files)} files differ", markup=False)
             raise typer.Exit(1)
@@ -100,24 +100,24 @@ def compact(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         if client.is_there:
             (row,) = client.do("compact").rows
             client.close()
-            done = Done(*(int(str(value)) for value in row))
+            done = CompactionResult(*(int(str(value)) for value in row))
         else:
             done = _compacted(directory, console)
         console.print(_summary(done), markup=False)
 
 
-def _compacted(directory: Path, console: Console) -> Done:
+def _compacted(directory: Path, console: Console) -> CompactionResult:
     Reader(directory).listing()  # refuses a directory without a store
     store = open_store(directory)
     store.lock()
     try:
         with _bar(console, "compacting", None, MofNCompleteColumn()) as bar:
-            return Compaction(EventHistory(store)).run(time.time_ns() // 1000, everything=True, told=bar.show)
+            return Compaction(EventHistory(store)).run(time.time_ns() // 1000, everything=True, on_progress=bar.show)
     finally:
         store.close()
 
 
-def _summary(done: Done) -> str:
+def _summary(done: CompactionResult) -> str:
     if not done:
         return "nothing to compact"
     parts = [f"{fig.number(done.before)} files became {fig.number(done.after)}, {fig.number(done.rows)} rows"]

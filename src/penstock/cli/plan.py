@@ -19,7 +19,7 @@ from penstock.cli.start import quietly
 from penstock.control import Client
 from penstock.control.apply_stopped import OpenRun, apply_stopped, check_possible
 from penstock.control.planning import has_store, planned
-from penstock.control.works import told_of
+from penstock.control.works import reply_of
 from penstock.errors import PenstockError
 from penstock.model.stream import Stream
 from penstock.model.view import View
@@ -126,7 +126,7 @@ def apply_here(
     finally:
         opened.close()
     if outcomes:
-        show(told_of(outcomes))
+        show(reply_of(outcomes))
     count = len(made.changes)
     console.print(f"applied {count} change{'' if count == 1 else 's'}. Start the app with the file", markup=False)
 

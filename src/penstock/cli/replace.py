@@ -13,7 +13,7 @@ from penstock.cli.generations import Bar, File, done, show, stopped
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Master, errors_shown, output
 from penstock.control import Client
-from penstock.control.works import told_of
+from penstock.control.works import reply_of
 from penstock.errors import PenstockError, unknown
 from penstock.history.batch.runs import SHOWN
 from penstock.history.batch.runs import replace as compute
@@ -47,9 +47,9 @@ def replace(
             stopped(loaded, directory, console, master, debug, lambda store: {view: _stored(store, view)}) as run,
             Bar(console) as hear,
         ):
-            outcome = compute(run, view, new, dry=SHOWN if dry_run else None, told=hear)
+            outcome = compute(run, view, new, dry=SHOWN if dry_run else None, on_progress=hear)
         if outcome.difference is None:
-            show(told_of([outcome]))
+            show(reply_of([outcome]))
         else:
             found = outcome.difference
             _show_difference(found.rows.columns, found.rows.iter_rows(), found.told(view))

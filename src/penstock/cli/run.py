@@ -136,7 +136,7 @@ def run(
     """
     console = output()
     if drain and not until_caught_up:
-        raise typer.BadParameter("--drain closes the windows when all is read: say --until-caught-up too")
+        raise typer.BadParameter("--drain closes the windows when all is read: pass --until-caught-up too")
     if restart:
         command = [sys.executable, *(part for part in sys.orig_argv[1:] if part != "--restart")]
         end_like(keep_running(command, lambda text: console.print(text, markup=False)))

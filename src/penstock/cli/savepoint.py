@@ -122,7 +122,7 @@ def _compare(found: Savepoint, app: App, dropped: list[str]) -> None:
     verdicts = savepoints.compare(found, app.views, dropped)
     table = Table("view", "state", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for verdict in verdicts:
-        table.add_row(verdict.view, "fits" if verdict.goes_on else "does not fit", Text(verdict.said))
+        table.add_row(verdict.view, "fits" if verdict.goes_on else "does not fit", Text(verdict.explanation))
     output().print(table)
     for stream in sorted(app.streams.keys() - found.streams.keys()):
         output().print(f"the stream '{stream}' is new: it is read from where its log begins", markup=False)

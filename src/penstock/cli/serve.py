@@ -157,4 +157,6 @@ def _need() -> None:
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise PenstockError("the server's parts are not installed", hint="pip install 'penstock[serve]'") from None
+        raise PenstockError(
+            "the packages of the server are not installed", hint="pip install 'penstock[serve]'"
+        ) from None

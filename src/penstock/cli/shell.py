@@ -120,7 +120,7 @@ class Shell:
         try:
             seconds = float(rest or 2)
         except ValueError:
-            raise PenstockError(f"'{rest}' is no number of seconds", hint="\\watch 2") from None
+            raise PenstockError(f"'{rest}' is not a number of seconds", hint="\\watch 2") from None
         try:
             while True:
                 console.print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}", style="dim")

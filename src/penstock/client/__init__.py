@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import httpx
     import polars as pl
 
-#: No answer takes so many seconds.
+#: The longest that an answer may take, in seconds.
 _SECONDS: Final = 70.0
 
 
@@ -63,7 +63,7 @@ class Client:
 
     def views(self) -> list[View]:
         """All views."""
-        return [View(self, told["name"]) for told in self._json("GET", "/views")]
+        return [View(self, row["name"]) for row in self._json("GET", "/views")]
 
     def view(self, name: str) -> View:
         """A view by its name; whether it is there shows when it is asked."""
@@ -71,13 +71,13 @@ class Client:
 
     def streams(self) -> list[Row]:
         """All streams, with what was counted of them."""
-        found: list[Row] = self._json("GET", "/streams")
-        return found
+        rows: list[Row] = self._json("GET", "/streams")
+        return rows
 
     def sinks(self) -> list[Row]:
         """All sinks, and how far each is."""
-        found: list[Row] = self._json("GET", "/sinks")
-        return found
+        rows: list[Row] = self._json("GET", "/sinks")
+        return rows
 
     def stream(self, name: str) -> Stream:
         """A stream that takes events."""
@@ -104,14 +104,14 @@ class Client:
     def __repr__(self) -> str:
         return f"penstock.connect({self.url!r})"
 
-    def _json(self, method: str, path: str, **given: Any) -> Any:
-        return self._send(method, path, **given).json()
+    def _json(self, method: str, path: str, **options: Any) -> Any:
+        return self._send(method, path, **options).json()
 
-    def _send(self, method: str, path: str, **given: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         import httpx
 
         try:
-            answer = self._http.request(method, API + path, **given)
+            answer = self._http.request(method, API + path, **options)
         except httpx.TransportError as error:
             raise unreachable(self.url, error) from error
         if answer.is_error:
@@ -142,10 +142,10 @@ class Stream:
         else:
             headers["Content-Type"] = "application/x-ndjson"
             body = "".join(json.dumps(row, default=plain) + "\n" for row in rows).encode()
-        asked = {"malformed": "keep"} if keep_malformed else {}
+        parameters = {"malformed": "keep"} if keep_malformed else {}
         path = f"/streams/{quoted(self.name)}"
-        told = self._client._json("POST", path, params=asked, headers=headers, content=body)
-        return str(told["token"])
+        reply = self._client._json("POST", path, params=parameters, headers=headers, content=body)
+        return str(reply["token"])
 
 
 __all__ = ["Client", "ServerError", "Stream", "View", "connect"]

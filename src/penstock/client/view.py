@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: How many rows a notebook shows.
 _SHOWN: Final = 20
-#: A stream of events is never silent for so many seconds.
+#: A stream of events is never silent for this many seconds.
 _SILENCE: Final = 60.0
 
 
@@ -31,16 +31,16 @@ class View:
 
     def schema(self) -> Row:
         """Its keys, columns, watermark and definition."""
-        found: Row = self._client._json("GET", f"{self._path}/schema")
-        return found
+        schema: Row = self._client._json("GET", f"{self._path}/schema")
+        return schema
 
     def get(
         self, *, window_start: datetime | str | int | None = None, after: str | None = None,
         timeout: str | timedelta = "10s", **keys: object,
     ) -> Row | None:  # fmt: skip
         """The row of a key: of its newest window, or of the one that starts then; None if there is none."""
-        found = self._page(asked(keys, {"window_start": window_start, "limit": 1}), after, timeout)
-        rows = typed(found["rows"], found["columns"])
+        page = self._page(asked(keys, {"window_start": window_start, "limit": 1}), after, timeout)
+        rows = typed(page["rows"], page["columns"])
         return rows[0] if rows else None
 
     def rows(
@@ -53,16 +53,16 @@ class View:
         while left is None or left > 0:
             page = self._page_rows if left is None else min(self._page_rows, left)
             more = {"from": start, "to": end, "final": final, "order": order, "limit": page, "cursor": cursor}
-            found = self._page(asked(keys, more), after, timeout)
-            yield from typed(found["rows"], found["columns"])
-            cursor, after = found["next"], None
-            left = None if left is None else left - len(found["rows"])
+            answer = self._page(asked(keys, more), after, timeout)
+            yield from typed(answer["rows"], answer["columns"])
+            cursor, after = answer["next"], None
+            left = None if left is None else left - len(answer["rows"])
             if cursor is None:
                 return
 
-    def _page(self, given: list[tuple[str, str]], after: str | None, timeout: str | timedelta) -> Any:
+    def _page(self, parameters: list[tuple[str, str]], after: str | None, timeout: str | timedelta) -> Any:
         fresh = [] if after is None else [("after", after), ("timeout", timeout_text(timeout))]
-        return self._client._json("GET", self._path, params=[*given, *fresh])
+        return self._client._json("GET", self._path, params=[*parameters, *fresh])
 
     def to_polars(self, *, after: str | None = None, timeout: str | timedelta = "10s", **keys: object) -> pl.DataFrame:
         """All rows, or those of a key, in the view's types."""
@@ -70,9 +70,9 @@ class View:
 
         frames, cursor = [], None
         while True:
-            given = asked(keys, {"limit": self._page_rows, "cursor": cursor, "format": "arrow", "order": "oldest"})
+            parameters = asked(keys, {"limit": self._page_rows, "cursor": cursor, "format": "arrow", "order": "oldest"})
             fresh = [] if after is None else [("after", after), ("timeout", timeout_text(timeout))]
-            answer = self._client._send("GET", self._path, params=[*given, *fresh])
+            answer = self._client._send("GET", self._path, params=[*parameters, *fresh])
             frames.append(frame_of(answer.content))
             cursor, after = answer.headers.get("penstock-next"), None
             if cursor is None:
@@ -95,9 +95,9 @@ class View:
         follower = Follower(last, snapshot)
         while True:
             try:
-                given = follower.request(self._client._headers)
+                request = follower.request(self._client._headers)
                 with self._client._http.stream(
-                    "GET", f"{API}{self._path}/subscribe", timeout=_SILENCE, **given
+                    "GET", f"{API}{self._path}/subscribe", timeout=_SILENCE, **request
                 ) as answer:
                     if answer.is_error:
                         answer.read()
@@ -119,8 +119,8 @@ class View:
         async with httpx.AsyncClient(base_url=client.url, verify=client._verify, timeout=_SILENCE) as http:
             while True:
                 try:
-                    given = follower.request(client._headers)
-                    async with http.stream("GET", f"{API}{self._path}/subscribe", **given) as answer:
+                    request = follower.request(client._headers)
+                    async with http.stream("GET", f"{API}{self._path}/subscribe", **request) as answer:
                         if answer.is_error:
                             await answer.aread()
                             raise refused(answer)
@@ -136,7 +136,7 @@ class View:
 
     def _repr_html_(self) -> str:
         """A table of the newest rows. What a view holds is text, never markup."""
-        found = self._page(asked({}, {"limit": _SHOWN}), None, "0s")
-        names = [column["name"] for column in found["columns"]]
-        more = f" · its newest {_SHOWN} rows" if found["next"] else ""
-        return html_table(names, ([row[name] for name in names] for row in found["rows"]), self.name + more, text_of)
+        page = self._page(asked({}, {"limit": _SHOWN}), None, "0s")
+        names = [column["name"] for column in page["columns"]]
+        more = f" · its newest {_SHOWN} rows" if page["next"] else ""
+        return html_table(names, ([row[name] for name in names] for row in page["rows"]), self.name + more, text_of)

@@ -105,11 +105,11 @@ def _split(text: str) -> list[str]:
 
 def asked(keys: Mapping[str, object], more: Mapping[str, object]) -> list[tuple[str, str]]:
     """Parameters of a lookup. A key that is None is asked for as null, one with several values as any of them."""
-    found = [("null", name) for name, value in keys.items() if value is None]
+    parameters = [("null", name) for name, value in keys.items() if value is None]
     for name, value in keys.items():
         several = value if isinstance(value, list | tuple | set) else [] if value is None else [value]
-        found += [(f"key.{name}", plain(one)) for one in several]
-    return found + [(name, plain(value)) for name, value in more.items() if value is not None]
+        parameters += [(f"key.{name}", plain(one)) for one in several]
+    return parameters + [(name, plain(value)) for name, value in more.items() if value is not None]
 
 
 def plain(value: Any) -> str:
@@ -154,14 +154,14 @@ def stream_of(frame: Any) -> bytes:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
-    found: bytes = out.getvalue().to_pybytes()
-    return found
+    data: bytes = out.getvalue().to_pybytes()
+    return data
 
 
 def refused(answer: httpx.Response) -> ServerError:
     try:
-        told = answer.json()
-        return ServerError(answer.status_code, told["error"], detail=told.get("detail"), hint=told.get("hint"))
+        content = answer.json()
+        return ServerError(answer.status_code, content["error"], detail=content.get("detail"), hint=content.get("hint"))
     except (ValueError, KeyError, TypeError):
         return ServerError(answer.status_code, f"the server answered {answer.status_code}")
 

@@ -15,7 +15,7 @@ from penstock.control.changes import copied
 from penstock.control.planning import stored_view
 from penstock.control.remembered import restore
 from penstock.errors import PenstockError
-from penstock.history.batch.generation import ComputedGeneration, Kind, Outcome, Told
+from penstock.history.batch.generation import ComputedGeneration, Kind, OnProgress, Outcome
 from penstock.history.batch.runs import from_history
 from penstock.kernel.plan import Plan as ViewPlan
 from penstock.model.stream import Stream
@@ -40,7 +40,7 @@ def check_possible(plan: Plan) -> None:
 
 
 def apply_stopped(
-    app: App, store: SqlStore, plan: Plan, open_run: OpenRun, progress: Told | None = None
+    app: App, store: SqlStore, plan: Plan, open_run: OpenRun, progress: OnProgress | None = None
 ) -> list[Outcome]:
     """Makes a stopped app what its file says. The store is locked, and the caller closes it."""
     check_possible(plan)
@@ -63,7 +63,7 @@ def apply_stopped(
 
 
 def _computed(
-    wanted: App, store: SqlStore, plan: Plan, open_run: OpenRun, progress: Told | None, stack: ExitStack
+    wanted: App, store: SqlStore, plan: Plan, open_run: OpenRun, progress: OnProgress | None, stack: ExitStack
 ) -> Iterator[ComputedGeneration]:
     """What is computed from the history, ready to be swapped in."""
     changes = plan.by("fill", "replace")
@@ -75,7 +75,7 @@ def _computed(
     run = stack.enter_context(open_run(streams, {name: view for name, view in old.items() if view is not None}))
     for change in changes:
         kind: Kind = "replace" if change.way == "replace" else "back-fill"
-        generation = from_history(run, change.name, views[change.name], kind, told=progress)
+        generation = from_history(run, change.name, views[change.name], kind, on_progress=progress)
         yield stack.enter_context(generation.computed())
 
 

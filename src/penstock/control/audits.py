@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from penstock.control.protocol import Reply
 from penstock.errors import unknown
-from penstock.history.batch.audit import Audit, Audited
+from penstock.history.batch.audit import Audit, AuditResult
 from penstock.history.batch.generation import Progress
 from penstock.runtime.run import Run
 from penstock.store.audits import AuditRecord
@@ -25,7 +25,7 @@ def audit(
     as_of: int | None = None,
     sample: float = 1.0,
     told: Callable[[Progress], None] | None = None,
-) -> list[Audited]:
+) -> list[AuditResult]:
     """Audits views, all without names, and remembers what was found."""
     known = {name: kept.plan.written for name, kept in run.views.items()}
     for name in views:
@@ -39,7 +39,7 @@ def audit(
             if told is not None:
                 told(Progress(name, "audit", phase, share))
 
-        one = auditor.run(name, as_of=as_of, sample=sample, told=tell)
+        one = auditor.run(name, as_of=as_of, sample=sample, on_progress=tell)
         found.append(one)
         run.store.records.note_audit(_record(run, one))
         if not one.is_right:
@@ -47,7 +47,7 @@ def audit(
     return found
 
 
-def found_in_words(one: Audited) -> str:
+def found_in_words(one: AuditResult) -> str:
     """What an audit found, in a few words."""
     if one.unable is not None:
         return f"nothing, since it could not be made: {one.unable}"
@@ -56,14 +56,14 @@ def found_in_words(one: Audited) -> str:
     return f"{one.differences} rows that differ" if one.differences else "nothing"
 
 
-def _record(run: Run, one: Audited) -> AuditRecord:
+def _record(run: Run, one: AuditResult) -> AuditRecord:
     return AuditRecord(
         run.now(), one.view, one.commit, one.rows, one.events, one.differences, json.dumps(one.problems),
         one.unable, one.seconds,
     )  # fmt: skip
 
 
-def as_reply(found: list[Audited]) -> Reply:
+def as_reply(found: list[AuditResult]) -> Reply:
     """What audits found, as it travels."""
     rows = [
         (

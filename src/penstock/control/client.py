@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.control import address
 from penstock.control.protocol import Reply, read_progress, request, task
 from penstock.errors import PenstockError
-from penstock.history.batch.generation import Told
+from penstock.history.batch.generation import OnProgress
 
 
 class NoApp(PenstockError):
@@ -32,7 +32,7 @@ class Client:
             return False
         return True
 
-    def ask(self, sql: str, file: str | None = None, told: Told | None = None) -> Reply:
+    def ask(self, sql: str, file: str | None = None, told: OnProgress | None = None) -> Reply:
         """Has a statement run by the app. `told` hears how far one is that takes long."""
         connection = self._connect()
         try:
@@ -47,7 +47,7 @@ class Client:
         """Has a task done by the app."""
         return self.watch(name, given)
 
-    def watch(self, name: str, given: Mapping[str, object], told: Told | None = None) -> Reply:
+    def watch(self, name: str, given: Mapping[str, object], told: OnProgress | None = None) -> Reply:
         """The same; `told` hears how far it is."""
         connection = self._connect()
         try:
@@ -92,7 +92,7 @@ def _has_ended(connection: socket.socket) -> bool:
         return True
 
 
-def _exchange(connection: socket.socket, line: bytes, told: Told | None) -> bytes:
+def _exchange(connection: socket.socket, line: bytes, told: OnProgress | None) -> bytes:
     """Sends a line; the answer is the first line that does not say how far things are."""
     connection.sendall(line)
     found = b""

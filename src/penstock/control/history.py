@@ -22,7 +22,7 @@ MOST_ROWS = 100_000
 def asked(historian: Historian, statement: History, streams: Mapping[str, Stream], views: list[str]) -> pl.DataFrame:
     """The answer to a SELECT over the past."""
     text, present = history(statement, list(streams), views)
-    tables = [Table(one.table, one.name.text, Moment(one.by, one.at)) for one in statement.asked]
+    tables = [Table(one.table, one.name.text, Moment(one.by, one.at)) for one in statement.tables]
     answer = pl.from_arrow(historian.ask(text, tables, present))
     assert isinstance(answer, pl.DataFrame)
     return answer

@@ -178,7 +178,7 @@ class Live:
                     self.run.add_view(name, view, texts.get(name))
                 else:
                     with self.works.one() as hear:
-                        back_fill(self.run, name, view, statement=texts.get(name), told=hear)
+                        back_fill(self.run, name, view, statement=texts.get(name), on_progress=hear)
                 for sink, (of, what, to) in self.app.sinks.items():
                     if of == name:
                         self.run.add_sink(sink, of, what, to)

@@ -57,7 +57,7 @@ def _names(store: Reader) -> dict[str, Definition]:
     """The names of what a store of an earlier version has. Its views are known by their definitions."""
     operators = [Definition("operator", name) for name in store.operator_definitions()]
     known = {one.name for one in operators}
-    streams = [Definition("stream", name) for name in store.listing().kept if name not in known]
+    streams = [Definition("stream", name) for name in store.listing().streams if name not in known]
     sinks = [Definition("sink", name) for (name,) in store.query("SELECT sink FROM __sinks ORDER BY sink").rows()]
     return by_identity([*operators, *streams, *sinks])
 
@@ -83,7 +83,7 @@ def stored_view(store: Reader, name: str) -> View | None:
 def facts_of(store: Reader) -> Facts:
     """What the store holds of the past."""
     listing = store.listing()
-    whole = frozenset(name for name, kept in listing.kept.items() if kept.since == 0)
+    whole = frozenset(name for name, kept in listing.streams.items() if kept.since == 0)
     past = frozenset(file.stream for file in listing.files if file.kind == "events")
     return Facts(whole, past, frozenset(store.views()))
 

@@ -38,7 +38,7 @@ class Server:
         self, app: str, directory: Path, execute: Execute, do: Do | None = None, connections: int = 100
     ) -> None:
         self._directory = directory
-        address.clear(directory)  # the store's lock is ours: whoever wrote it is gone
+        address.clear(directory)  # the store's lock is ours: whoever wrote it does not exist
         path = address.place()
         self._server = _Listener(str(path), execute, do, connections)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="penstock-control")

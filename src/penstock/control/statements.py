@@ -146,7 +146,7 @@ class Statements:
         def fill() -> Reply:
             try:
                 with self.works.one() as hear, statement.source.at(statement.name):
-                    outcome = back_fill(self.run, name, view, statement=statement.text, told=hear)
+                    outcome = back_fill(self.run, name, view, statement=statement.text, on_progress=hear)
             except BaseException:
                 if not self._stopped:
                     with self._changing:
@@ -166,7 +166,7 @@ class Statements:
 
         def compute() -> Reply:
             with self.works.one() as hear, statement.source.at(statement.name):
-                outcome = replace(self.run, name, view, statement=None if own else statement.text, told=hear)
+                outcome = replace(self.run, name, view, statement=None if own else statement.text, on_progress=hear)
             self.define(name, view)
             said = f"view '{name}' has another definition from commit {outcome.commit} on, computed from all of history"
             return Reply(message=f"{said}{self._warning('view', name)}")
@@ -181,7 +181,7 @@ class Statements:
             raise PenstockError("not another definition of a view", hint="CREATE OR REPLACE CONTINUOUS VIEW …")
         name = statement.name.text
         with self.works.one() as hear:
-            found = replace(self.run, name, trial.views[name], dry=SHOWN, told=hear).difference
+            found = replace(self.run, name, trial.views[name], dry=SHOWN, on_progress=hear).difference
         assert found is not None
         return Reply(tuple(found.rows.columns), tuple(found.rows.rows()), found.told(name))
 

@@ -51,7 +51,7 @@ class Panes:
         self._schema: Schema = with_pane(self._entry.columns)
         if asked.where is not None and asked.where.outside is not None and statement.where is not None:
             raise statement.source.error(
-                f"'{statement.where.text}' cannot be told of a pane: {asked.where.outside}", statement.where,
+                f"'{statement.where.text}' cannot be evaluated on a pane: {asked.where.outside}", statement.where,
                 hint="leave it out, and choose among the rows",
             )  # fmt: skip
         self._progress = asked.progress
@@ -98,7 +98,7 @@ class Panes:
                 raise SubscriptionError(
                     f"the view '{name}' was replaced by one with other columns", hint="subscribe again WITH (SNAPSHOT)"
                 )
-            raise SubscriptionError(f"the view '{name}' was dropped", hint="SHOW VIEWS tells what there is")
+            raise SubscriptionError(f"the view '{name}' was dropped", hint="SHOW VIEWS lists the views")
         for (trimmed,) in ask("SELECT value FROM __meta WHERE name = 'trimmed'", []).iter_rows():
             if trimmed > self._position:
                 raise SubscriptionError(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from penstock.control.audits import as_reply, audit
 from penstock.control.protocol import Reply
 from penstock.errors import PenstockError
-from penstock.history.batch.generation import Outcome, Progress, Told
+from penstock.history.batch.generation import OnProgress, Outcome, Progress
 from penstock.history.batch.log_past import From
 from penstock.history.batch.runs import batch, replay, rollback
 from penstock.model.time import SECOND, Duration
@@ -24,7 +24,7 @@ from penstock.runtime.run import Run
 
 _LOOK: Final = 1.0
 #: Who hears how far things are that are asked for in this thread.
-LISTENER: Final[ContextVar[Told | None]] = ContextVar("LISTENER", default=None)
+LISTENER: Final[ContextVar[OnProgress | None]] = ContextVar("LISTENER", default=None)
 #: What another process may ask for.
 TASKS: Final = ("audit", "batch", "replay", "rollback")
 
@@ -59,7 +59,7 @@ class Works:
             self._clock.join()
 
     @contextmanager
-    def one(self) -> Iterator[Told]:
+    def one(self) -> Iterator[OnProgress]:
         """In here a generation may be made; how far it is is known to all who ask."""
         told = LISTENER.get()
         with self._one:
@@ -99,7 +99,7 @@ class Works:
                 return as_reply(audit(self._run, given.get("views") or (), as_of=as_of, sample=sample, told=hear))
             if task == "batch":
                 whole, late = bool(given.get("whole")), given.get("late", "in-time")
-                outcomes = list(batch(self._run, given.get("views") or (), whole=whole, late=late, told=hear))
+                outcomes = list(batch(self._run, given.get("views") or (), whole=whole, late=late, on_progress=hear))
             elif task == "replay":
                 start = From.parse(str(given["from"]))
                 outcomes = list(replay(self._run, str(given["stream"]), start, given.get("view"), hear))
@@ -107,7 +107,7 @@ class Works:
                 outcome, view = rollback(self._run, str(given["view"]), hear)
                 self._swapped(outcome.view, view)
                 outcomes = [outcome]
-        return told_of(outcomes)
+        return reply_of(outcomes)
 
     def told(self) -> Reply:
         """How far the generations in the making are, and which of those due by the clock have failed."""
@@ -132,7 +132,11 @@ class Works:
         """A batch run or an audit that fails is told by `status`, and tried again when it is due."""
         try:
             with self.one() as hear:
-                list(batch(self._run, [view], told=hear) if task == "batch" else audit(self._run, [view], told=hear))
+                list(
+                    batch(self._run, [view], on_progress=hear)
+                    if task == "batch"
+                    else audit(self._run, [view], told=hear)
+                )
             self.failures.pop(view, None)
         except Exception as error:
             self.failures[view] = error
@@ -142,7 +146,7 @@ def _given_up() -> PenstockError:
     return PenstockError("the app is stopping: the generation was given up", hint="nothing of it is left; ask again")
 
 
-def told_of(outcomes: list[Outcome]) -> Reply:
+def reply_of(outcomes: list[Outcome]) -> Reply:
     """What became of generations, as a table."""
     rows = tuple((one.view, one.kind, one.rows, one.point, one.commit) for one in outcomes)
     message = "" if outcomes else "no view has a history that is kept"

@@ -22,7 +22,7 @@ from penstock.model.time import show_duration
 from penstock.model.view import View
 from penstock.model.watermarks import Carried
 
-#: So much of a step's text is shown.
+#: The longest text of a step that is shown.
 _WIDE: Final = 60
 #: A source's text: its kind and its first argument. Others are long, and may be secrets.
 _SOURCE: Final = re.compile(r"(?:ps\.)?(\w+)\(('(?:[^'\\]|\\.)*')?")

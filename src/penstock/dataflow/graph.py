@@ -54,7 +54,7 @@ class Node:
         facts += [_STATES[self.state]] if self.state else []
         facts += [f"kept: {self.kept}"] if self.kept else []
         if self.kept == "none" and self.kind in ("join", "processor", "pattern", "alert"):
-            facts.append("what reads it cannot be audited or filled from history")
+            facts.append("its readers cannot be audited or backfilled")
         return [fact for fact in facts if fact]
 
 

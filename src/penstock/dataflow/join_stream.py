@@ -64,21 +64,21 @@ def joined_stream(
         event_time = join.default_time
     if watermark is None and event_time is not None:
         watermark = Carried()
-    made = stream(
+    result = stream(
         name, JoinOperator(join, event_time), schema=join.schema, event_time=event_time, watermark=watermark,
         max_ahead=max_ahead, keep=keep,
     )  # fmt: skip
     if not join.signed:
-        return made
-    return replace(made, schema=Schema((*join.schema, (CHANGE, "int"))), sign=CHANGE)
+        return result
+    return replace(result, schema=Schema((*join.schema, (CHANGE, "int"))), sign=CHANGE)
 
 
 def joins_of(flow: Flow) -> list[Stream]:
     """The streams of joins that a flow reads and that nobody has added to an app, each after those that it reads."""
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for source in flow.sources:
         if isinstance(source.log, StreamJoin):
             for side in source.log.flows:
-                found |= {made.name: made for made in joins_of(side)}
-            found[source.name] = source
-    return list(found.values())
+                streams |= {below.name: below for below in joins_of(side)}
+            streams[source.name] = source
+    return list(streams.values())

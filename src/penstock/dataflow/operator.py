@@ -75,12 +75,12 @@ class Operator(ABC):
 
 def read_by(operator: Operator) -> tuple[Stream, ...]:
     """The streams that an operator reads, each once; for a view's changes, those at the far end of the view."""
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for flow in operator.inputs:
         for source in flow.sources:
             for stream in origins(source.of) if isinstance(source, Changes) else (source,):
-                found.setdefault(stream.name, stream)
-    return tuple(found.values())
+                streams.setdefault(stream.name, stream)
+    return tuple(streams.values())
 
 
 def input_name(stream: str, number: int) -> str:

@@ -48,11 +48,11 @@ def processor_stream(
     process = process_of(flow, processor, keys, late, event_time, held, tables, initial)
     if watermark is None and event_time is not None:
         watermark = Carried()
-    made = stream(
+    output = stream(
         name, ProcessOperator(process), schema=process.schema, event_time=event_time, watermark=watermark,
         max_ahead=max_ahead, keep=keep,
     )  # fmt: skip
-    return processed(made, process)
+    return processed(output, process)
 
 
 def pattern_stream(

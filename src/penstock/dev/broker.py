@@ -74,18 +74,18 @@ class Broker:
     def wait(self, seconds: float = _SECONDS) -> None:
         """Waits until it says that it has started."""
         end = time.monotonic() + seconds
-        while _READY not in self.said():
+        while _READY not in self.output():
             if not self.is_alive or time.monotonic() > end:
                 self.kill()
-                raise PenstockError(f"the Kafka broker {self.number} did not start", detail=self.said()[-2000:])
+                raise PenstockError(f"the Kafka broker {self.number} did not start", detail=self.output()[-2000:])
             time.sleep(0.05)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has written since it was started."""
         return (self.directory / "server.log").read_text(errors="replace")
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Ends it in order; after so many seconds, by force."""
+        """Ends it in order; after `seconds`, by force."""
         if self.is_alive:
             self._signal(signal.SIGCONT)
             self._signal(signal.SIGTERM)
@@ -115,7 +115,7 @@ class Broker:
 
 
 class Cluster:
-    """So many brokers. `listeners` adds further ones, by protocol: {"SSL": {"ssl.keystore.location": …}}."""
+    """A number of brokers. `listeners` adds further ones, by protocol: {"SSL": {"ssl.keystore.location": …}}."""
 
     def __init__(
         self,
@@ -218,16 +218,16 @@ def _java(main: str, *arguments: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make kafka", description="a Kafka broker on this machine, until Ctrl-C")
     parser.add_argument("--port", type=int, default=9092)
-    parser.add_argument("--brokers", type=int, default=1, help="so many, on ports one after the other")
+    parser.add_argument("--brokers", type=int, default=1, help="number of brokers, on consecutive ports")
     parser.add_argument("--directory", type=Path, help="for its data; without it, they are gone when it stops")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's background job ignores the first
         signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as scratch:
         print("starting Kafka …", flush=True)
         with (
             suppress(KeyboardInterrupt),
-            Cluster(given.directory or scratch, brokers=given.brokers, port=given.port) as kafka,
+            Cluster(arguments.directory or scratch, brokers=arguments.brokers, port=arguments.port) as kafka,
         ):
             print(f"Kafka listens on {kafka.servers}; Ctrl-C ends it", flush=True)
             try:

@@ -3,7 +3,7 @@
     with Cluster(directory, workers=2) as cluster:
         app.run("state", master=cluster.master)
 
-One master and so many workers, each a process of its own, from the jars that PySpark brings along. Workers come and go
+One master and several workers, each a process of its own, from the jars that PySpark brings along. Workers come and go
 while an app runs: `add`, `kill`, `pause`; so do their executors.
 """
 
@@ -61,19 +61,19 @@ class Process:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has written so far."""
         return self._log.read_text(errors="replace")
 
     def wait(self, sign: str) -> None:
         """Waits until it says something."""
-        _until(lambda: not self.is_alive or bool(re.search(sign, self.said())))
-        if not re.search(sign, self.said()):
+        _until(lambda: not self.is_alive or bool(re.search(sign, self.output())))
+        if not re.search(sign, self.output()):
             self.kill()
-            raise PenstockError(f"Spark's {self.name} did not start", detail=self.said()[-2000:])
+            raise PenstockError(f"Spark's {self.name} did not start", detail=self.output()[-2000:])
 
     def stop(self, seconds: float = 20.0) -> None:
-        """Ends it in order; after so many seconds, by force."""
+        """Ends it in order; after `seconds`, by force."""
         if self.is_alive:
             self._process.send_signal(signal.SIGCONT)
             self._process.terminate()
@@ -110,9 +110,9 @@ class Worker(Process):
 
     def executors(self) -> list[int]:
         """The processes of its executors."""
-        found = [pid for pid, parent, command in _processes() if parent == self.pid and _EXECUTOR in command]
-        self._seen.update(found)
-        return found
+        pids = [pid for pid, parent, command in _processes() if parent == self.pid and _EXECUTOR in command]
+        self._seen.update(pids)
+        return pids
 
     def kill(self) -> None:
         """Ends it at once. Its executors, which would notice sooner or later, end with it as with a machine."""
@@ -126,7 +126,7 @@ class Worker(Process):
 
 
 class Cluster:
-    """A master and so many workers. `cores` and `memory` are what each worker gives away."""
+    """A master and its workers. `cores` and `memory` are what each worker gives away."""
 
     def __init__(
         self, directory: Path | str, *, workers: int = 2, cores: int = 1, memory: str = "1g", port: int | None = None
@@ -221,8 +221,8 @@ def _spark_home() -> Path:
 
 def _processes() -> list[tuple[int, int, str]]:
     """All processes: their numbers, those of their parents, and their commands."""
-    said = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
-    rows = (line.split(None, 2) for line in said.stdout.splitlines())
+    listing = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    rows = (line.split(None, 2) for line in listing.stdout.splitlines())
     return [(int(row[0]), int(row[1]), row[2]) for row in rows if len(row) == 3]
 
 
@@ -238,12 +238,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1, help="of each worker")
     parser.add_argument("--memory", default="2g", help="of each worker")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-cluster-") as scratch:
         print("starting Spark …", flush=True)
-        sizes = {"cores": given.cores, "memory": given.memory, "port": given.port}
-        with Cluster(scratch, workers=given.workers, **sizes) as cluster:
-            print(f"{given.workers} workers: penstock run APP --master {cluster.master}; Ctrl-C ends them", flush=True)
+        sizes = {"cores": arguments.cores, "memory": arguments.memory, "port": arguments.port}
+        with Cluster(scratch, workers=arguments.workers, **sizes) as cluster:
+            print(
+                f"{arguments.workers} workers: penstock run APP --master {cluster.master}; Ctrl-C ends them", flush=True
+            )
             try:
                 signal.pause()
             except KeyboardInterrupt:

@@ -17,9 +17,9 @@ _TRIES: Final = 100
 def free_port() -> int:
     """A port at which nobody listens, and that no connection gets by itself."""
     for port in random.sample(_RANGE, _TRIES):
-        with socket.socket() as found:
+        with socket.socket() as listener:
             try:
-                found.bind((HOST, port))
+                listener.bind((HOST, port))
             except OSError:
                 continue
             return port

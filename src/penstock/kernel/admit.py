@@ -18,7 +18,7 @@ from penstock.model.time import BEGINNING, Instant, show_duration
 from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
 
 _BOUNDS = np.array(BOUNDS, dtype=np.int64)
-#: How the names of columns begin that are computed for views: what is in them is no matter of the stream.
+#: How the names of columns begin that are computed for views: what is in them has nothing to do with the stream.
 HIDDEN = "__"
 
 

@@ -11,7 +11,7 @@ from penstock.kernel.fire import pane_schema, shows
 from penstock.kernel.offsets import change_offset
 from penstock.kernel.plan import END, START, Plan, nothing, shown
 from penstock.model.changes import CHANGE
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 
 
 class Whole(Protocol):
@@ -26,7 +26,7 @@ def change_rows(plan: Plan, panes: pl.DataFrame, commit: int) -> pl.DataFrame:
     """Panes as rows of the view's changes, at their places in the commit of this number."""
     columns = [pl.col(name) for name in plan.keys]
     if not isinstance(plan.view.windows, Global):
-        kind = dtype("bigint" if isinstance(plan.view.windows, Counted) else "timestamp")
+        kind = dtype("bigint" if isinstance(plan.view.windows, CountBased) else "timestamp")
         columns += [pl.col(START).cast(kind).alias("window_start"), pl.col(END).cast(kind).alias("window_end")]
     sign = pl.when("__insert").then(1).otherwise(-1).cast(pl.Int32)
     return panes.select(

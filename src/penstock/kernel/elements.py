@@ -349,7 +349,7 @@ def _try_monoid(
             except RowError as error:
                 counts.drop()
                 reasons[number] = error.message
-    for name, number in counts.kept.items():
+    for name, number in counts.sums.items():
         counter(name).add(number)
     if not reasons:
         return rows, rows.clear().with_columns(pl.lit(None, pl.String).alias("__reason"))

@@ -19,7 +19,7 @@ from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import Instant
 from penstock.model.triggers import Completeness, Never, Trigger
 from penstock.model.view import WINDOW_COLUMNS
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 
 PANE = ("__insert", "__timing", "__index", "__final")
 
@@ -78,7 +78,7 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
         gone = is_closed(plan, time.after)
         return Fired(rows.filter(~gone), rows.filter(gone), nothing(pane_schema(plan)), ghosts)
     complete = is_complete(plan, time.after)
-    before = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, time.before)
+    before = pl.lit(False) if isinstance(plan.view.windows, CountBased) else is_complete(plan, time.before)
     judged = rows.lazy().with_columns(
         complete.alias("__complete"),
         (complete & ~before).alias("__passes"),
@@ -148,7 +148,7 @@ def _bounds(plan: Plan) -> list[pl.Expr]:
     if isinstance(plan.view.windows, Global):
         return []
     bounds = zip((START, END), WINDOW_COLUMNS, strict=True)
-    kind = dtype("bigint" if isinstance(plan.view.windows, Counted) else "timestamp")
+    kind = dtype("bigint" if isinstance(plan.view.windows, CountBased) else "timestamp")
     return [pl.col(bound).cast(kind).alias(name) for bound, name in bounds]
 
 

@@ -23,7 +23,7 @@ from penstock.kernel.reduce import Reduced, reduce
 from penstock.kernel.step import Change, step
 from penstock.kernel.values import kernel_columns, model_rows, model_series
 from penstock.model.alone import check_alone
-from penstock.model.commits import FORGOTTEN, Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import FORGOTTEN, Commit, Event, Pane, Rejection, TableRow
 from penstock.model.expressions import bind
 from penstock.model.stream import Stream
 from penstock.model.table import Snapshot, with_snapshots
@@ -61,13 +61,13 @@ class LocalKernel:
 
     # commit
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]:
         """One epoch or tick, in the form of the model."""
         if commit.resumed:
             self.time.resume(commit.now)
         self._take_tables(commit.tables)
         events = {(self.plan.sources[e.stream], e.partition, e.offset): e for e in commit.events}
-        refused: list[Refused] = []
+        refused: list[Rejection] = []
         before = self.time.watermark
         reduced: list[Reduced] = []
         observed: dict[str, Observation] = {}
@@ -94,7 +94,7 @@ class LocalKernel:
         return change
 
     def _admit(
-        self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+        self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Rejection]
     ) -> tuple[pl.DataFrame, Observation]:
         mine = [e for e in commit.events if e.stream == stream.name]
         frame = events_frame(stream, mine, self.plan.sources[stream.name], kernel_columns(stream.schema))
@@ -110,23 +110,23 @@ class LocalKernel:
         self.ids[stream.name] = pl.concat([known, verdict.new_ids.select(known.columns)])
         source = self.plan.sources[stream.name]
         for partition, offset, kind, reason in verdict.rejected.iter_rows():
-            refused.append(Refused(kind, events[source, partition, offset], reason))
+            refused.append(Rejection(kind, events[source, partition, offset], reason))
         rows = identified.rows.join(verdict.rejected, on=PLACE, how="anti", maintain_order="left")
         return rows.drop("__id"), admitted.observed
 
     def _refuse_dead(
-        self, dead: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+        self, dead: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Rejection]
     ) -> None:
         for source, partition, offset, reason in dead.iter_rows():
-            refused.append(Refused("dead", events[source, partition, offset], reason))
+            refused.append(Rejection("dead", events[source, partition, offset], reason))
 
     def _refuse_late(
-        self, late: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Refused]
+        self, late: pl.DataFrame, events: dict[tuple[int, int, int], Event], refused: list[Rejection]
     ) -> None:
         for source, partition, offset, missed, windows in late.iter_rows():
             which = "its window" if windows == 1 else f"{missed} of its {windows} windows"
             reason = FORGOTTEN if self.plan.forgets else f"{which} had closed"
-            refused.append(Refused("late", events[(source, partition, offset)], reason, missed, windows))
+            refused.append(Rejection("late", events[(source, partition, offset)], reason, missed, windows))
 
     # what comes out
 

@@ -16,7 +16,7 @@ from penstock.kernel.reduce import closing_bound, combine_by, late_schema
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
-from penstock.model.windows import Aligned, Counted, CountWindow, Interval, Session, span
+from penstock.model.windows import Aligned, CountBased, CountWindow, Interval, Session, span
 
 WHOLE_START, WHOLE_END = "__whole_start", "__whole_end"
 
@@ -105,7 +105,7 @@ def merge(
 def _stack(plan: Plan, deltas: pl.DataFrame, touched: pl.DataFrame) -> pl.LazyFrame:
     """Stored rows and deltas under each other; a delta has no firing state yet."""
     fresh = [pl.col("__n").alias("__new"), pl.lit(False).alias("__stored")]
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         fresh.append(pl.col("__n").alias("__elements"))
     for part, waiting in zip(plan.aggregates, plan.pending, strict=False):
         fresh += [pl.col(name).alias(other) for name, other in zip(part.columns.fields, waiting.fields, strict=True)]
@@ -139,7 +139,7 @@ def _combining(plan: Plan) -> list[pl.Expr]:
 
 def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> pl.LazyFrame:
     """Fresh windows start their trigger, absorbing ones agree on theirs, and all hear of the new elements."""
-    complete = is_complete(plan, before) if not isinstance(plan.view.windows, Counted) else pl.lit(False)
+    complete = is_complete(plan, before) if not isinstance(plan.view.windows, CountBased) else pl.lit(False)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
     start = {
         "__index": pl.lit(0, pl.Int64),

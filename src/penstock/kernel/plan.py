@@ -29,7 +29,7 @@ from penstock.model.row_steps import makes_rows
 from penstock.model.stream import Branch, branches
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
-from penstock.model.windows import Assigned, Counted, CustomMerging, Merging
+from penstock.model.windows import Assigned, CountBased, CustomMerging, Merging
 
 OWNER_START, OWNER_END = "__owner_start", "__owner_end"
 #: A row's place in its stream.
@@ -158,7 +158,7 @@ class Plan:
     @property
     def by_row(self) -> bool:
         """Whether elements reach the merge one by one: their windows depend on their neighbours."""
-        return isinstance(self.view.windows, (Counted, CustomMerging))
+        return isinstance(self.view.windows, (CountBased, CustomMerging))
 
     @property
     def forgets(self) -> bool:
@@ -194,7 +194,7 @@ class Plan:
     def value_schema(self) -> dict[str, pl.DataType]:
         """The value state: keys, window, rows, partials."""
         schema: dict[str, pl.DataType] = {**self.key_types, START: pl.Int64(), END: pl.Int64()}
-        if isinstance(self.view.windows, Counted):
+        if isinstance(self.view.windows, CountBased):
             schema["__elements"] = pl.Int64()
         if self.forgets:
             schema["__touched"] = pl.Int64()

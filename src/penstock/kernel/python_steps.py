@@ -58,7 +58,7 @@ def made(step: PythonStep, rows: pl.DataFrame) -> MadeFrame:
     code = _code(step, rows)
     if isinstance(step, Filter):
         kept = code.filtered(columns)
-        stays = pl.Series([number for number, keep in enumerate(kept.kept) if keep], dtype=pl.UInt32)
+        stays = pl.Series([number for number, keep in enumerate(kept.keeps) if keep], dtype=pl.UInt32)
         rows = taken[stays] if len(stays) < taken.height else taken
         return MadeFrame(stays, rows, kept.failures, kept.counts)
     assert isinstance(step, Map)

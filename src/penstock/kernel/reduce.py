@@ -25,7 +25,7 @@ from penstock.model.windows import (
     Aligned,
     Assigned,
     Calendar,
-    Counted,
+    CountBased,
     CustomMerging,
     Global,
     Interval,
@@ -129,7 +129,7 @@ def _reduce_branch(plan: Plan, taken: Elements, watermark: Instant, size: Size) 
     elif isinstance(kind, CustomMerging):
         reduced = _opened(plan, kind, taken.good, size)
     else:
-        assert isinstance(kind, Counted)
+        assert isinstance(kind, CountBased)
         reduced = _by_row(plan, taken.good.with_columns(pl.lit(0, pl.Int64).alias(START)), size)
     if taken.dead.height:
         reduced.dead = pl.concat([taken.dead, reduced.dead])

@@ -22,7 +22,7 @@ from penstock.kernel.reduce import closing_bound, late_schema
 from penstock.kernel.step import Change, State, advance, step
 from penstock.model.aggregates import Aggregate
 from penstock.model.time import Instant
-from penstock.model.windows import Aligned, Counted, Fixed
+from penstock.model.windows import Aligned, CountBased, Fixed
 
 #: The number of a row's view in its stack.
 VIEW = "__view"
@@ -55,7 +55,7 @@ class Stack:
     @property
     def remembers(self) -> bool:
         """Whether open windows are all that the next step may ask for: neither ghosts nor counts."""
-        return not self.plan.merging and not isinstance(self.plan.view.windows, Counted)
+        return not self.plan.merging and not isinstance(self.plan.view.windows, CountBased)
 
     def step(self, deltas: Mapping[str, pl.DataFrame], state: State, time: Time) -> Change:
         """One commit for all of them, by the deltas of those that got some."""

@@ -21,7 +21,7 @@ from penstock.kernel.fire import Time, fire
 from penstock.kernel.merge import is_forgotten, merge, number, widen
 from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.reduce import combine, late_schema
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 
 
 class State(Protocol):
@@ -63,7 +63,7 @@ def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time) -
         return advance(plan, None, state, time)
     combined = combine(plan, list(deltas))
     seen = None
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         combined, seen = number(plan, combined, state.seen_of(combined.select(plan.keys).unique()))
     change = advance(plan, widen(plan, combined, time.before), state, time)
     if seen is not None:

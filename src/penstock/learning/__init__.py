@@ -7,7 +7,7 @@ from penstock.learning.linear import LinearRegression, LogisticRegression
 from penstock.learning.merging import Update, averaged, summed
 from penstock.learning.model import Model
 from penstock.learning.spread import spread
-from penstock.learning.stored import Stored, load
+from penstock.learning.stored import StoredModel, load
 from penstock.learning.weights import Weights
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "LogisticRegression",
     "Model",
     "Rates",
-    "Stored",
+    "StoredModel",
     "Update",
     "Weights",
     "averaged",

@@ -41,9 +41,9 @@ class Rates(Model):
 
     def learn(self, model: Weights, rows: pl.DataFrame) -> Mapping[str, Any]:
         at, label = model.at("key", rows[self.key]), rows[self.label].cast(pl.Int64)
-        found = np.zeros_like(model["key"])
-        np.add.at(found, at, np.stack([label.is_not_null().to_numpy(), label.fill_null(0).to_numpy()], axis=1))
-        return {"key": found}
+        counts = np.zeros_like(model["key"])
+        np.add.at(counts, at, np.stack([label.is_not_null().to_numpy(), label.fill_null(0).to_numpy()], axis=1))
+        return {"key": counts}
 
     def merge(self, model: Weights, updates: Sequence[Update]) -> Mapping[str, Any]:
         return summed(model, updates)

@@ -96,7 +96,8 @@ class Learning:
         for name, _ in columns:
             if sum(name == other for other, _ in columns) > 1:
                 raise DefinitionError(
-                    f"{self.who} would give two columns '{name}'", hint="leave it out of give, or name the output anew"
+                    f"{self.who} would give two columns '{name}'",
+                    hint="leave it out of give, or give the output another name",
                 )
         return Schema(tuple(columns))
 
@@ -104,16 +105,16 @@ class Learning:
     def initial(self) -> dict[str, Array]:
         """The arrays that it begins with."""
         try:
-            found = {str(name): np.array(array) for name, array in dict(self.model.initial()).items()}
+            arrays = {str(name): np.array(array) for name, array in dict(self.model.initial()).items()}
         except Exception as error:
-            raise DefinitionError(f"{self.who} has no beginning: {type(error).__name__}: {error}") from error
-        for name, array in found.items():
+            raise DefinitionError(f"{self.who} cannot be initialized: {type(error).__name__}: {error}") from error
+        for name, array in arrays.items():
             if name in self.keyed or array.dtype.kind not in "fiub":
                 raise DefinitionError(
-                    f"{self.who}: initial() gives '{name}', which is a keyed part or no array of numbers",
-                    hint="initial() gives NumPy arrays of numbers; what keyed parts begin with is said by fresh()",
+                    f"{self.who}: initial() gives '{name}', which is a keyed part or not an array of numbers",
+                    hint="initial() gives NumPy arrays of numbers; fresh() gives the initial values of keyed parts",
                 )
-        return found
+        return arrays
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the tasks: what it is made of, and not what was made of it."""
@@ -163,13 +164,13 @@ def _check_flow(flow: Flow) -> None:
     for source in flow.sources:
         if source.sign is not None:
             raise DefinitionError(
-                f"a model takes no rows back, and the stream '{source.name}' has a sign",
+                f"a model takes no retractions, and the stream '{source.name}' has a sign",
                 hint="leave out sign=…; the column then comes to the model",
             )
     check_by_kernel(
         flow,
         lambda step: DefinitionError(
-            f"{step.label} stands before a model, which reads the history",
+            f"{step.label} comes before a model, which reads the history",
             hint="do it in the model, or with select and where",
         ),
         _text_refused,
@@ -184,5 +185,5 @@ def _check_train_when(text: str, event: Schema) -> None:
 
 def _text_refused(text: str) -> DefinitionError:
     return DefinitionError(
-        f"'{text}' stands before a model, and only Spark can compute it", hint="compute it in the model"
+        f"'{text}' comes before a model, and only Spark can compute it", hint="compute it in the model"
     )

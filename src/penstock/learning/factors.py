@@ -16,13 +16,13 @@ import polars as pl
 from penstock.learning.merging import Update, averaged, summed
 from penstock.learning.model import Model
 from penstock.learning.spread import spread
-from penstock.learning.stored import Stored
+from penstock.learning.stored import StoredModel
 from penstock.learning.weights import Array, Weights
 
 
 @dataclass(frozen=True)
 class Factors(Model):
-    """The `rating` that a `user` gives an `item`, with so many `factors`; the loss is the squared error.
+    """The `rating` that a `user` gives an `item`, with that number of `factors`; the loss is the squared error.
 
     The row of a key is its bias and then its factors. `rate` is how far a single row moves them towards what it says;
     `shrink` draws them back to nothing.
@@ -62,10 +62,10 @@ class Factors(Model):
         for first in range(0, len(ratings), self.batch):
             wanted = ratings[first : first + self.batch]
             here = {part: places[first : first + self.batch] for part, places in at.items()}
-            mine = {part: parts[part][here[part]] for part in here}
-            error = (wanted - _guess(mean, mine["user"], mine["item"]))[:, None]
+            own = {part: parts[part][here[part]] for part in here}
+            error = (wanted - _guess(mean, own["user"], own["item"]))[:, None]
             for part, other in (("user", "item"), ("item", "user")):
-                pull = error * np.hstack([np.ones((len(wanted), 1)), mine[other][:, 1:]]) - self.shrink * mine[part]
+                pull = error * np.hstack([np.ones((len(wanted), 1)), own[other][:, 1:]]) - self.shrink * own[part]
                 self._move(parts[part], here[part], pull)
         return {"total": ratings.sum(keepdims=True), "rows": np.array([float(len(ratings))]), **parts}
 
@@ -82,14 +82,14 @@ class Factors(Model):
         np.add.at(total, places, pull)
         rows[keys] += total * ((1.0 - (1.0 - self.rate) ** counts) / counts)[:, None]
 
-    def recommend(self, stored: Stored, user: str | int, count: int = 10) -> pl.DataFrame:
+    def recommend(self, stored: StoredModel, user: str | int, count: int = 10) -> pl.DataFrame:
         """The items that a user would rate best, with the ratings, by a model that is stored. A user may be new."""
         items = stored.all_of("item")
         known = stored.rows_of("user", [user])
-        mine = known[user] if user in known else np.zeros(self.factors + 1)
-        guess = _guess(_mean(stored.weights), mine[None, :], items["item"])
-        found = pl.DataFrame({self.item: items.keys_of["item"], "prediction": guess})
-        return found.sort(pl.col("prediction"), self.item, descending=[True, False]).head(count)
+        own = known[user] if user in known else np.zeros(self.factors + 1)
+        guess = _guess(_mean(stored.weights), own[None, :], items["item"])
+        ratings = pl.DataFrame({self.item: items.keys_of["item"], "prediction": guess})
+        return ratings.sort(pl.col("prediction"), self.item, descending=[True, False]).head(count)
 
 
 def _mean(model: Weights) -> float:

@@ -31,9 +31,9 @@ class LinearRegression(Model):
 
     def predict(self, model: Weights, rows: pl.DataFrame) -> Mapping[str, Any]:
         guess = self._guess(model["weights"], model["bias"], self._features(rows))
-        given = pl.Series(guess).fill_nan(None)
+        prediction = pl.Series(guess).fill_nan(None)
         label = rows[self.label].cast(pl.Float64)
-        return {"prediction": given, "loss": pl.Series(self._loss(guess, label.to_numpy())).fill_nan(None)}
+        return {"prediction": prediction, "loss": pl.Series(self._loss(guess, label.to_numpy())).fill_nan(None)}
 
     def learn(self, model: Weights, rows: pl.DataFrame) -> Mapping[str, Any]:
         rows = rows.drop_nulls([*self.features, self.label])

@@ -38,34 +38,34 @@ def averaged(model: Weights, updates: Sequence[Update]) -> dict[str, Array]:
     >>> averaged(model, [Update({"w": np.array([4.0])}, 1), Update({"w": np.array([8.0])}, 3)])["w"].tolist()
     [7.0]
     """
-    found: dict[str, Array] = {}
-    for name, mine in _by_array(model, updates):
+    arrays: dict[str, Array] = {}
+    for name, own_updates in _by_array(model, updates):
         if name in model.keys_of:
-            found[name] = _averaged_rows(model, name, mine)
-        elif len(mine) == 1:
-            found[name] = np.asarray(mine[0][name])
+            arrays[name] = _averaged_rows(model, name, own_updates)
+        elif len(own_updates) == 1:
+            arrays[name] = np.asarray(own_updates[0][name])
         else:
-            rows, total = sum(update.rows for update in mine), np.zeros(model[name].shape)
-            for update in mine:
+            rows, total = sum(update.rows for update in own_updates), np.zeros(model[name].shape)
+            for update in own_updates:
                 total = total + np.asarray(update[name]) * (update.rows / rows)
-            found[name] = total
-    return found
+            arrays[name] = total
+    return arrays
 
 
 def _averaged_rows(model: Weights, name: str, updates: Sequence[Update]) -> Array:
     """The same, key by key."""
-    found, total = np.array(model[name], dtype=float), np.zeros(model[name].shape)
-    weight, parts = np.zeros(len(found)), np.zeros(len(found), dtype=int)
+    merged_rows, total = np.array(model[name], dtype=float), np.zeros(model[name].shape)
+    weight, parts = np.zeros(len(merged_rows)), np.zeros(len(merged_rows), dtype=int)
     for update in updates:
         seen = update.counts[name] > 0
         at, count = model.at(name, update.keys[name])[seen], update.counts[name][seen]
-        found[at] = np.asarray(update[name])[seen]
-        total[at] += found[at] * _beside(count, found)
+        merged_rows[at] = np.asarray(update[name])[seen]
+        total[at] += merged_rows[at] * _beside(count, merged_rows)
         weight[at] += count
         parts[at] += 1
     several = parts > 1
-    found[several] = total[several] / _beside(weight[several], found)
-    return found
+    merged_rows[several] = total[several] / _beside(weight[several], merged_rows)
+    return merged_rows
 
 
 def summed(model: Weights, updates: Sequence[Update]) -> dict[str, Array]:
@@ -75,21 +75,21 @@ def summed(model: Weights, updates: Sequence[Update]) -> dict[str, Array]:
     >>> summed(model, [Update({"n": np.array([1])}, 1), Update({"n": np.array([2])}, 2)])["n"].tolist()
     [8]
     """
-    found: dict[str, Array] = {}
-    for name, mine in _by_array(model, updates):
+    arrays: dict[str, Array] = {}
+    for name, own_updates in _by_array(model, updates):
         total = np.array(model[name])
-        for update in mine:
+        for update in own_updates:
             if name in model.keys_of:
                 total[model.at(name, update.keys[name])] += update[name]
             else:
                 total = total + np.asarray(update[name])
-        found[name] = total
-    return found
+        arrays[name] = total
+    return arrays
 
 
 def _by_array(model: Weights, updates: Sequence[Update]) -> list[tuple[str, list[Update]]]:
-    told = ((name, [update for update in updates if name in update.arrays]) for name in model)
-    return [(name, mine) for name, mine in told if mine]
+    by_name = ((name, [update for update in updates if name in update.arrays]) for name in model)
+    return [(name, own_updates) for name, own_updates in by_name if own_updates]
 
 
 def _beside(column: Array, array: Array) -> Array:

@@ -24,19 +24,19 @@ def merged(learning: Learning, model: Weights, updates: Sequence[Update]) -> Wei
     """The new values, as `merge` has them: of the same names, forms and types."""
     try:
         with np.errstate(all="ignore"):
-            given = dict(learning.model.merge(model, updates))
-        found = {}
-        for name, array in given.items():
-            found[name] = np.asarray(array).astype(model[name].dtype)
-            if found[name].shape != model[name].shape:
-                raise LearningError(f"'{name}' becomes {found[name].shape} and was {model[name].shape}")
-            if found[name].dtype.kind == "f" and not np.isfinite(found[name]).all():
-                raise LearningError(f"'{name}' becomes infinite or no number", hint="learn in smaller steps")
+            merged_arrays = dict(learning.model.merge(model, updates))
+        arrays = {}
+        for name, array in merged_arrays.items():
+            arrays[name] = np.asarray(array).astype(model[name].dtype)
+            if arrays[name].shape != model[name].shape:
+                raise LearningError(f"'{name}' becomes {arrays[name].shape} and was {model[name].shape}")
+            if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
+                raise LearningError(f"'{name}' becomes infinite or NaN", hint="use a smaller learning rate")
     except LearningError as error:
         raise LearningError(f"{learning.who} fails in merge: {error.message}", hint=error.hint) from error
     except Exception as error:
         raise LearningError(f"{learning.who} fails in merge: {told(error)}") from error
-    return model.changed(found)
+    return model.changed(arrays)
 
 
 def remembered(

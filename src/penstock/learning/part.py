@@ -26,13 +26,13 @@ ORDER: Final = ("__commit", "__stream", "__partition", "__offset")
 BLOCK: Final = 1024
 #: A part with more dead letters than this stops its stream: then it is the model that is wrong.
 MOST_CULPRITS: Final = 100
-#: A row that makes a number of the model larger than this is no row to learn from.
+#: A row that makes a number of the model larger than this is not a row to learn from.
 LARGEST: Final = 1e100
 _NUMBER: Final = "__number"
 
 
 @dataclass(frozen=True)
-class Done:
+class PartResult:
     """What a part came to: rows of the stream, dead letters (with `__reason`), and what was learned, if anything."""
 
     rows: pl.DataFrame
@@ -60,7 +60,7 @@ def keys_in(learning: Learning, rows: pl.DataFrame) -> dict[str, pl.Series]:
     return {part: rows[column].drop_nulls().unique().sort() for part, column in learning.keyed.items()}
 
 
-def work(learning: Learning, weights: Weights, version: int, rows: pl.DataFrame) -> Done:
+def work(learning: Learning, weights: Weights, version: int, rows: pl.DataFrame) -> PartResult:
     """Predicts the rows of a part, and then learns from those that it is to learn from."""
     scalars = [name for name, kind in learning.event if not kind.startswith("array<")]  # a union may give a row twice
     rows = rows.sort(*ORDER, *scalars).with_row_index(_NUMBER)
@@ -71,13 +71,13 @@ def work(learning: Learning, weights: Weights, version: int, rows: pl.DataFrame)
     def predict(some: pl.DataFrame) -> pl.DataFrame:
         return predicted(learning, weights, some)
 
-    rows, given, unpredicted = _without_culprits(learning, "predict", predict, rows)
-    given = given.with_columns(rows[_NUMBER])
+    rows, predictions, unpredicted = _without_culprits(learning, "predict", predict, rows)
+    predictions = predictions.with_columns(rows[_NUMBER])
     update, unlearned = _learned(learning, weights, rows.filter(pl.col(LEARNS)) if LEARNS in rows.columns else rows)
-    rows, given = _without(rows, unlearned), _without(given, unlearned)
-    out = pl.concat([rows.select(learning.give), given.drop(_NUMBER)], how="horizontal")
+    rows, predictions = _without(rows, unlearned), _without(predictions, unlearned)
+    out = pl.concat([rows.select(learning.give), predictions.drop(_NUMBER)], how="horizontal")
     dead = pl.concat([lacking, unpredicted, unlearned])
-    return Done(out.with_columns(pl.lit(version, pl.Int64).alias(VERSION)), dead, update)
+    return PartResult(out.with_columns(pl.lit(version, pl.Int64).alias(VERSION)), dead, update)
 
 
 def _without(rows: pl.DataFrame, dead: pl.DataFrame) -> pl.DataFrame:
@@ -86,13 +86,13 @@ def _without(rows: pl.DataFrame, dead: pl.DataFrame) -> pl.DataFrame:
 
 def predicted(learning: Learning, weights: Weights, rows: pl.DataFrame) -> pl.DataFrame:
     """The columns of the model's output for rows of events."""
-    found = learning.model.predict(weights, rows.select(learning.event.names))
-    frame = found if isinstance(found, pl.DataFrame) else pl.DataFrame(dict(found))
+    output = learning.model.predict(weights, rows.select(learning.event.names))
+    frame = output if isinstance(output, pl.DataFrame) else pl.DataFrame(dict(output))
     for name in learning.output.names:
         if name not in frame.columns:
             raise Misfit(f"{learning.who} predicts no column '{name}'", detail=f"it gave: {', '.join(frame.columns)}")
     if frame.height != rows.height:
-        raise Misfit(f"{learning.who} predicts {frame.height} rows where {rows.height} came")
+        raise Misfit(f"{learning.who} predicts {frame.height} rows for {rows.height} rows of input")
     return frame.select(pl.col(name).cast(dtype(kind)) for name, kind in learning.output)
 
 
@@ -101,25 +101,25 @@ def _learned(learning: Learning, weights: Weights, rows: pl.DataFrame) -> tuple[
     dead = rows.clear().with_columns(pl.lit(None, pl.String).alias("__reason"))
     if not rows.height:
         return None, dead
-    mine = weights.only(keys_in(learning, rows))
+    own_weights = weights.only(keys_in(learning, rows))
 
     def learn(some: pl.DataFrame) -> Mapping[str, Any]:
-        with np.errstate(all="ignore"):  # what is not finite is told below
-            found = dict(learning.model.learn(mine, some.select(learning.event.names)))
-        for name, array in found.items():
+        with np.errstate(all="ignore"):  # what is not finite is reported below
+            arrays = dict(learning.model.learn(own_weights, some.select(learning.event.names)))
+        for name, array in arrays.items():
             values = np.asarray(array)
             if values.dtype.kind == "f" and not (np.abs(values) <= LARGEST).all():
-                raise LearningError(f"it makes '{name}' larger than {LARGEST:g}, or no number")
-        return found
+                raise LearningError(f"it makes '{name}' larger than {LARGEST:g}, or NaN")
+        return arrays
 
-    rows, found, dead = _without_culprits(learning, "learn", learn, rows)
+    rows, update, dead = _without_culprits(learning, "learn", learn, rows)
     if not rows.height:
         return None, dead
     counts = {
-        part: np.bincount(mine.at(part, rows[column]), minlength=len(mine.keys_of[part]))
+        part: np.bincount(own_weights.at(part, rows[column]), minlength=len(own_weights.keys_of[part]))
         for part, column in learning.keyed.items()
     }
-    return Update(found, rows.height, {part: mine.keys_of[part] for part in learning.keyed}, counts), dead
+    return Update(update, rows.height, {part: own_weights.keys_of[part] for part in learning.keyed}, counts), dead
 
 
 def _lacking(learning: Learning, rows: pl.DataFrame) -> pl.DataFrame:
@@ -143,40 +143,42 @@ def _without_culprits(
         raise
     except Exception as error:
         first = error
-    found: dict[int, str] = {}
-    _search(learning, method, call, rows, 0, first, found)
+    culprits: dict[int, str] = {}
+    _search(learning, method, call, rows, 0, first, culprits)
     number = pl.int_range(pl.len(), dtype=pl.Int64)
-    good = rows.filter(~number.is_in(list(found)))
-    dead = rows[sorted(found)].with_columns(pl.Series("__reason", [found[at] for at in sorted(found)], dtype=pl.String))
+    good = rows.filter(~number.is_in(list(culprits)))
+    dead = rows[sorted(culprits)].with_columns(
+        pl.Series("__reason", [culprits[at] for at in sorted(culprits)], dtype=pl.String)
+    )
     try:
         return good, call(good), dead
     except Exception as error:
-        raise _given_up(learning, method, error, "on rows that it takes one by one") from error
+        raise _given_up(learning, method, error, "on rows that it accepts one by one") from error
 
 
 def _search(
     learning: Learning, method: str, call: Callable[[pl.DataFrame], Any], rows: pl.DataFrame, first: int,
-    error: Exception, found: dict[int, str],
+    error: Exception, culprits: dict[int, str],
 ) -> None:  # fmt: skip
     """Notes the rows on which a method fails, given that it fails on all of these."""
     if rows.height <= 1:
-        if not rows.height or len(found) >= MOST_CULPRITS:
+        if not rows.height or len(culprits) >= MOST_CULPRITS:
             many = f"on more than {MOST_CULPRITS} rows of one part" if rows.height else "without any row"
             raise _given_up(learning, method, error, many) from error
-        found[first] = f"{learning.who} failed in {method}: {_short(error)}"
+        culprits[first] = f"{learning.who} failed in {method}: {_short(error)}"
         return
     middle = rows.height // 2
     for start, half in ((first, rows[:middle]), (first + middle, rows[middle:])):
         try:
             call(half)
         except Exception as again:
-            _search(learning, method, call, half, start, again, found)
+            _search(learning, method, call, half, start, again, culprits)
 
 
 def _given_up(learning: Learning, method: str, error: BaseException, where: str) -> LearningError:
     return LearningError(
         f"{learning.who} fails in {method} {where}: {_short(error)}",
-        hint=f"correct {method}, or guard it against such rows; where numbers grow without end, learn in smaller steps",
+        hint=f"correct {method}, or guard it against such rows; if numbers grow without limit, learn more slowly",
     )
 
 

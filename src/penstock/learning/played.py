@@ -18,7 +18,7 @@ from penstock.learning.next_version import remembered
 from penstock.learning.part import ORDER, dealt, keys_in, work
 from penstock.learning.versions import KEY, decoded_keys, head, in_force, plain
 from penstock.learning.weights import Array, Weights
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Intake
 from penstock.model.kinds import kind_of
 from penstock.model.time import Instant
@@ -27,7 +27,7 @@ from penstock.store.memory import REMEMBERED
 Row = dict[str, Any]
 
 
-class Remembered:
+class LocalMemory:
     """What a model remembers, in this process."""
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Remembered:
         return {key: self.values[part, key] for key in keys if (part, key) in self.values}
 
     def all(self, part: str | None = None) -> pl.DataFrame:
-        found = [(of, key, value) for (of, key), value in self.values.items() if part in (None, of)]
-        return pl.DataFrame(found, REMEMBERED, orient="row")
+        rows = [(of, key, value) for (of, key), value in self.values.items() if part in (None, of)]
+        return pl.DataFrame(rows, REMEMBERED, orient="row")
 
     def write(self, changes: pl.DataFrame) -> None:
         for part, key, value in changes.iter_rows():
@@ -49,13 +49,13 @@ class Remembered:
 
 
 @dataclass
-class Learned:
+class LearningRun:
     """What a model did: the rows of its stream, epoch by epoch, dead letters with the reason, and its memory."""
 
     learning: Learning
     frames: list[pl.DataFrame] = field(default_factory=list)
     dead: list[Row] = field(default_factory=list)
-    memory: Remembered = field(default_factory=Remembered)
+    memory: LocalMemory = field(default_factory=LocalMemory)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -90,35 +90,35 @@ class Learned:
         for _, part in sorted(dealt(self.learning, rows), key=lambda pair: pair[0]):
             done = work(self.learning, model, version, part)
             self.frames.append(done.rows)
-            told = done.dead.select(*self.learning.event.names, pl.col("__reason").alias("reason"))
-            self.dead += told.to_dicts()
+            dead_rows = done.dead.select(*self.learning.event.names, pl.col("__reason").alias("reason"))
+            self.dead += dead_rows.to_dicts()
             updates += [] if done.update is None else [done.update]
         if updates:
             self.memory.write(remembered(self.learning, self.memory, model, updates, now)[1])
 
 
-def learned(learning: Learning, commits: Iterable[Commit | None]) -> Learned:
+def learned(learning: Learning, commits: Iterable[Commit | None]) -> LearningRun:
     """Runs a model over commits; None stands for a restart, of which it notices nothing."""
-    found, intake = Learned(learning), Intake(learning.view)
+    run, intake = LearningRun(learning), Intake(learning.view)
     names = {source.name for source in learning.input.sources}
     for number, commit in enumerate(commits):
         if commit is None:
             continue
-        mine = tuple(event for event in commit.events if event.stream in names)
-        commit = Commit(commit.now, mine, commit.fixed, commit.caught_up, commit.resumed)
-        refused: list[Refused] = []
+        own_events = tuple(event for event in commit.events if event.stream in names)
+        commit = Commit(commit.now, own_events, commit.fixed, commit.caught_up, commit.resumed)
+        refused: list[Rejection] = []
         elements = intake.admit(commit, refused)
         intake.advance(commit)
         intake.forget_ids()
-        found.dead += [{**one.event.row, "reason": one.reason} for one in refused if one.kind == "dead"]
+        run.dead += [{**one.event.row, "reason": one.reason} for one in refused if one.kind == "dead"]
         if elements:
             places = [
                 (number, one.event.stream, one.event.partition, one.event.offset,
                  *(value[0] if value else None for value in one.aggregate_values))
                 for one in elements
             ]  # fmt: skip
-            found.epoch(_frame(learning, places), commit.now)
-    return found
+            run.epoch(_frame(learning, places), commit.now)
+    return run
 
 
 def _frame(learning: Learning, rows: list[tuple[Any, ...]]) -> pl.DataFrame:

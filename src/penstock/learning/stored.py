@@ -51,20 +51,20 @@ class _Recalled:
     table: str
 
     def of(self, part: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        asked, found = sorted(set(keys)), dict[bytes, bytes]()
-        for first in range(0, len(asked), _KEYS):
-            some = asked[first : first + _KEYS]
+        wanted, values = sorted(set(keys)), dict[bytes, bytes]()
+        for first in range(0, len(wanted), _KEYS):
+            some = wanted[first : first + _KEYS]
             places = ", ".join(f"?{number + 2}" for number in range(len(some)))
             sql = f"SELECT key, value FROM {self.table} WHERE part = ?1 AND key IN ({places})"
-            found |= dict(self.ask(sql, [part, *some]).iter_rows())
-        return found
+            values |= dict(self.ask(sql, [part, *some]).iter_rows())
+        return values
 
     def all(self, part: str | None = None) -> pl.DataFrame:
         rows = self.ask(f"SELECT part, key, value FROM {self.table} WHERE part = ?1", [part])
         return rows if rows.height else pl.DataFrame(schema=REMEMBERED)
 
 
-class Stored:
+class StoredModel:
     """A model in a store: the newest version whenever it is asked, or one that stays.
 
     With its definition it predicts; without, it has arrays and rows of keys.
@@ -108,32 +108,32 @@ class Stored:
         """The arrays, but for the keyed parts."""
         with self._moment() as memory:
             last = head(memory)
-            found = plain(memory, last, self._number(last))
-        if found is None:
-            found = {} if self._learning is None else self._learning.initial
-        return Weights(found)
+            arrays = plain(memory, last, self._number(last))
+        if arrays is None:
+            arrays = {} if self._learning is None else self._learning.initial
+        return Weights(arrays)
 
     def rows_of(self, part: str, keys: Iterable[str | int]) -> dict[str | int, Array]:
         """What keys have in a keyed part; those that were never learned are left out."""
-        asked = list(keys)
-        encoded = encoded_keys(pl.Series(asked))
+        requested = list(keys)
+        encoded = encoded_keys(pl.Series(requested))
         with self._moment() as memory:
             last = head(memory)
             self._check(memory, last, part)
-            found = keyed_values(memory, last, self._number(last), part, encoded)
-        return {key: found[code] for key, code in zip(asked, encoded, strict=True) if code in found}
+            values = keyed_values(memory, last, self._number(last), part, encoded)
+        return {key: values[code] for key, code in zip(requested, encoded, strict=True) if code in values}
 
     def all_of(self, part: str) -> Weights:
         """A keyed part whole: an array, and its keys in order."""
         with self._moment() as memory:
             last = head(memory)
             self._check(memory, last, part)
-            found = all_keyed(memory, last, self._number(last), part)
+            values = all_keyed(memory, last, self._number(last), part)
         kind = "string" if self._learning is None else self._learning.event.type_of(self._learning.keyed[part])
-        keys = decoded_keys(list(found), kind)
+        keys = decoded_keys(list(values), kind)
         order = keys.arg_sort().to_numpy()
         shape = last.keyed[part][1] if part in last.keyed else ()
-        rows = np.array(list(found.values())).reshape(len(found), *shape)
+        rows = np.array(list(values.values())).reshape(len(values), *shape)
         return Weights({part: rows[order]}, {part: keys[order]})
 
     def predict(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -141,8 +141,8 @@ class Stored:
         learning = self._learning
         if learning is None:
             raise PenstockError(
-                f"how the model '{self.name}' predicts is in its app",
-                hint="ask run.model(…) of the app that runs, or load(…, learning=stream.log.learning)",
+                f"the prediction code of the model '{self.name}' is in its app",
+                hint="call run.model(…) on the running app, or load(…, learning=stream.log.learning)",
             )
         lacking = [pl.lit(None).alias(name) for name in learning.event.names if name not in rows.columns]
         types = {name: dtype(kind) for name, kind in learning.event}
@@ -165,7 +165,7 @@ class Stored:
             raise unknown("keyed part", part, known)
 
     def __repr__(self) -> str:
-        return f"Stored({self.name!r}, version={self.version})"
+        return f"StoredModel({self.name!r}, version={self.version})"
 
 
 class Nothing:
@@ -178,11 +178,13 @@ class Nothing:
         return pl.DataFrame(schema=REMEMBERED)
 
 
-def load(directory: Path | str, name: str, version: int | None = None, *, learning: Learning | None = None) -> Stored:
+def load(
+    directory: Path | str, name: str, version: int | None = None, *, learning: Learning | None = None
+) -> StoredModel:
     """A model of the app in a directory, from any process and while the app runs."""
-    found = Stored(Reader(directory), name, learning, version)
-    _ = found.weights  # a version that is not kept is told here
-    return found
+    model = StoredModel(Reader(directory), name, learning, version)
+    _ = model.weights  # a version that is not kept fails here
+    return model
 
 
 def models(reader: Reader) -> list[str]:

@@ -70,11 +70,11 @@ def head(memory: Recall) -> Head:
 
 def kept(memory: Recall) -> list[Version]:
     """The versions that can be read, in order."""
-    found = []
+    versions_kept = []
     for key, value in memory.all(VERSION).select("key", "value").iter_rows():
         rows, now, _ = msgpack.unpackb(value)
-        found.append(Version(_number(key), rows, to_datetime(now)))
-    return sorted(found, key=lambda version: version.number)
+        versions_kept.append(Version(_number(key), rows, to_datetime(now)))
+    return sorted(versions_kept, key=lambda version: version.number)
 
 
 def in_force(learning: Learning, memory: Recall, keys: Mapping[str, pl.Series], version: int | None = None) -> Weights:
@@ -85,10 +85,10 @@ def in_force(learning: Learning, memory: Recall, keys: Mapping[str, pl.Series], 
     if arrays is None:
         arrays = learning.initial
     _check_arrays(learning, arrays)
-    found = dict(arrays)
-    for part, mine in keys.items():
-        found[part] = _keyed_rows(learning, memory, last, number, part, mine)
-    return Weights(found, keys)
+    weights = dict(arrays)
+    for part, part_keys in keys.items():
+        weights[part] = _keyed_rows(learning, memory, last, number, part, part_keys)
+    return Weights(weights, keys)
 
 
 def plain(memory: Recall, last: Head, number: int) -> dict[str, Array] | None:
@@ -96,32 +96,36 @@ def plain(memory: Recall, last: Head, number: int) -> dict[str, Array] | None:
     data = memory.of(VERSION, [version_key(number)]).get(version_key(number))
     if data is None and (number != 0 or last.version):
         raise unknown("version of the model", str(number), [str(one.number) for one in kept(memory)])
-    return None if data is None else {name: _array(told) for name, told in msgpack.unpackb(data)[2].items()}
+    return (
+        None
+        if data is None
+        else {name: _array(data_of_array) for name, data_of_array in msgpack.unpackb(data)[2].items()}
+    )
 
 
 def keyed_values(memory: Recall, last: Head, number: int, part: str, keys: Sequence[bytes]) -> dict[bytes, Array]:
     """The rows of keys of a keyed part in a version, where they had one."""
-    found: dict[bytes, bytes | None] = dict(memory.of(KEY + part, keys))
-    asked = set(keys)
+    values: dict[bytes, bytes | None] = dict(memory.of(KEY + part, keys))
+    wanted = set(keys)
     for before in range(last.version, number, -1):
-        found |= {key: was for key, was in _was(memory, before).get(part, {}).items() if key in asked}
-    return _typed(found, last, part)
+        values |= {key: was for key, was in _was(memory, before).get(part, {}).items() if key in wanted}
+    return _typed(values, last, part)
 
 
 def all_keyed(memory: Recall, last: Head, number: int, part: str) -> dict[bytes, Array]:
     """The rows of all keys of a keyed part in a version."""
     rows = memory.all(KEY + part).select("key", "value").iter_rows()
-    found: dict[bytes, bytes | None] = dict(rows)
+    values: dict[bytes, bytes | None] = dict(rows)
     for before in range(last.version, number, -1):
-        found |= _was(memory, before).get(part, {})
-    return _typed(found, last, part)
+        values |= _was(memory, before).get(part, {})
+    return _typed(values, last, part)
 
 
-def _typed(found: Mapping[bytes, bytes | None], last: Head, part: str) -> dict[bytes, Array]:
+def _typed(values: Mapping[bytes, bytes | None], last: Head, part: str) -> dict[bytes, Array]:
     if part not in last.keyed:
         return {}
     kind, shape = last.keyed[part]
-    return {key: np.frombuffer(data, kind).reshape(shape) for key, data in found.items() if data is not None}
+    return {key: np.frombuffer(data, kind).reshape(shape) for key, data in values.items() if data is not None}
 
 
 def _was(memory: Recall, version: int) -> dict[str, dict[bytes, bytes | None]]:
@@ -129,8 +133,8 @@ def _was(memory: Recall, version: int) -> dict[str, dict[bytes, bytes | None]]:
     data = memory.of(WAS, [version_key(version)]).get(version_key(version))
     if data is None:
         raise LearningError(
-            f"what keys had before version {version} is not kept any more",
-            hint="say versions=… where the model is defined, for more of them",
+            f"the values of keys before version {version} are no longer kept",
+            hint="set versions=… where the model is defined, for more of them",
         )
     return {part: dict(pairs) for part, pairs in msgpack.unpackb(data).items()}
 
@@ -146,30 +150,30 @@ def _keyed_rows(learning: Learning, memory: Recall, last: Head, number: int, par
         kind, shape = new.dtype.str, new.shape[1:]
     if part in last.keyed and (kind, shape) != last.keyed[part]:
         raise LearningError(
-            f"{learning.who}: fresh() gives rows of the part '{part}' that are other than those in the store",
+            f"{learning.who}: fresh() gives rows of the part '{part}' in another shape than those in the store",
             detail=f"{shape} of {kind}, and {last.keyed[part][1]} of {last.keyed[part][0]}",
-            hint="a model of another form is another stream: give it another name",
+            hint="give the changed model another name",
         )
-    found = np.empty((len(keys), *shape), kind)
+    array = np.empty((len(keys), *shape), kind)
     for place, key in enumerate(encoded):
         if key in known:
-            found[place] = known[key]
+            array[place] = known[key]
     if new is not None and lacking:
-        found[lacking] = new
-    return found
+        array[lacking] = new
+    return array
 
 
 def _fresh(learning: Learning, part: str, keys: pl.Series) -> Array:
     try:
-        found = np.asarray(learning.model.fresh(part, keys))
+        array = np.asarray(learning.model.fresh(part, keys))
     except Exception as error:
         raise LearningError(f"{learning.who} fails in fresh for the part '{part}': {told(error)}") from error
-    if found.ndim < 1 or len(found) != len(keys) or found.dtype.kind not in "fiub":
+    if array.ndim < 1 or len(array) != len(keys) or array.dtype.kind not in "fiub":
         raise LearningError(
-            f"{learning.who}: fresh() gives an array of shape {found.shape} for {len(keys)} keys of '{part}'",
+            f"{learning.who}: fresh() gives an array of shape {array.shape} for {len(keys)} keys of '{part}'",
             hint="one row a key, of numbers",
         )
-    return found
+    return array
 
 
 def _check_arrays(learning: Learning, arrays: Mapping[str, Array]) -> None:
@@ -179,9 +183,9 @@ def _check_arrays(learning: Learning, arrays: Mapping[str, Array]) -> None:
     )
     if now != was:
         raise LearningError(
-            f"{learning.who} begins with other arrays than those in the store",
+            f"{learning.who} starts with arrays of another shape than those in the store",
             detail=f"{now} and {was}",
-            hint="a model of another form is another stream: give it another name",
+            hint="give the changed model another name",
         )
 
 
@@ -212,5 +216,5 @@ def _bytes(array: Array) -> bytes:
 
 
 def _array(data: bytes) -> Array:
-    found: Callable[..., Any] = np.lib.format.read_array
-    return np.asarray(found(io.BytesIO(data), allow_pickle=False))
+    reader: Callable[..., Any] = np.lib.format.read_array
+    return np.asarray(reader(io.BytesIO(data), allow_pickle=False))

@@ -43,12 +43,12 @@ class Weights(Mapping[str, Array]):
             raise unknown("keyed part", part, self.keys_of)
         keys = self.keys_of[part]
         known = pl.DataFrame({"key": keys, "place": np.arange(len(keys))})
-        asked = pl.DataFrame({"key": values.cast(keys.dtype)})
-        found = asked.join(known, on="key", how="left", maintain_order="left")["place"]
-        if found.null_count():
-            lacking = values.filter(found.is_null())[0]
-            raise KeyError(f"the part '{part}' has no {lacking!r} at hand: ask for keys of the rows that were given")
-        return found.to_numpy()
+        wanted = pl.DataFrame({"key": values.cast(keys.dtype)})
+        positions = wanted.join(known, on="key", how="left", maintain_order="left")["place"]
+        if positions.null_count():
+            lacking = values.filter(positions.is_null())[0]
+            raise KeyError(f"the part '{part}' has no {lacking!r} loaded: only keys of the current rows are available")
+        return positions.to_numpy()
 
     def only(self, keys: Mapping[str, pl.Series]) -> Weights:
         """The same with these keys of the keyed parts alone."""
@@ -66,6 +66,6 @@ class Weights(Mapping[str, Array]):
 
 def _read_only(array: Array) -> Array:
     """An array that nobody writes to by mistake: the same one is predicted and learned with."""
-    found = np.asarray(array).view()
-    found.flags.writeable = False
-    return found
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -6,7 +6,7 @@ come later are late. So what comes out is final, and comes out in the order of e
 
 from __future__ import annotations
 
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Element
 from penstock.model.join import NOT_THERE, StreamJoin
 from penstock.model.join_reference import JoinOutput, JoinReference
@@ -28,7 +28,7 @@ class AsOfReference:
 
     def commit(self, commit: Commit) -> JoinOutput:
         """One epoch or tick. Its insertions are taken before its retractions, wherever they stand in it."""
-        refused: list[Refused] = []
+        refused: list[Rejection] = []
         elements = [self._intake.admitted(side, commit, refused) for side in (0, 1)]
         self._intake.advance(commit)
         for rows, side in ((self._waiting, 0), (self._versions, 1)):
@@ -37,9 +37,9 @@ class AsOfReference:
             (row for row in self._waiting if row.at < self.watermark), key=lambda row: (row.at, row.position)
         )
         self._waiting = [row for row in self._waiting if row.at >= self.watermark]
-        found = [(row, self._version(row)) for row in ready]
-        given = [self._given(row, version) for row, version in found if version is not None or self.join.how == "left"]
-        return JoinOutput(given, [1] * len(given), once(refused))
+        pairs = [(row, self._version(row)) for row in ready]
+        joined = [self._given(row, version) for row, version in pairs if version is not None or self.join.how == "left"]
+        return JoinOutput(joined, [1] * len(joined), once(refused))
 
     def _version(self, row: JoinRow) -> JoinRow | None:
         """The version that was valid at the time of an event: the newest up to it, the last one of several."""
@@ -53,7 +53,7 @@ class AsOfReference:
         return tuple(values[1 if side == 1 else 0].get(own) for _, side, own in self.join.gives)
 
 
-def _take(rows: list[JoinRow], elements: list[tuple[JoinRow, Element]]) -> list[Refused]:
+def _take(rows: list[JoinRow], elements: list[tuple[JoinRow, Element]]) -> list[Rejection]:
     """Puts new rows to those that are there, and removes those that are taken back; retractions that found none."""
     inserted = {row for row, element in elements if element.sign > 0}
     rows += [row for row, element in elements if element.sign > 0]
@@ -62,7 +62,7 @@ def _take(rows: list[JoinRow], elements: list[tuple[JoinRow, Element]]) -> list[
         if element.sign < 0:
             gone = taken_back(row, rows, inserted)
             if gone is None:
-                refused.append(Refused("dead", element.event, NOT_THERE))
+                refused.append(Rejection("dead", element.event, NOT_THERE))
             else:
                 rows.remove(gone)
     return refused

@@ -14,7 +14,7 @@ from penstock.model.time import BEGINNING, Instant
 if TYPE_CHECKING:
     from penstock.model.state import State
 
-#: A stored value, and when it is gone (None: never).
+#: A stored value, and when it does not exist (None: never).
 Entry: TypeAlias = tuple[Any, Instant | None]
 #: A timer by its clock, and its name or the instant at which it is due.
 TimerId: TypeAlias = tuple[str, str | int]

@@ -12,7 +12,7 @@ from typing import Protocol
 from penstock.model.as_of_reference import reference_of
 from penstock.model.cell import EVENT
 from penstock.model.changes import CHANGE, Changes, carried, change_events
-from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import Commit, Event, Pane, Rejection, TableRow
 from penstock.model.join import StreamJoin, join_behind
 from penstock.model.process import Process, process_behind
 from penstock.model.process_reference import ProcessReference
@@ -27,7 +27,7 @@ class Runner(Protocol):
 
     @property
     def watermark(self) -> Instant: ...
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]: ...
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]: ...
     def table(self) -> list[TableRow]: ...
     def restart(self) -> Runner: ...
 
@@ -35,7 +35,7 @@ class Runner(Protocol):
 class OperatorReference(Protocol):
     """What runs one operator. `step` gives its rows, and the events that it rejected."""
 
-    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Refused]]: ...
+    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Rejection]]: ...
     def watermark(self, event_time: str | None) -> Instant: ...
 
 
@@ -45,7 +45,7 @@ class JoinOfChain:
     def __init__(self, join: StreamJoin) -> None:
         self._join, self._reference = join, reference_of(join)
 
-    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Refused]]:
+    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Rejection]]:
         output = self._reference.commit(commit)
         names = (*self._join.schema.names, CHANGE) if self._join.signed else self._join.schema.names
         pairs = zip(output.rows, output.signs, strict=True)
@@ -61,10 +61,10 @@ class ProcessOfChain:
     def __init__(self, process: Process) -> None:
         self._process, self._reference = process, ProcessReference(process)
 
-    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Refused]]:
+    def step(self, commit: Commit) -> tuple[list[dict[str, object]], list[Rejection]]:
         result = self._reference.commit(commit)
         names = self._process.schema.names
-        return [dict(zip(names, self._process.row(row), strict=True)) for _, row in result.given], result.refused
+        return [dict(zip(names, self._process.row(row), strict=True)) for _, row in result.outputs], result.refused
 
     def watermark(self, event_time: str | None) -> Instant:
         """That of its input, held back as it says, or by its earliest timer."""
@@ -98,7 +98,7 @@ class Below:
     def is_empty(self) -> bool:
         return not self._views and not self._operators
 
-    def commit(self, commit: Commit, refused: list[Refused]) -> Commit:
+    def commit(self, commit: Commit, refused: list[Rejection]) -> Commit:
         """The commit as those above take it: with the rows and the watermarks of what lies below."""
         events: list[Event] = [event for event in commit.events if event.stream in self._names]
         fixed = dict(commit.fixed)
@@ -107,8 +107,8 @@ class Below:
             events += change_events(name, view, panes, self._events[name])
             self._events[name] += len(panes)
             fixed[name] = carried(view, runner.watermark)
-        for name, made in self._operators.items():
-            rows, mark = made.commit(commit, refused)
+        for name, operator in self._operators.items():
+            rows, mark = operator.commit(commit, refused)
             first = self._events[name]
             events += [Event(name, row, 0, first + number) for number, row in enumerate(rows)]
             self._events[name] += len(rows)
@@ -135,7 +135,7 @@ class MadeStream:
             self._operator, flows = ProcessOfChain(process), (process.input,)  # type: ignore[assignment]
         self._below = Below(flows, start, fed)
 
-    def commit(self, commit: Commit, refused: list[Refused]) -> tuple[list[dict[str, object]], Instant | None]:
+    def commit(self, commit: Commit, refused: list[Rejection]) -> tuple[list[dict[str, object]], Instant | None]:
         """Its rows, and its watermark where that does not follow from the rows."""
         rows, rejected = self._operator.step(self._below.commit(commit, refused))
         refused += rejected
@@ -153,8 +153,8 @@ class Chain:
     def watermark(self) -> Instant:
         return self._top.watermark
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
-        refused: list[Refused] = []
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]:
+        refused: list[Rejection] = []
         panes, rejected = self._top.commit(self._below.commit(commit, refused))
         return panes, [*refused, *rejected]
 
@@ -182,16 +182,16 @@ def is_made(stream: Stream) -> bool:
 
 def far_sources(flows: Collection[Flow], fed: Collection[str] = ()) -> dict[str, Stream]:
     """The streams whose rows come from outside, below flows, through all views and operators."""
-    found: dict[str, Stream] = {}
+    sources: dict[str, Stream] = {}
     for source in (source for flow in flows for source in flow.sources):
         join, process = join_behind(source), process_behind(source)
         if isinstance(source, Changes):
-            found |= far_sources((source.of.input,), fed)
+            sources |= far_sources((source.of.input,), fed)
         elif source.name in fed or (join is None and process is None):
-            found[source.name] = source
+            sources[source.name] = source
         else:
-            found |= far_sources(join.flows if join is not None else (process.input,), fed)  # type: ignore[union-attr]
-    return found
+            sources |= far_sources(join.flows if join is not None else (process.input,), fed)  # type: ignore[union-attr]
+    return sources
 
 
 def _own(runner: Runner, view: View, commit: Commit) -> Commit:

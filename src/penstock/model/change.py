@@ -56,13 +56,13 @@ def fingerprint(view: View) -> str:
 
 #: The parts of a definition that decide about time: the state lives on when they change. All others make the state.
 TIME_PARTS: Final = ("trigger", "accumulation", "lateness", "retention", "watermark")
-_FOR_EVER: Final = "for ever"
-_AGAIN: Final = "the state was computed from something else: replace the view"
-_SHOWS: Final = "finished windows are stored as they were shown: replace the view"
+_PERMANENT: Final = "permanent"
+_AGAIN: Final = "the state was computed from other inputs: replace the view"
+_SHOWS: Final = "finished windows are stored in their final form: replace the view"
 _WHY: Final = {
     "shown": _SHOWS,
     "having": _SHOWS,
-    "trigger": "windows that are open start the new trigger afresh",
+    "trigger": "windows that are open start with a fresh trigger",
     "accumulation": "from the next pane on",
     "lateness": "windows that are closed stay closed",
     "watermark": "a watermark never goes back",
@@ -83,7 +83,7 @@ def parts(view: View) -> dict[str, str]:
         "trigger": repr(view.firing),
         "accumulation": view.accumulation,
         "lateness": show_duration(view.lateness),
-        "retention": _FOR_EVER if view.retention is None else show_duration(view.retention),
+        "retention": _PERMANENT if view.retention is None else show_duration(view.retention),
         "watermark": _watermarks(view),
     }
 
@@ -116,9 +116,9 @@ def _change(part: str, before: str | None, after: str | None, old: Mapping[str, 
 def _why_retention(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     is_global = repr(Global())
     if new.get("window") != is_global:
-        return "windows that are gone stay gone"
-    forgot = old.get("window") == is_global and old.get("retention") != _FOR_EVER
-    return "keys that are gone stay gone" if forgot else "keys that are there count as touched now"
+        return "windows that were dropped stay dropped"
+    forgot = old.get("window") == is_global and old.get("retention") != _PERMANENT
+    return "keys that were dropped stay dropped" if forgot else "existing keys count as touched now"
 
 
 def input_text(flow: Flow) -> str:
@@ -149,8 +149,8 @@ def _branch(branch: Branch) -> str:
         elif isinstance(step, Transform):
             texts.append(f"transform {function_identity(step.function)}")
         elif isinstance(step, Explode):
-            made = f"explode {parse(step.expression).text} as {', '.join(step.made)}"
-            texts.append(f"{made} outer" if step.outer else made)
+            explosion = f"explode {parse(step.expression).text} as {', '.join(step.made)}"
+            texts.append(f"{explosion} outer" if step.outer else explosion)
         elif isinstance(step, PythonStep):
             gives = "" if step.schema is None else step.schema.ddl()
             texts.append(f"{step.word} {function_identity(step.function)} gives {gives}")

@@ -25,7 +25,7 @@ from penstock.model.triggers import Never, OnClose, OnTime
 from penstock.model.types import Schema
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.watermarks import Carried
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 
 #: +1 where a row shows something, -1 where it takes that back.
 CHANGE = "__change"
@@ -50,7 +50,7 @@ def changes(view: View, name: str | None = None) -> Changes:
     if chosen is None or not valid_name(chosen):
         raise DefinitionError(
             "the changes of a view go by the view's name" if chosen is None else f"'{chosen}' cannot be a view's name",
-            hint="take what app.view('name', …) returns, or say .changes('name')",
+            hint="take what app.view('name', …) returns, or call .changes('name')",
         )
     _check_shows(chosen, view)
     return _changes(chosen, view)
@@ -93,8 +93,8 @@ def _check_shows(name: str, view: View) -> None:
         raise DefinitionError(f"the view '{name}' fires no panes, so it has no changes", hint="give it another trigger")
     if view.accumulation == "accumulating" and not _fires_once(view):
         raise DefinitionError(
-            f"the view '{name}' shows a window again without taking back what it showed: it would count twice",
-            hint="say .retracting(), or fire once: .trigger(ps.on_close())",
+            f"the view '{name}' shows a window again without a retraction: it would count twice",
+            hint="call .retracting(), or fire once: .trigger(ps.on_close())",
         )
 
 
@@ -107,13 +107,13 @@ def _schema(name: str, view: View) -> Schema:
         if view.input.schema is None or view.bound(text).type is None:
             raise DefinitionError(
                 f"only Spark knows the type of '{text}', and the changes of '{name}' must have types",
-                hint="say which it has before the view: .transform(…, schema='name type, …')",
+                hint="declare it before the view: .transform(…, schema='name type, …')",
             )
-    found = [(key, view.bound(text).type or "string") for key, text in view.keys]
+    columns = [(key, view.bound(text).type or "string") for key, text in view.keys]
     if not isinstance(view.windows, Global):
-        kind = "bigint" if isinstance(view.windows, Counted) else "timestamp"
-        found += [(bound, kind) for bound in WINDOW_COLUMNS]
-    return Schema((*found, *view.value_types.items(), ("final", "boolean"), (CHANGE, "int")))
+        kind = "bigint" if isinstance(view.windows, CountBased) else "timestamp"
+        columns += [(bound, kind) for bound in WINDOW_COLUMNS]
+    return Schema((*columns, *view.value_types.items(), ("final", "boolean"), (CHANGE, "int")))
 
 
 def carried(view: View, watermark: Instant) -> Instant:
@@ -148,36 +148,36 @@ def below(flow: Flow) -> dict[str, View]:
 
 def origins(view: View) -> tuple[Stream, ...]:
     """The streams at the far end of a view, through all views below it."""
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for source in view.input.sources:
         for stream in origins(source.of) if isinstance(source, Changes) else (source,):
-            found.setdefault(stream.name, stream)
-    return tuple(found.values())
+            streams.setdefault(stream.name, stream)
+    return tuple(streams.values())
 
 
 def all_below(view: View) -> dict[str, View]:
     """All views below a view, by name, each after those that it reads."""
-    found: dict[str, View] = {}
+    views: dict[str, View] = {}
     for name, other in below(view.input).items():
-        found |= {**all_below(other), name: other}
-    return found
+        views |= {**all_below(other), name: other}
+    return views
 
 
 def in_order(views: Mapping[str, View]) -> dict[str, View]:
     """The views, each after those that it reads."""
-    found: dict[str, View] = {}
+    ordered: dict[str, View] = {}
 
     def put(name: str) -> None:
-        if name in found:
+        if name in ordered:
             return
         for other in below(views[name].input):
             if other in views:
                 put(other)
-        found[name] = views[name]
+        ordered[name] = views[name]
 
     for name in views:
         put(name)
-    return found
+    return ordered
 
 
 def above(name: str, views: Mapping[str, View]) -> list[str]:
@@ -192,6 +192,6 @@ def check_below(views: Mapping[str, View], known: Mapping[str, View]) -> None:
             there = views.get(other) or known.get(other)
             reads = f"the view '{name}' reads the view '{other}'"
             if there is None:
-                raise DefinitionError(f"{reads}, which is not there", hint=f"create '{other}' first")
+                raise DefinitionError(f"{reads}, which does not exist", hint=f"create '{other}' first")
             if there != meant:
-                raise DefinitionError(f"{reads}, which is another one", hint=f"write it over '{other}' as it is now")
+                raise DefinitionError(f"{reads}, which is another view", hint=f"write it over '{other}' as it is now")

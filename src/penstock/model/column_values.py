@@ -4,7 +4,7 @@
 (2, Decimal('1.50'), {'a': 1})
 >>> fit(300, "tinyint")
 Traceback (most recent call last):
-penstock.errors.DefinitionError: 300 is no tinyint
+penstock.errors.DefinitionError: 300 is not of type tinyint
   detail: a tinyint is a whole number from -128 to 127
 """
 
@@ -54,7 +54,7 @@ def fit(value: object, kind: str, day: Instant = 0) -> object:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise _wrong(value, kind, "half of a surrogate pair is no text") from None
+            raise _wrong(value, kind, "half of a surrogate pair is not valid text") from None
     return value
 
 
@@ -69,7 +69,7 @@ def fit_column(column: str, value: object, kind: str, day: Instant = 0) -> objec
 
 
 def _wrong(value: object, kind: str, detail: str) -> DefinitionError:
-    return DefinitionError(f"{value!r} is no {kind}", detail=detail)
+    return DefinitionError(f"{value!r} is not of type {kind}", detail=detail)
 
 
 def _integer(value: object, kind: str) -> int:

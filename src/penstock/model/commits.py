@@ -68,11 +68,11 @@ class TableRow:
 DUPLICATE = "the id was accepted before"
 TOO_OLD = "older than the horizon within which ids are known"
 #: Why an event is late for a view that forgets keys.
-FORGOTTEN = "older than the view's retention, and its key is not there"
+FORGOTTEN = "older than the view's retention, and its key does not exist"
 
 
 @dataclass(frozen=True)
-class Refused:
+class Rejection:
     """An event that did not count, or not in all of its windows, and why.
 
     `kind` is the stream it goes to: late, duplicate or dead letter. `missed` of its `windows` were closed.

@@ -1,6 +1,6 @@
 """Counters of user code: `ps.counter("bad_rows").add(1)`, in any function that Penstock runs.
 
-Whoever runs user code collects what it counts. The counts travel with the result of the step, so that those of a step
+The caller of user code collects what it counts. The counts travel with the result of the step, so that those of a step
 that runs again are not doubled. Where nobody collects, as in a test, counts add up in `counted()`.
 
 >>> with collected() as counts:
@@ -37,7 +37,7 @@ _Collector = TypeVar("_Collector", bound=Collector)
 class Counts:
     """What user code has counted. What was added since the last `keep` can be dropped again."""
 
-    kept: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, int] = field(default_factory=dict)
     new: list[tuple[str, int]] = field(default_factory=list)
     #: If it is there: what was counted already, by what it belongs to. It is not counted again.
     once: set[Hashable] | None = None
@@ -48,7 +48,7 @@ class Counts:
     def keep(self) -> None:
         """What was added stays."""
         for name, number in self.new:
-            self.kept[name] = self.kept.get(name, 0) + number
+            self.sums[name] = self.sums.get(name, 0) + number
         self.new.clear()
 
     def drop(self) -> None:
@@ -58,7 +58,7 @@ class Counts:
     def totals(self) -> dict[str, int]:
         """The sum of each counter."""
         self.keep()
-        return dict(self.kept)
+        return dict(self.sums)
 
 
 class Uncollected(Counts):

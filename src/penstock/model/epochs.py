@@ -2,7 +2,7 @@
 
 An epoch is complete when every partition of the log has passed it: there came a row of a later one, or its end.
 
->>> passed = Passed()
+>>> passed = EpochProgress()
 >>> passed.row(0, 1), passed.row(1, 1), passed.complete([0, 1])
 (False, False, [])
 >>> passed.row(0, 2), passed.complete([0, 1])
@@ -53,12 +53,12 @@ def epochs(number: str, *, ends: str | None = None) -> Epochs:
     return Epochs(number, ends)
 
 
-def epochs_of(given: str | Epochs | None) -> Epochs | None:
-    return Epochs(given) if isinstance(given, str) else given
+def epochs_of(epochs: str | Epochs | None) -> Epochs | None:
+    return Epochs(epochs) if isinstance(epochs, str) else epochs
 
 
 @dataclass
-class Passed:
+class EpochProgress:
     """How far partitions are: up to which epoch each has passed; those that have begun, and the last one completed."""
 
     through: dict[int, int] = field(default_factory=dict)
@@ -74,20 +74,20 @@ class Passed:
         return late
 
     def complete(self, partitions: Collection[int]) -> list[int]:
-        """The epochs that all partitions have passed by now, in order; each is told once."""
+        """The epochs that all partitions have passed by now, in order; each is returned once."""
         known = {*partitions, *self.through}
         if not known or any(partition not in self.through for partition in known):
             return []
         through = min(self.through[partition] for partition in known)
-        found = sorted(number for number in self.begun if number <= through)
-        self.begun -= set(found)
-        if found:
-            self.completed = found[-1]
-        return found
+        numbers = sorted(number for number in self.begun if number <= through)
+        self.begun -= set(numbers)
+        if numbers:
+            self.completed = numbers[-1]
+        return numbers
 
     def saved(self) -> dict[str, Any]:
         return {"through": list(self.through.items()), "begun": sorted(self.begun), "completed": self.completed}
 
     @classmethod
-    def restore(cls, saved: Mapping[str, Any]) -> Passed:
+    def restore(cls, saved: Mapping[str, Any]) -> EpochProgress:
         return cls({int(of): int(at) for of, at in saved["through"]}, set(saved["begun"]), saved["completed"])

@@ -104,13 +104,13 @@ def _stream_rules(stream: Stream) -> list[str]:
 
 def _trigger_note(view: View) -> str:
     if repr(view.firing).startswith("ps.on_time"):
-        return "  (late elements: at each commit, unless said otherwise)" if view.lateness else ""
+        return "  (late elements: at each commit, unless set otherwise)" if view.lateness else ""
     return ""
 
 
 def _retention(view: View) -> str:
     if view.retention is None:
-        return "none said: finished windows stay for ever"
+        return "not set: finished windows are kept permanently"
     if view.forgets:
         return f"a key stays for {show_duration(view.retention)} after its newest element, in event time"
     return f"finished windows stay for {show_duration(view.retention)} after their end, in event time"
@@ -140,7 +140,7 @@ def _expressions(view: View) -> list[str]:
 
 def _who(text: str, schema: Schema | None) -> str:
     if schema is None:
-        return "by the kernel or Catalyst: Spark tells the columns when the app starts"
+        return "by the kernel or Catalyst: the columns are known when the app starts"
     bound = bind(text, schema)
     return f"by Catalyst, as a column: {bound.outside}" if bound.outside else f"by the kernel, {bound.type}"
 
@@ -169,8 +169,8 @@ def _shared(view: View, others: Mapping[str, View]) -> list[str]:
     for scan, what in _scans(view).items():
         names = [name for name, other in others.items() if scan in _scans(other)]
         lines += [f"{what}, with {', '.join(names)}"] if names else []
-    mine = _by_catalyst(view)
-    for text in mine:
+    own_columns = _by_catalyst(view)
+    for text in own_columns:
         names = [name for name, other in others.items() if text in _by_catalyst(other)]
         lines += [f"the column {text}, with {', '.join(names)}"] if names else []
     return lines
@@ -178,14 +178,14 @@ def _shared(view: View, others: Mapping[str, View]) -> list[str]:
 
 def _scans(view: View) -> dict[tuple[object, ...], str]:
     """What a view reads: its streams, and what DataFrame code makes of them."""
-    found: dict[tuple[object, ...], str] = {}
+    scans: dict[tuple[object, ...], str] = {}
     for branch in branches(view.input):
         name = branch.source.name
-        found[name,] = f"one scan of {name}"
+        scans[name,] = f"one scan of {name}"
         for number, step in enumerate(branch.steps):
             if isinstance(step, Transform):
-                found[name, number, step.function] = f"one run of {step.label}"
-    return found
+                scans[name, number, step.function] = f"one run of {step.label}"
+    return scans
 
 
 def _by_catalyst(view: View) -> list[str]:

@@ -39,8 +39,8 @@ class Explode(Step):
 
     def __post_init__(self) -> None:
         own = self.input.schema
-        made = None if own is None else element_types(bind(self.expression, own).type, self.expression)
-        object.__setattr__(self, "schema", None if own is None or made is None else self.over(own, made))
+        types = None if own is None else element_types(bind(self.expression, own).type, self.expression)
+        object.__setattr__(self, "schema", None if own is None or types is None else self.over(own, types))
 
     def over(self, own: Schema, elements: tuple[str, ...]) -> Schema:
         """The columns that come out, of those that come in and the types of an element."""
@@ -66,20 +66,20 @@ class Explode(Step):
 
     def rows(self, value: Any) -> list[tuple[Any, ...]]:
         """The values of the added columns, for each row that is made of an event."""
-        found: list[tuple[Any, ...]]
+        rows: list[tuple[Any, ...]]
         if isinstance(value, Mapping):
-            found = list(value.items())
+            rows = list(value.items())
         else:
-            found = [(element,) for element in value or ()]
+            rows = [(element,) for element in value or ()]
         if self.position is not None:
-            found = [(number, *row) for number, row in enumerate(found)]
-        return found or ([(None,) * len(self.made)] if self.outer else [])
+            rows = [(number, *row) for number, row in enumerate(rows)]
+        return rows or ([(None,) * len(self.made)] if self.outer else [])
 
     def __repr__(self) -> str:
-        said = [repr(f"{self.expression} AS {', '.join(self.names)}")]
-        said += ["outer=True"] if self.outer else []
-        said += [f"position={self.position!r}"] if self.position is not None else []
-        return f"{self.input!r}.explode({', '.join(said)})"
+        arguments = [repr(f"{self.expression} AS {', '.join(self.names)}")]
+        arguments += ["outer=True"] if self.outer else []
+        arguments += [f"position={self.position!r}"] if self.position is not None else []
+        return f"{self.input!r}.explode({', '.join(arguments)})"
 
 
 def explode(flow: Flow, text: str, outer: bool, position: str | None) -> Explode:

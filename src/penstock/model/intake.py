@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.errors import DefinitionError, RowError
 from penstock.model.aggregates import Monoid, Origin
 from penstock.model.aggregates.paired import apart
-from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Refused, Row
+from penstock.model.commits import DUPLICATE, TOO_OLD, Commit, Event, Rejection, Row
 from penstock.model.explode import Explode
 from penstock.model.expressions import bind, evaluate
 from penstock.model.naming import failing_rows
@@ -51,7 +51,7 @@ class Intake:
         self._makes_rows = makes_rows(view.input)
         self._tables = {name: Index(table, ()) for name, table in tables(view.input).items()}
 
-    def admit(self, commit: Commit, refused: list[Refused]) -> list[Element]:
+    def admit(self, commit: Commit, refused: list[Rejection]) -> list[Element]:
         """The commit's elements. The trackers move on afterwards, by `advance`."""
         if commit.resumed:
             self.time.resume(commit.now)
@@ -78,10 +78,10 @@ class Intake:
         observed = {name: Observation(self._observed[name], self._lateness[name]) for name in self.trackers}
         self.time.advance(observed, commit)
 
-    def _time(self, source: Stream, event: Event, now: Instant, refused: list[Refused]) -> Instant | None:
+    def _time(self, source: Stream, event: Event, now: Instant, refused: list[Rejection]) -> Instant | None:
         """The event's time, noted for the watermark; None if it is a dead letter."""
         if (reason := why_not_storable(event.row, source.schema)) is not None:
-            refused.append(Refused("dead", event, reason))
+            refused.append(Rejection("dead", event, reason))
             return None
         if source.event_time is None:
             return 0
@@ -91,18 +91,18 @@ class Intake:
             if isinstance(source.watermark, Punctuated):
                 mark = evaluate(bind(source.watermark.mark, source.schema), event.row)
         except RowError as error:
-            refused.append(Refused("dead", event, error.message))
+            refused.append(Rejection("dead", event, error.message))
             return None
         if at is None:
-            refused.append(Refused("dead", event, "the event time is null"))
+            refused.append(Rejection("dead", event, "the event time is null"))
             return None
         assert isinstance(at, int)
         if is_outside(at):
-            refused.append(Refused("dead", event, OUTSIDE))
+            refused.append(Rejection("dead", event, OUTSIDE))
             return None
         if source.max_ahead is not None and at > now + source.max_ahead:
             ahead = show_duration(source.max_ahead)
-            refused.append(Refused("dead", event, f"the event time {show_instant(at)} is more than {ahead} ahead"))
+            refused.append(Rejection("dead", event, f"the event time {show_instant(at)} is more than {ahead} ahead"))
             return None
         if source.name in self.trackers:
             self._observe(source.name, event.partition, at, mark)
@@ -114,25 +114,25 @@ class Intake:
         number = bucket(max(0, self.trackers[name].newest - at))
         self._lateness[name][number] = self._lateness[name].get(number, 0) + 1
 
-    def _is_refused(self, source: Stream, event: Event, at: Instant, refused: list[Refused]) -> bool:
-        """Whether the event's id was accepted before, or is too old to be told."""
+    def _is_refused(self, source: Stream, event: Event, at: Instant, refused: list[Rejection]) -> bool:
+        """Whether the event's id was accepted before, or is too old to know."""
         if source.id is None:
             return False
         try:
             value = evaluate(bind(source.id, source.schema), event.row)
         except RowError as error:
-            refused.append(Refused("dead", event, error.message))
+            refused.append(Rejection("dead", event, error.message))
             return True
         if value is None:
             return False
         tracker = self.trackers.get(source.name)
         if tracker is not None and at < tracker.watermark - source.id_horizon:
-            refused.append(Refused("late", event, TOO_OLD))
+            refused.append(Rejection("late", event, TOO_OLD))
             return True
         known = self._ids[source.name]
         identity = key(value)
         if identity in known:
-            refused.append(Refused("duplicate", event, DUPLICATE))
+            refused.append(Rejection("duplicate", event, DUPLICATE))
             return True
         known[identity] = at
         return False
@@ -145,7 +145,7 @@ class Intake:
                 known = self._ids[source.name]
                 self._ids[source.name] = {i: at for i, at in known.items() if at >= horizon}
 
-    def _walk(self, branch: Branch, number: int, event: Event, at: Instant, refused: list[Refused]) -> list[Element]:
+    def _walk(self, branch: Branch, number: int, event: Event, at: Instant, refused: list[Rejection]) -> list[Element]:
         """What the steps of one branch make of the event, as the view's elements. If one fails, the event does."""
         schema: Schema = branch.source.schema
         first = number << ORDINAL_BITS if self._makes_rows else 0
@@ -153,13 +153,13 @@ class Intake:
             sign = 1 if branch.source.sign is None else evaluate(bind(branch.source.sign, schema), event.row)
             if sign not in (1, -1):
                 raise RowError(f"the sign must be +1 or -1, and is {sign!r}")
-            made = enumerate(self._made(branch.steps, event.row, at, schema))
+            rows = enumerate(self._made(branch.steps, event.row, at, schema))
             return [
                 self._element(event, row, schema, Origin(moment, event.partition, event.offset, first + place), sign)
-                for place, (row, moment, schema) in made
+                for place, (row, moment, schema) in rows
             ]
         except RowError as error:
-            refused.append(Refused("dead", event, error.message))
+            refused.append(Rejection("dead", event, error.message))
             return []
 
     def _made(
@@ -170,8 +170,8 @@ class Intake:
             yield row, at, schema
             return
         step, *rest = steps
-        for made, moment in self._after(step, row, at, schema):
-            yield from self._made(rest, made, moment, step.schema or schema)
+        for new_row, moment in self._after(step, row, at, schema):
+            yield from self._made(rest, new_row, moment, step.schema or schema)
 
     def _after(self, step: Step, row: Row, at: Instant, schema: Schema) -> Iterable[tuple[Row, Instant]]:
         """The rows that a step makes of one row, each with its time."""
@@ -183,14 +183,14 @@ class Intake:
             case Select():
                 return [({name: evaluate(bind(text, schema), row) for name, text in step.columns}, at)]
             case TableJoin():
-                found = self._tables[step.table.name].find(step, row, schema, at)
-                return [] if found is None else [(found, at)]
+                joined = self._tables[step.table.name].find(step, row, schema, at)
+                return [] if joined is None else [(joined, at)]
             case Explode():
                 values = evaluate(bind(step.expression, schema), row)
-                return [({**row, **dict(zip(step.made, made, strict=True))}, at) for made in step.rows(values)]
+                return [({**row, **dict(zip(step.made, elements, strict=True))}, at) for elements in step.rows(values)]
             case PythonStep():
                 sides = [SideTable(table, self._tables[table.name]) for table in step.sides]
-                return [(made, at) for made in python_rows(step, row, sides, at)]
+                return [(new_row, at) for new_row in python_rows(step, row, sides, at)]
         raise DefinitionError(f"{step.label} needs Spark", hint="run it with engine='spark'")
 
     def _element(self, event: Event, row: Row, schema: Schema, origin: Origin, sign: object) -> Element:
@@ -205,10 +205,10 @@ class Intake:
             for _, aggregate in view.aggregates
         )
         for (_, aggregate), values in zip(view.aggregates, inputs, strict=True):
-            for one, mine in [] if values is None else apart(aggregate, values):
+            for one, own_values in [] if values is None else apart(aggregate, values):
                 if isinstance(one, Monoid):
                     with failing_rows(f"the monoid {one.name}"):
-                        one.lift(mine, origin)
+                        one.lift(own_values, origin)
         return Element(
             event,
             tuple(canonical(value(text)) for _, text in view.keys),

@@ -88,8 +88,8 @@ class StreamJoin:
     @property
     def inputs(self) -> tuple[Stream, ...]:
         """The streams at the far end of both, each once."""
-        found = {source.name: source for flow in self.flows for source in flow.sources}
-        return tuple(found.values())
+        sources = {source.name: source for flow in self.flows for source in flow.sources}
+        return tuple(sources.values())
 
     def _schema(self, side: int) -> Schema:
         schema = self.flows[side].schema
@@ -98,10 +98,10 @@ class StreamJoin:
 
     def columns(self, side: int) -> tuple[str, ...]:
         """The columns of a side that the join keeps: those that it gives out, and the one that tells deletions."""
-        taken = {own for _, of, own in self.gives if of in (side, 2)}
+        names = {own for _, of, own in self.gives if of in (side, 2)}
         if side == 1 and self.deleted is not None:
-            taken.add(self.deleted)
-        return tuple(name for name in self._schema(side).names if name in taken)
+            names.add(self.deleted)
+        return tuple(name for name in self._schema(side).names if name in names)
 
     def compared(self, side: int) -> tuple[str, ...]:
         """The columns by which a retraction finds its row: all that the join keeps, except what follows from the sign.
@@ -133,11 +133,11 @@ class StreamJoin:
 
     def keys(self, side: int) -> tuple[str, ...]:
         """What must be equal, as expressions of a side. Whole numbers of different widths are cast to bigint."""
-        found = []
+        expressions = []
         for pair in self.on:
             kinds = {bind(text, self._schema(number)).type for number, text in enumerate(pair)}
-            found.append(pair[side] if len(kinds) == 1 else f"CAST({pair[side]} AS BIGINT)")
-        return tuple(found)
+            expressions.append(pair[side] if len(kinds) == 1 else f"CAST({pair[side]} AS BIGINT)")
+        return tuple(expressions)
 
     def view(self, side: int) -> View:
         """What comes to the join from a side, as the model has it: the keys, and the columns that it keeps as inputs.
@@ -190,10 +190,10 @@ class StreamJoin:
     @cached_property
     def times(self) -> tuple[str | None, str | None]:
         """The columns that come out with the event time of the left and of the right; None where there is none."""
-        found = [time_column(flow) for flow in self.flows]
+        times = [time_column(flow) for flow in self.flows]
         left, right = (
             next((name for name, of, own in self.gives if of in (side, 2) and own == column), None)
-            for side, column in enumerate(found)
+            for side, column in enumerate(times)
         )
         return left, right
 
@@ -260,8 +260,8 @@ def _check_keys(pair: tuple[str, str], left: str, right: str) -> None:
 
 def join_behind(stream: Stream) -> StreamJoin | None:
     """The join that a stream is what it gives; None for any other stream."""
-    found = stream.log if isinstance(stream.log, StreamJoin) else getattr(stream.log, "join", None)
-    return found if isinstance(found, StreamJoin) else None
+    join = stream.log if isinstance(stream.log, StreamJoin) else getattr(stream.log, "join", None)
+    return join if isinstance(join, StreamJoin) else None
 
 
 def late_reason(at: Instant, before: Instant) -> str:
@@ -270,7 +270,7 @@ def late_reason(at: Instant, before: Instant) -> str:
 
 
 #: Why a retraction is rejected.
-NOT_THERE = "it takes back a row that is not there: no row has its key, time and values"
+NOT_THERE = "it retracts a row that does not exist: no row has its key, time and values"
 
 
 def check_side(flow: Flow) -> None:
@@ -278,10 +278,10 @@ def check_side(flow: Flow) -> None:
     if not flow.has_event_time or any(source.watermark is None for source in flow.sources):
         raise DefinitionError(
             "streams are joined by their times, and one of them has no event time or no watermark",
-            hint="say event_time='…' and watermark=ps.bounded('10 seconds') for it",
+            hint="set event_time='…' and watermark=ps.bounded('10 seconds') for it",
         )
     if flow.schema is None:
         raise DefinitionError(
             "the columns that come to the join are not known",
-            hint="say schema=… in the transform before, or select columns with casts",
+            hint="set schema=… in the transform before, or select columns with casts",
         )

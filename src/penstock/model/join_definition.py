@@ -47,10 +47,10 @@ def stream_join(
             )
         return _as_of_join(left, right, on, how, prefix)
     if on is None:
-        raise DefinitionError("a join of streams says what is equal", hint="write on='ad = ad_id'")
+        raise DefinitionError("a join of streams needs an equality between them", hint="write on='ad = ad_id'")
     if (within is None) == (window is None):
         raise DefinitionError(
-            "a join of streams says how far apart their events may be, or in which window they meet",
+            "a join of streams needs a bound on how far apart their events may be, or a window",
             hint="within='1 hour'; within=('-1 hour', '0 seconds'), the right one's time less the left one's; or "
             "window=ps.fixed('…')",
         )
@@ -60,11 +60,11 @@ def stream_join(
         check_side(flow)
     pairs = _all_pairs(on, left, right)
     if window is not None and not isinstance(window, Fixed):
-        raise DefinitionError(f"streams do not meet in {window!r}", hint="window=ps.fixed('10 seconds')")
+        raise DefinitionError(f"streams cannot be joined in {window!r}", hint="window=ps.fixed('10 seconds')")
     gives = left_of(left) if how in LEFT_ONLY else all_of(left, right, pairs, prefix)
     if window is not None:
         if bounds != "inclusive":
-            raise DefinitionError("bounds go with within, and this join has a window", hint="leave out bounds=…")
+            raise DefinitionError("bounds need within, and this join has a window", hint="leave out bounds=…")
         return StreamJoin(left, right, pairs, -window.size, window.size, gives, how, window)
     assert within is not None
     earliest, latest = time_bounds(within)
@@ -120,7 +120,7 @@ def stream_of_join(name: str, join: StreamJoin, event_time: str | None = None) -
     if time is None:
         raise DefinitionError(
             f"the event time of the join '{name}' is not known: not both event times are columns that it gives",
-            hint="say event_time='…', or select the columns with the event times",
+            hint="set event_time='…', or select the columns with the event times",
         )
     schema = Schema((*join.schema, (CHANGE, "int"))) if join.signed else join.schema
     return Stream(name, schema, join, time, Carried(), max_ahead=None, sign=CHANGE if join.signed else None)
@@ -152,18 +152,18 @@ def all_of(left: Flow, right: Flow, on: Sequence[tuple[str, str]], prefix: str) 
     assert right.schema is not None
     same = {one for one, other in on if one == other and one in left.schema}
     by_sign = sign_columns(left), sign_columns(right)
-    found = [(name, 2 if name in same else 0, name) for name in left.schema.names if name not in by_sign[0]]
-    names = {name.lower() for name, _, _ in found}
+    columns = [(name, 2 if name in same else 0, name) for name in left.schema.names if name not in by_sign[0]]
+    names = {name.lower() for name, _, _ in columns}
     for name in right.schema.names:
         if name in same or name in by_sign[1]:
             continue
         chosen = f"{prefix}{name}" if name.lower() in names else name
         if chosen.lower() in names:
             raise DefinitionError(
-                f"both streams have a column '{name}'", hint="say prefix='right_', or select other names before"
+                f"both streams have a column '{name}'", hint="set prefix='right_', or select other names before"
             )
-        found.append((chosen, 1, name))
-    return tuple(found)
+        columns.append((chosen, 1, name))
+    return tuple(columns)
 
 
 def time_bounds(within: Within) -> tuple[Duration, Duration]:
@@ -212,7 +212,8 @@ def _pairs(tree: exp.Expr, left: Flow, right: Flow) -> Iterator[tuple[str, str]]
         yield canonical(tree), canonical(tree)
     else:
         raise DefinitionError(
-            f"'{canonical(tree)}' does not say what of the two streams is equal", hint="write on='ad = ad_id'"
+            f"'{canonical(tree)}' compares no column of one stream with a column of the other",
+            hint="write on='ad = ad_id'",
         )
 
 

@@ -16,8 +16,8 @@ def time_column(flow: Flow) -> str | None:
     >>> time_column(clicks.select("user", clicked="at")), time_column(clicks.select("user"))
     ('clicked', None)
     """
-    found = {_time(branch) for branch in branches(flow)}
-    return found.pop() if len(found) == 1 else None
+    times = {_time(branch) for branch in branches(flow)}
+    return times.pop() if len(times) == 1 else None
 
 
 def _time(branch: Branch) -> str | None:
@@ -51,17 +51,17 @@ def sign_columns(flow: Flow) -> frozenset[str]:
     >>> sorted(sign_columns(orders.select("id", kind="change", more="id + change")))
     ['kind', 'more']
     """
-    found: set[str] = set()
+    columns: set[str] = set()
     for branch in branches(flow):
         if branch.source.sign is None:
             continue
-        mine = {branch.source.schema.find(name) for name in parse(branch.source.sign).columns}
+        dependent = {branch.source.schema.find(name) for name in parse(branch.source.sign).columns}
         for step in branch.steps:
             if isinstance(step, Select):
-                mine = {name for name, text in step.columns if _reads(text, mine)}
-            elif isinstance(step, Explode) and _reads(step.expression, mine):
-                mine |= set(step.made)
+                dependent = {name for name, text in step.columns if _reads(text, dependent)}
+            elif isinstance(step, Explode) and _reads(step.expression, dependent):
+                dependent |= set(step.made)
             elif isinstance(step, Map):  # the other columns that code makes are the same for a retraction
-                mine &= set(step.schema.names)
-        found |= mine
-    return frozenset(found)
+                dependent &= set(step.schema.names)
+        columns |= dependent
+    return frozenset(columns)

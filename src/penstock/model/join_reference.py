@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.join import LEFT_ONLY, NOT_THERE, StreamJoin
 from penstock.model.join_rows import JoinIntake, JoinRow, Position, once, taken_back
 from penstock.model.time import Instant
@@ -27,7 +27,7 @@ class JoinOutput:
 
     rows: list[tuple[object, ...]] = field(default_factory=list)
     signs: list[int] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[Rejection] = field(default_factory=list)
 
 
 class JoinReference:
@@ -43,7 +43,7 @@ class JoinReference:
 
     def commit(self, commit: Commit) -> JoinOutput:
         """One epoch or tick. Its insertions are taken before its retractions, wherever they stand in it."""
-        refused: list[Refused] = []
+        refused: list[Rejection] = []
         elements = [self._intake.admitted(side, commit, refused) for side in (0, 1)]
         self._intake.advance(commit)
         matched = self._matched()
@@ -57,7 +57,7 @@ class JoinReference:
         for side in (0, 1):
             for row, element in elements[side]:
                 if element.sign < 0 and not self._retract(side, row, inserted, pairs):
-                    refused.append(Refused("dead", element.event, NOT_THERE))
+                    refused.append(Rejection("dead", element.event, NOT_THERE))
         if self.join.how in LEFT_ONLY:
             pairs.clear()
         if self.join.how == "semi":
@@ -76,7 +76,7 @@ class JoinReference:
 
     def _insert(self, side: int, row: JoinRow, pairs: Counter[_Pair]) -> None:
         for other, pair in self._partners(side, row):
-            row.found, other.found = row.found + 1, other.found + 1
+            row.partners, other.partners = row.partners + 1, other.partners + 1
             pairs[pair] += 1
         self._waiting[side].append(row)
 
@@ -86,14 +86,14 @@ class JoinReference:
         if gone is None:
             return False
         for other, pair in self._partners(side, gone):
-            other.found -= 1
+            other.partners -= 1
             pairs[pair] -= 1
         self._waiting[side].remove(gone)
         return True
 
     def _matched(self) -> set[JoinRow]:
         """Rows of the left that have a partner."""
-        return {row for row in self._waiting[0] if row.found}
+        return {row for row in self._waiting[0] if row.partners}
 
     def _expired(self, mark: Instant) -> Iterator[_Pair]:
         """Forgets the rows for which no partner can come any more, and gives those that come out alone."""
@@ -101,12 +101,12 @@ class JoinReference:
             for row in list(self._waiting[side]):
                 if self.join.over(side, row.at) <= mark:
                     self._waiting[side].remove(row)
-                    if not row.found and self.join.gives_alone(side):
+                    if not row.partners and self.join.gives_alone(side):
                         yield (row, None) if side == 0 else (None, row)
 
     # What comes out
 
-    def _output(self, pairs: Counter[_Pair], refused: list[Refused]) -> JoinOutput:
+    def _output(self, pairs: Counter[_Pair], refused: list[Rejection]) -> JoinOutput:
         def order(pair: _Pair) -> list[Position]:
             return [_NULL if row is None else row.position for row in pair]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Element, Intake
 from penstock.model.join import StreamJoin, late_reason
 from penstock.model.order import exact, key
@@ -18,14 +18,14 @@ Position = tuple[int, int, int, int]
 
 @dataclass(eq=False)
 class JoinRow:
-    """A row of a side, and how many partners it has found. A retraction must have the same identity."""
+    """A row of a side, and how many partners it has. A retraction must have the same identity."""
 
     key: tuple[object, ...] | None  # None where a part of it is null: it has no partner
     at: Instant
     values: dict[str, object]
     identity: tuple[object, ...]
     position: Position
-    found: int = 0
+    partners: int = 0
 
 
 def taken_back(row: JoinRow, waiting: list[JoinRow], inserted: set[JoinRow]) -> JoinRow | None:
@@ -48,7 +48,7 @@ class JoinIntake:
     def watermark(self) -> Instant:
         return self._time.watermark
 
-    def admitted(self, side: int, commit: Commit, refused: list[Refused]) -> list[tuple[JoinRow, Element]]:
+    def admitted(self, side: int, commit: Commit, refused: list[Rejection]) -> list[tuple[JoinRow, Element]]:
         """The rows of a side that are on time. Of those that could never come out nothing is kept."""
         before = self.watermark
         rows: list[tuple[JoinRow, Element]] = []
@@ -61,7 +61,7 @@ class JoinIntake:
             numbers[event.stream, event.partition, event.offset] += 1
             row = self._row(side, element, number)
             if at < before:
-                refused.append(Refused("late", event, late_reason(at, before)))
+                refused.append(Rejection("late", event, late_reason(at, before)))
             elif row.key is not None or self.join.gives_alone(side):
                 rows.append((row, element))
         return rows
@@ -87,7 +87,7 @@ class JoinIntake:
             intake.forget_ids()
 
 
-def once(refused: list[Refused]) -> list[Refused]:
+def once(refused: list[Rejection]) -> list[Rejection]:
     """Rejected events, each once for a reason."""
-    found = {(r.kind, r.event.stream, r.event.partition, r.event.offset, r.reason): r for r in refused}
-    return list(found.values())
+    unique = {(r.kind, r.event.stream, r.event.partition, r.event.offset, r.reason): r for r in refused}
+    return list(unique.values())

@@ -4,7 +4,7 @@
 946684800000000
 >>> kind_of("int").take("7")
 Traceback (most recent call last):
-penstock.errors.RowError: '7' is no int
+penstock.errors.RowError: '7' is not of type int
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def any_kind(name: str) -> Kind:
 
 
 def _wrong(value: object, name: str) -> RowError:
-    return RowError(f"{value!r} is no {name}")
+    return RowError(f"{value!r} is not of type {name}")
 
 
 def _of(name: str, python: type) -> Turn:
@@ -145,12 +145,12 @@ def _decimal(name: str) -> Turn:
         if not isinstance(value, (int, Decimal)) or isinstance(value, bool):
             raise _wrong(value, name)
         try:
-            found = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=DIGITS)
+            number = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=DIGITS)
         except InvalidOperation:
             raise _wrong(value, name) from None
-        if not found.is_finite() or len(found.as_tuple().digits) > precision:
+        if not number.is_finite() or len(number.as_tuple().digits) > precision:
             raise _wrong(value, name)
-        return found
+        return number
 
     return take
 
@@ -210,16 +210,16 @@ def _struct(name: str, parts: dict[str, Kind]) -> Kind:
 def _map(name: str, key: Kind, value: Kind) -> Kind:
     """A dictionary; pairs in JSON. A key is never null."""
 
-    def take(found: Any) -> dict[Any, Any]:
-        if not isinstance(found, Mapping) or None in found:
-            raise _wrong(found, name)
-        return {key.take(one): value.taken(other) for one, other in found.items()}
+    def take(entries: Any) -> dict[Any, Any]:
+        if not isinstance(entries, Mapping) or None in entries:
+            raise _wrong(entries, name)
+        return {key.take(one): value.taken(other) for one, other in entries.items()}
 
     return Kind(
         name,
         take,
-        lambda found: {key.given(one): value.given(other) for one, other in found.items()},
-        lambda found: [[key.dumped(one), value.dumped(other)] for one, other in found.items()],
+        lambda entries: {key.given(one): value.given(other) for one, other in entries.items()},
+        lambda entries: [[key.dumped(one), value.dumped(other)] for one, other in entries.items()],
         lambda pairs: {key.loaded(one): value.loaded(other) for one, other in pairs},
     )
 

@@ -36,7 +36,7 @@ from penstock.model.windows import global_window
 
 #: The column that tells what is shown (+1) from what is taken back (-1) in the stream that a loop gives.
 SIGN: Final = "sign"
-#: A loop of the user's own ends after so many rounds, or its epoch has done something wrong.
+#: The most rounds of a user's own loop; the epoch fails if there are more.
 ROUNDS: Final = 1_000
 
 
@@ -129,7 +129,7 @@ class Iteration:
             raise DefinitionError(f"max_rounds={self.max_rounds!r}: a loop has at least one round")
         if self.until is not None and not callable(self.until):
             raise DefinitionError(
-                f"until={self.until!r} is no function", hint="say until=lambda round: round.number == 9"
+                f"until={self.until!r} is not a function", hint="set until=lambda round: round.number == 9"
             )
         _ = self.schema
 
@@ -151,7 +151,8 @@ class Iteration:
         output = getattr(self.body, "output", None)
         if not isinstance(output, str):
             raise DefinitionError(
-                f"the loop {self.name} does not say what it shows", hint="output = 'vertex string, component string'"
+                f"the loop {self.name} does not declare what it shows",
+                hint="output = 'vertex string, component string'",
             )
         return Schema.parse(output)
 
@@ -179,21 +180,21 @@ def iteration(
     flow: Flow, body: Loop | FrameLoop | type[Loop], max_rounds: int | None = None, until: Until | None = None
 ) -> Iteration:
     """A loop over a flow; its body is a class or what was made of one."""
-    made = body() if isinstance(body, type) and issubclass(body, (Loop, FrameLoop)) else body
-    if not isinstance(made, (Loop, FrameLoop)):
+    loop = body() if isinstance(body, type) and issubclass(body, (Loop, FrameLoop)) else body
+    if not isinstance(loop, (Loop, FrameLoop)):
         raise DefinitionError(
             f"not the body of a loop: {body!r}",
             hint="derive a class from ps.Loop, or take ps.connected_components('a', 'b')",
         )
     for needed in ("enter", "step"):
-        base = Loop if isinstance(made, Loop) else FrameLoop
-        if getattr(type(made), needed) is getattr(base, needed):
-            raise DefinitionError(f"the loop {type(made).__name__} has no method {needed}")
+        base = Loop if isinstance(loop, Loop) else FrameLoop
+        if getattr(type(loop), needed) is getattr(base, needed):
+            raise DefinitionError(f"the loop {type(loop).__name__} has no method {needed}")
     _check_flow(flow)
-    if isinstance(made, FrameLoop):
+    if isinstance(loop, FrameLoop):
         assert flow.schema is not None
-        made = made.of(flow.schema)
-    return Iteration(flow, made, made.max_rounds if max_rounds is None else max_rounds, until)
+        loop = loop.of(flow.schema)
+    return Iteration(flow, loop, loop.max_rounds if max_rounds is None else max_rounds, until)
 
 
 def _check_flow(flow: Flow) -> None:
@@ -201,18 +202,18 @@ def _check_flow(flow: Flow) -> None:
     for source in flow.sources:
         if source.sign is not None:
             raise DefinitionError(
-                f"a loop takes no rows back, and the stream '{source.name}' has a sign",
-                detail="what an event has set off in other keys cannot be told from what others have",
+                f"a loop takes no retractions, and the stream '{source.name}' has a sign",
+                detail="the effects of one event on other keys cannot be separated from those of others",
                 hint="leave out sign=…; the column then comes to the loop, and its code decides",
             )
     check_by_kernel(
         flow,
         lambda step: DefinitionError(
-            f"{step.label} stands before a loop, which has neither DataFrames nor tables",
+            f"{step.label} comes before a loop, which has neither DataFrames nor tables",
             hint="do it in the body of the loop, or with select and where",
         ),
         lambda text: DefinitionError(
-            f"'{text}' stands before a loop, and only Spark can compute it", hint="compute it in the body of the loop"
+            f"'{text}' comes before a loop, and only Spark can compute it", hint="compute it in the body of the loop"
         ),
         DefinitionError("the columns that come to the loop are not known", hint="select them with casts"),
     )

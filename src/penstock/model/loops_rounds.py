@@ -35,9 +35,9 @@ class States:
     before: dict[bytes, bytes | None] = field(default_factory=dict)
     now: dict[bytes, bytes | None] = field(default_factory=dict)
 
-    def know(self, found: Mapping[bytes, bytes], asked: Iterable[bytes]) -> None:
-        for key in asked:
-            self.before[key] = self.now[key] = found.get(key)
+    def know(self, stored: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self.before[key] = self.now[key] = stored.get(key)
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
         return [key for key in keys if key not in self.now]
@@ -86,15 +86,15 @@ class Steps:
                     sent += [(key, key_bytes(other), message) for other, message in messages or ()]
                     new = None if state is None else packed(state)
             except RowError as error:
-                told = error.message
-                raise LoopError(told if told.startswith(where) else f"{where} failed: {told}") from error
+                reason = error.message
+                raise LoopError(reason if reason.startswith(where) else f"{where} failed: {reason}") from error
             if new != held and (held is None or new is None or unpacked(held) != state):
                 changed[key] = new
         return changed, sent
 
     def rows(self, states: States) -> list[tuple[object, ...]]:
         """What changed in what keys show: rows of the loop's stream."""
-        found: list[tuple[object, ...]] = []
+        rows: list[tuple[object, ...]] = []
         for key, now in sorted(states.changed.items()):
             try:
                 old, new = self._shown(key, states.before[key]), self._shown(key, now)
@@ -104,24 +104,24 @@ class Steps:
                 if row in old:
                     old.remove(row)
                     new.remove(row)
-            found += [(*row, -1) for row in old] + [(*row, 1) for row in new]
-        return found
+            rows += [(*row, -1) for row in old] + [(*row, 1) for row in new]
+        return rows
 
     def _shown(self, key: bytes, state: bytes | None) -> list[tuple[object, ...]]:
         if state is None:
             return []
         with failing_rows(self._who):
-            given = self._body.show(key_of(key), unpacked(state))
-            rows = given if isinstance(given, list) else [] if given is None else [given]
+            shown = self._body.show(key_of(key), unpacked(state))
+            rows = shown if isinstance(shown, list) else [] if shown is None else [shown]
             return [self._outputs.row(None, row) for row in rows]
 
 
 def inbox_of(sent: Iterable[Sent]) -> Inbox:
     """What was sent, by whom it is for, in the order of the senders."""
-    found: Inbox = {}
+    inbox: Inbox = {}
     for _, key, message in sorted(sent, key=lambda one: one[0]):
-        found.setdefault(key, []).append(message)
-    return found
+        inbox.setdefault(key, []).append(message)
+    return inbox
 
 
 class _Shown:
@@ -138,5 +138,5 @@ class _Shown:
 def did_not_end(iteration: Iteration, name: str) -> LoopError:
     return LoopError(
         f"the loop '{name}' ({iteration.name}) did not end within {iteration.max_rounds} rounds",
-        hint="see whether its messages can go in circles; say max_rounds=… if it needs more",
+        hint="see whether its messages can go in circles; set max_rounds=… if it needs more",
     )

@@ -1,4 +1,4 @@
-"""Keys, states and messages of a loop as bytes: plain Python values and nothing else, whoever wrote them.
+"""Keys, states and messages of a loop as bytes: plain Python values and nothing else, from any source.
 
 >>> unpacked(packed({"hops": 3, "to": {"a", "b"}})) == {"hops": 3, "to": {"a", "b"}}
 True
@@ -48,8 +48,8 @@ def key_bytes(key: Any) -> bytes:
 
 def key_of(data: bytes) -> Any:
     """The key that bytes stand for."""
-    found = json.loads(data)
-    return tuple(found) if isinstance(found, list) else found
+    key = json.loads(data)
+    return tuple(key) if isinstance(key, list) else key
 
 
 def _check(value: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.model.patterns import Match, Pattern, Taken
+from penstock.model.patterns import Match, MatchedEvent, Pattern
 from penstock.model.time import END, Instant
 
 
@@ -47,18 +47,18 @@ class Matcher:
     def take(self, at: Instant, event: Any) -> list[Match]:
         """The matches that are known with an event; before them those whose time is over."""
         matches = self.pass_time(at)
-        found: list[Run] = []
+        runs: list[Run] = []
         done: list[Match] = []
         for run in [*self.runs, Run(Match(self.pattern))]:
-            longer, left = self._on(run, Taken(0, self.places, at, event))
+            longer, left = self._on(run, MatchedEvent(0, self.places, at, event))
             for one in longer:
-                found += [one] if self._targets(one) else []
+                runs += [one] if self._targets(one) else []
                 if self._is_whole(one) and self.pattern.steps[-1].negated:
-                    found.append(replace(one, waits=True))
+                    runs.append(replace(one, waits=True))
                 elif self._is_whole(one):
                     done.append(one.match)
-            found += [] if left is None else [left]
-        self.runs, self.places = found, self.places + 1
+            runs += [] if left is None else [left]
+        self.runs, self.places = runs, self.places + 1
         return matches + self._known(done)
 
     def pass_time(self, before: Instant) -> list[Match]:
@@ -84,7 +84,7 @@ class Matcher:
 
     # one run, one event
 
-    def _on(self, run: Run, event: Taken) -> tuple[list[Run], Run | None]:
+    def _on(self, run: Run, event: MatchedEvent) -> tuple[list[Run], Run | None]:
         """The longer runs that an event makes of a run, and what remains of it."""
         if run.waits:
             return [], None if self.pattern.steps[-1].holds(event.event, run.match) else run
@@ -100,8 +100,8 @@ class Matcher:
             if looped and not again:
                 break  # a greedy step takes it, and nobody else
             if step.holds(event.event, run.match):
-                taken = replace(event, step=number)
-                longer.append(Run(Match(self.pattern, (*run.match.taken, taken))))
+                match = replace(event, step=number)
+                longer.append(Run(Match(self.pattern, (*run.match.taken, match))))
                 looped = again and step.greedy
                 if step.how == "later":
                     closed.add(number)
@@ -116,24 +116,24 @@ class Matcher:
     def _targets(self, run: Run) -> list[int]:
         """The steps that may take the next event: the one at hand first, then those behind it."""
         steps = self.pattern.steps
-        found: list[int] = []
+        targets: list[int] = []
         start = 0
         if run.match.taken:
             here = steps[run.step]
             if here.most is None or run.count < here.most:
-                found.append(run.step)
+                targets.append(run.step)
             if run.count < here.least:
-                return found
+                return targets
             start = run.step + 1
         for number in range(start, len(steps)):
             if steps[number].negated:
                 continue
-            found.append(number)
+            targets.append(number)
             if steps[number].least > 0:
                 break
-        return found
+        return targets
 
-    def _forbidden(self, run: Run, event: Taken) -> set[int]:
+    def _forbidden(self, run: Run, event: MatchedEvent) -> set[int]:
         """The steps that a run cannot reach any more, since a forbidden event lies before them."""
         for number in range(run.step + 1, len(self.pattern.steps)):
             step = self.pattern.steps[number]

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from penstock.errors import DefinitionError
 from penstock.model.cell import EVENT
 from penstock.model.matching import Matcher, Run
-from penstock.model.patterns import Match, Pattern, Taken
+from penstock.model.patterns import Match, MatchedEvent, Pattern
 from penstock.model.plain_values import packed, unpacked
 from penstock.model.processor import Events, Processor, Timer
 from penstock.model.state import list_of, value
@@ -34,7 +34,7 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
     if not callable(give):
         raise DefinitionError("what is given out for a match is a function", hint="give=lambda key, m: {…}")
 
-    class Found(Processor):
+    class PatternProcessor(Processor):
         """Waits, sorts, matches. An event on which a condition fails is left out, with a dead letter."""
 
         output = schema
@@ -46,7 +46,7 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
 
         def on_events(self, key: Any, events: Events) -> None:
             if None in events.times:
-                raise DefinitionError("a pattern needs an event time", hint="say event_time='…' on the stream")
+                raise DefinitionError("a pattern needs an event time", hint="set event_time='…' on the stream")
             ats = [instant(time) for time in events.times if time is not None]
             rows = [[at, *event] for at, event in zip(ats, events, strict=True)]
             self.batches.append(packed([events[0]._fields, rows]))
@@ -99,8 +99,8 @@ def processor_of(pattern: Pattern, output: str, give: Give) -> type[Processor]:
                 else:
                     yield from rows
 
-    Found.__name__ = Found.__qualname__ = "Pattern"
-    return Found
+    PatternProcessor.__name__ = PatternProcessor.__qualname__ = "Pattern"
+    return PatternProcessor
 
 
 def rows_of(result: Any) -> Iterable[Row]:
@@ -134,9 +134,9 @@ def event_of(names: Iterable[str], values: Iterable[object]) -> Any:
 
 def saved(matcher: Matcher) -> bytes:
     matches = [*(run.match for run in matcher.runs), *matcher.pending]
-    taken = {one.place: one for match in matches for one in match.taken}
-    names = list(dict.fromkeys(one.event._fields for one in taken.values()))
-    events = [[one.place, one.at, names.index(one.event._fields), *one.event] for one in taken.values()]
+    by_place = {one.place: one for match in matches for one in match.taken}
+    names = list(dict.fromkeys(one.event._fields for one in by_place.values()))
+    events = [[one.place, one.at, names.index(one.event._fields), *one.event] for one in by_place.values()]
     runs = [[run.match.places, sorted(run.closed), run.waits] for run in matcher.runs]
     return packed([names, events, runs, matcher.places, [match.places for match in matcher.pending]])
 
@@ -147,8 +147,8 @@ def restored(pattern: Pattern, stored: bytes | None) -> Matcher:
     names, events, runs, places, pending = unpacked(stored)
     known = {place: (at, event_of(names[number], values)) for place, at, number, *values in events}
 
-    def match(taken: Iterable[tuple[int, int]]) -> Match:
-        return Match(pattern, tuple(Taken(step, place, *known[place]) for place, step in taken))
+    def match(positions: Iterable[tuple[int, int]]) -> Match:
+        return Match(pattern, tuple(MatchedEvent(step, place, *known[place]) for place, step in positions))
 
-    found = [Run(match(taken), frozenset(closed), waits) for taken, closed, waits in runs]
-    return Matcher(pattern, found, places, [match(taken) for taken in pending])
+    open_runs = [Run(match(positions), frozenset(closed), waits) for positions, closed, waits in runs]
+    return Matcher(pattern, open_runs, places, [match(positions) for positions in pending])

@@ -12,7 +12,7 @@ A pattern is a row of steps, each with a name and a condition on the event and o
 >>> print(drop)
 high → fall+ · unless news … low within 5 minutes
 
-A match gives each step so many events as its `times` allows, in the order of the steps. What may lie between two
+A match gives each step as many events as its `times` allows, in the order of the steps. What may lie between two
 events of a match is said by the step of the second one: `then` – nothing; `later` – events that it cannot take;
 `sometime` – any. All such sequences are matches, those that begin alike too, unless `skip` says which to leave out.
 """
@@ -99,7 +99,7 @@ class Pattern:
         return replace(self, steps=(*self.steps, _step(self.steps, name, condition, 1, "later", negated=True)))
 
     def within(self, span: str | timedelta) -> Pattern:
-        """From the first event of a match to its last at most so much time passes."""
+        """The longest time from the first event of a match to its last."""
         return replace(self, span=positive(span, "within"))
 
     def skip(self, to: str) -> Pattern:
@@ -134,11 +134,12 @@ class Pattern:
         if self.steps[-1].negated and self.span is None:
             raise DefinitionError(
                 f"that '{self.steps[-1].name}' does not come is known only when its time is over",
-                hint="say within='…'",
+                hint="set within='…'",
             )
         if self.steps[-1].greedy:
             raise DefinitionError(
-                f"'{self.steps[-1].name}' stands last: each event that it takes is a match", hint="leave out greedy"
+                f"'{self.steps[-1].name}' is the last step: each event that it takes is a match",
+                hint="leave out greedy",
             )
         return self
 
@@ -173,13 +174,13 @@ def _step(
     if not re.fullmatch(r"[A-Za-z]\w*", name) or any(step.name == name for step in before):
         raise DefinitionError(f"a pattern cannot have a step '{name}' here", hint="use letters, each name once")
     if not callable(condition):
-        raise DefinitionError(f"the condition of '{name}' is no function", hint="lambda e: e.price > 100")
+        raise DefinitionError(f"the condition of '{name}' is not a function", hint="lambda e: e.price > 100")
     least, most = _bounds(times)
     if least < 0 or (most is not None and most < max(least, 1)):
-        raise DefinitionError(f"'{name}' cannot stand {times!r} times", hint="a number, '?', '+', '*' or (2, 5)")
+        raise DefinitionError(f"'{name}' cannot occur {times!r} times", hint="a number, '?', '+', '*' or (2, 5)")
     if before and before[-1].negated and negated:
         raise DefinitionError(
-            f"'{before[-1].name}' and '{name}' forbid events at the same place", hint="join them: lambda e: … or …"
+            f"'{before[-1].name}' and '{name}' exclude events at the same place", hint="join them: lambda e: … or …"
         )
     takes = sum(one.default is one.empty for one in inspect.signature(condition).parameters.values())
     if takes not in (1, 2):
@@ -201,7 +202,7 @@ def _bounds(times: Times) -> tuple[int, int | None]:
 
 
 @dataclass(frozen=True)
-class Taken:
+class MatchedEvent:
     """An event at its place in the order of a key's events, and the step that took it."""
 
     step: int
@@ -215,7 +216,7 @@ class Match:
     """Events by step. `m["fall"]` is a list; `m.last("fall", "high")` the last one of the first step that has any."""
 
     pattern: Pattern
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[MatchedEvent, ...] = ()
 
     def __getitem__(self, name: str) -> list[Any]:
         number = self._number(name)

@@ -25,7 +25,7 @@ _VALUES: Final = {
 
 
 class NotPlain(pickle.UnpicklingError):
-    """Bytes name something that is no plain value."""
+    """Bytes name something that is not a plain value."""
 
 
 class _Plain(pickle.Unpickler):

@@ -55,7 +55,7 @@ class Process:
         _check_flow(self.input, self.processor)
         names = [table.name for table in self.tables]
         if len(set(names)) < len(names):
-            raise DefinitionError(f"a table stands twice: {', '.join(names)}", hint="give one of them another name")
+            raise DefinitionError(f"a table appears twice: {', '.join(names)}", hint="give one of them another name")
         if self.shape.outputs.schemas.keys() != {None} and self.time is not None:
             _check_time(self)
         _ = self.schema
@@ -75,10 +75,10 @@ class Process:
     @property
     def side_tables(self) -> dict[str, Table]:
         """The tables of which it needs a version in every commit, by name."""
-        found = {table.name: table for table in self.tables}
+        tables = {table.name: table for table in self.tables}
         if self.initial is not None and self.initial.rows is None:
-            found[self.initial.table.name] = self.initial.table
-        return found
+            tables[self.initial.table.name] = self.initial.table
+        return tables
 
     @cached_property
     def shape(self) -> Shape:
@@ -96,22 +96,22 @@ class Process:
             columns += [(name if side is None else f"{side}_{name}", kind) for name, kind in schema]
         return Schema(tuple(columns))
 
-    def row(self, given: Given) -> tuple[object, ...]:
+    def row(self, output_row: Given) -> tuple[object, ...]:
         """A row that was given out, as a row of that stream."""
-        side, values, at = given
+        side, values, at = output_row
         schemas = self.shape.outputs.schemas
         if len(schemas) == 1:
             return values
-        found: list[object] = [side]
+        row: list[object] = [side]
         for output, schema in schemas.items():
             if output == side:
-                found += values
+                row += values
             elif output is None and self.time is not None:
                 own = dict(zip(schemas[side].names, values, strict=True)).get(self.time)
-                found += [(at if own is None else own) if name == self.time else None for name in schema.names]
+                row += [(at if own is None else own) if name == self.time else None for name in schema.names]
             else:
-                found += [None] * len(schema.names)
-        return tuple(found)
+                row += [None] * len(schema.names)
+        return tuple(row)
 
     @property
     def held(self) -> Duration | None:
@@ -160,12 +160,12 @@ def _check_flow(flow: Flow, processor: type[Processor]) -> None:
     """Refuses events of which nobody knows the columns, and retractions that the code cannot see or take."""
     if flow.schema is None:
         raise DefinitionError(
-            "the columns that come to the processor are not known", hint="say schema=… in the transform, or select them"
+            "the columns that come to the processor are not known", hint="set schema=… in the transform, or select them"
         )
     signed = [source.name for source in flow.sources if source.sign is not None]
     if signed and processor.final_rows_only:
         raise DefinitionError(
-            f"a pattern takes final rows only, and rows of the stream '{signed[0]}' can be taken back",
+            f"a pattern takes final rows only, and the stream '{signed[0]}' has retractions",
             detail="a match that was given out cannot be undone",
             hint="match the panes that are final, or leave out sign=…; the column then comes along",
         )
@@ -204,9 +204,9 @@ class Processed(Piped):
     @property
     def process(self) -> Process:
         """The processor, and what it reads."""
-        (found,) = self.arguments
-        assert isinstance(found, Process)
-        return found
+        (process,) = self.arguments
+        assert isinstance(process, Process)
+        return process
 
     def __repr__(self) -> str:
         return repr(self.output)
@@ -230,5 +230,5 @@ def _of_side(stream: Stream, process: Process, side: str | None) -> Flow:
 
 def process_behind(stream: Stream) -> Process | None:
     """The processor whose output a stream is; None for any other stream."""
-    found = getattr(stream.log, "process", None)
-    return found if isinstance(found, Process) else None
+    process = getattr(stream.log, "process", None)
+    return process if isinstance(process, Process) else None

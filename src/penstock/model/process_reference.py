@@ -14,7 +14,7 @@ from typing import Any
 from penstock.errors import RowError
 from penstock.model.alone import check_alone
 from penstock.model.cell import Cell
-from penstock.model.commits import Commit, Event, Refused
+from penstock.model.commits import Commit, Event, Rejection
 from penstock.model.intake import Intake
 from penstock.model.order import key as ordered
 from penstock.model.process import Process
@@ -29,8 +29,8 @@ from penstock.model.time import Instant
 class Result:
     """What one commit gave: rows by key in their order, events that were refused, and timers that failed."""
 
-    given: list[tuple[tuple[object, ...], Given]]
-    refused: list[Refused]
+    outputs: list[tuple[tuple[object, ...], Given]]
+    refused: list[Rejection]
     failed: list[tuple[tuple[object, ...], Timer, str]]
 
 
@@ -68,7 +68,7 @@ class ProcessReference:
             if self.process.is_late(at, before):
                 assert at is not None
                 reason = late_reason(at, before, self.process.allow_late)
-                result.refused.append(Refused("late", element.event, reason))
+                result.refused.append(Rejection("late", element.event, reason))
                 continue
             values = [value[0] if value else None for value in element.aggregate_values]
             shown = self.process.shape.shown_event(values, element.sign)
@@ -86,10 +86,10 @@ class ProcessReference:
     def _event(self, arrival: Arrival, mark: Instant, now: Instant, result: Result) -> None:
         key, cell = self._cell(arrival.key, mark, now)
         try:
-            given = self._processing.event(cell, key, arrival.shown, arrival.at, mark, now)
-            result.given.extend((arrival.key, one) for one in given)
+            outputs = self._processing.event(cell, key, arrival.shown, arrival.at, mark, now)
+            result.outputs.extend((arrival.key, one) for one in outputs)
         except RowError as error:
-            result.refused.append(Refused("dead", arrival.event, error.message))
+            result.refused.append(Rejection("dead", arrival.event, error.message))
 
     def _together(self, arrivals: list[Arrival], mark: Instant, now: Instant, result: Result) -> None:
         """The events of each key at once; one by one where this fails."""
@@ -100,8 +100,8 @@ class ProcessReference:
             key, cell = self._cell(several[0].key, mark, now)
             events, ats = [one.shown for one in several], [one.at for one in several]
             try:
-                given = self._processing.events(cell, key, events, ats, mark, now)
-                result.given.extend((several[0].key, one) for one in given)
+                outputs = self._processing.events(cell, key, events, ats, mark, now)
+                result.outputs.extend((several[0].key, one) for one in outputs)
             except RowError:
                 for arrival in several:
                     self._event(arrival, mark, now, result)
@@ -136,11 +136,11 @@ class ProcessReference:
 
     def _timers(self, mark: Instant, now: Instant, result: Result) -> None:
         for identity, (key, cell) in list(self.cells.items()):
-            for timer, found in self._processing.timers(cell, self.process.shape.shown_key(key), mark, now):
-                if isinstance(found, RowError):
-                    result.failed.append((key, timer, found.message))
+            for timer, outputs in self._processing.timers(cell, self.process.shape.shown_key(key), mark, now):
+                if isinstance(outputs, RowError):
+                    result.failed.append((key, timer, outputs.message))
                 else:
-                    result.given.extend((key, one) for one in found)
+                    result.outputs.extend((key, one) for one in outputs)
             cell.prune(now)
             if cell.is_empty:
                 del self.cells[identity]

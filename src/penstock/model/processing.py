@@ -35,7 +35,7 @@ class Outputs:
         name = processor.__name__
         if not isinstance(getattr(processor, "output", None), str):
             raise DefinitionError(
-                f"the processor {name} does not say what it gives out", hint="output = 'user string, n bigint'"
+                f"the processor {name} does not declare what it gives out", hint="output = 'user string, n bigint'"
             )
         self.schemas: dict[str | None, Schema] = {None: Schema.parse(processor.output)}
         for side, schema in processor.sides.items():
@@ -101,7 +101,7 @@ class OutputRows:
         if isinstance(row, Sequence) and not isinstance(row, (str, bytes)) and len(row) == len(kinds):
             pairs = zip(kinds.items(), row, strict=True)
             return tuple([self._value(column, kind, value) for (column, kind), value in pairs])
-        raise RowError(f"{row!r} is no row of {self._columns.ddl()}", hint="yield a dictionary of the columns")
+        raise RowError(f"{row!r} is not a row of {self._columns.ddl()}", hint="yield a dictionary of the columns")
 
     @staticmethod
     def _value(column: str, kind: Kind, value: object) -> object:
@@ -190,7 +190,7 @@ class Processing:
     def enter(self, cell: Cell, mark: Instant, now: Instant) -> tuple[Processor, Moment, list[Given]]:
         """The user's object, ready to be called until `leave`; and the list that has what is given out meanwhile.
 
-        For whoever calls it many times and sees to it himself that what fails is undone.
+        For callers that call it many times and undo failures themselves.
         """
         user, moment = self._user, self._moment
         moment.cell, moment.at, moment.mark, moment.now = cell, now, mark, now
@@ -211,8 +211,8 @@ class Processing:
     ) -> Iterable[tuple[Timer, list[Given] | RowError]]:
         """The timers of a cell that are due, one after the other: what each gives out, or why it failed."""
         count = 0
-        while (found := cell.next_timer(mark, now)) is not None:
-            timer, at = found
+        while (due := cell.next_timer(mark, now)) is not None:
+            timer, at = due
             cell.begin(now)
             cell.set_timer(timer, None)
             shown = shown_timer(timer, at)
@@ -231,17 +231,17 @@ class Processing:
 
     def _call(self, cell: Cell, at: Instant, mark: Instant, now: Instant, call: Any, *args: Any) -> list[Given]:
         user, moment = self._user, self._moment
-        given: list[Given] = []
-        self._given = given
+        outputs: list[Given] = []
+        self._given = outputs
         moment.cell, moment.at, moment.mark, moment.now = cell, at, mark, now
         user._moment, user._cell = moment, cell
         values = user.__dict__
         before = [(name, values.get(name)) for name in self._attributes]
         cell.begin(now)
         try:
-            found = call(*args)
-            if found is not None:
-                for row in found:
+            rows = call(*args)
+            if rows is not None:
+                for row in rows:
                     self.give(None, row)
         except Exception as error:  # whatever it is, it concerns this event
             cell.take_back()
@@ -249,11 +249,11 @@ class Processing:
             for name, value in before:
                 if value is None:
                     del values[name]
-            said = error.message if isinstance(error, RowError) else f"{type(error).__name__}: {error}"
-            raise RowError(f"{self._who} failed: {said}") from error
+            message = error.message if isinstance(error, RowError) else f"{type(error).__name__}: {error}"
+            raise RowError(f"{self._who} failed: {message}") from error
         finally:
             user._moment = user._cell = None
-        return given
+        return outputs
 
     def give(self, side: str | None, row: object) -> None:
         """Takes a row that user code gives out."""
@@ -262,14 +262,14 @@ class Processing:
 
 def states_of(processor: type[Processor]) -> dict[str, State[Any]]:
     """The states that a processor declares, its own and those of the classes that it derives from."""
-    found: dict[str, State[Any]] = {}
+    states: dict[str, State[Any]] = {}
     for known in reversed(processor.__mro__):
-        found |= {name: state for name, state in vars(known).items() if isinstance(state, State)}
-    return found
+        states |= {name: state for name, state in vars(known).items() if isinstance(state, State)}
+    return states
 
 
 def check_processor(processor: object) -> type[Processor]:
-    """Refuses what is no processor."""
+    """Refuses what is not a processor."""
     if not inspect.isclass(processor) or not issubclass(processor, Processor):
         raise DefinitionError(
             f"not a processor: {processor!r}", hint="give the class itself, derived from ps.Processor"
@@ -283,7 +283,7 @@ def check_processor(processor: object) -> type[Processor]:
 
 def late_reason(at: Instant, mark: Instant, allowed: Duration) -> str:
     """Why an event is late for a processor, in words."""
-    return f"its time {show_instant(at)} lies before {show_instant(mark - allowed)}, up to where time has passed"
+    return f"its time {show_instant(at)} is before {show_instant(mark - allowed)}, which time has already passed"
 
 
 def _told(value: Any, kind: str) -> Any:

@@ -137,11 +137,11 @@ class Processor:
         """Sets a timer: `at` an instant, or `after` a while, from the event's time or from now.
 
         A timer of event time fires when the watermark has reached it, one of processing time by the clock. To set one
-        with a name again moves it; those without are told apart by their time.
+        with a name again moves it; those without are distinguished by their time.
         """
         there = self._moment or self._there
         if (at is None) == (after is None) or (clock != EVENT and clock != PROCESSING):
-            raise RowError("a timer is set at an instant or after a while", hint="set_timer(after='10 minutes')")
+            raise RowError("a timer needs an instant or a delay", hint="set_timer(after='10 minutes')")
         if after is not None:
             due = (there.at if clock == EVENT else there.now) + duration(after)
         else:
@@ -156,18 +156,18 @@ class Processor:
     @property
     def timers(self) -> list[Timer]:
         """The timers that this key has, in the order of their times."""
-        found = sorted(self._there.cell.timers.items(), key=lambda timer: (timer[1], str(timer[0])))
-        return [shown_timer(timer, at) for timer, at in found]
+        timers = sorted(self._there.cell.timers.items(), key=lambda timer: (timer[1], str(timer[0])))
+        return [shown_timer(timer, at) for timer, at in timers]
 
     def table(self, name: str) -> SideTable:
         """One of the `tables` that the processor was given, in the version of this commit.
 
         `self.table("prices").get(item)` is a row, or None; `self.table("prices").rows()` are all rows.
         """
-        found = self._tables.get(name)
-        if found is None:
+        table = self._tables.get(name)
+        if table is None:
             raise unknown("table of the processor", name, self._tables)
-        return found.at(self._there.at)
+        return table.at(self._there.at)
 
     def clear(self) -> None:
         """Forgets all state and all timers of this key."""
@@ -180,7 +180,7 @@ class Processor:
     @property
     def _there(self) -> Moment:
         if self._moment is None:
-            raise DefinitionError("outside of an event there is neither state nor time", hint="use it in on_event")
+            raise DefinitionError("state and time are available during an event only", hint="use it in on_event")
         return self._moment
 
 

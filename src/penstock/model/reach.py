@@ -19,7 +19,7 @@ from penstock.model.triggers import (
     Repeatedly,
     Trigger,
 )
-from penstock.model.windows.base import Counted, Window
+from penstock.model.windows.base import CountBased, Window
 
 
 def check_reach(trigger: Trigger, window: Window) -> None:
@@ -48,7 +48,7 @@ def check_reach(trigger: Trigger, window: Window) -> None:
                     f"early={trigger.early!r} never fires: it waits until the window is complete",
                     hint="leave it out",
                 )
-            if isinstance(window, Counted) and trigger.late not in (Never(), AfterCount(1)):
+            if isinstance(window, CountBased) and trigger.late not in (Never(), AfterCount(1)):
                 raise DefinitionError(
                     f"late={trigger.late!r} never fires: {window!r} closes as soon as it is full",
                     hint="leave it out",
@@ -77,7 +77,7 @@ def finishes_at_close(trigger: Trigger, window: Window) -> bool:
         case OnClose():
             return True
         case OnTime():
-            return trigger.late == Never() and isinstance(window, Counted)
+            return trigger.late == Never() and isinstance(window, CountBased)
         case AnyOf():
             return all(never_finishes(part) or finishes_at_close(part, window) for part in trigger.parts)
         case AllOf() | InTurn():

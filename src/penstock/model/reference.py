@@ -22,14 +22,14 @@ from penstock.errors import RowError
 from penstock.model.aggregates import Aggregate
 from penstock.model.aggregates.base import Partial
 from penstock.model.alone import check_alone
-from penstock.model.commits import FORGOTTEN, Commit, Pane, Refused, TableRow, Timing
+from penstock.model.commits import FORGOTTEN, Commit, Pane, Rejection, TableRow, Timing
 from penstock.model.intake import Element, Intake
 from penstock.model.order import Key, key
-from penstock.model.shown import Shown
+from penstock.model.shown import ShownValues
 from penstock.model.time import BEGINNING, END, Instant
 from penstock.model.triggers import Moment, State
 from penstock.model.view import View
-from penstock.model.windows import Aligned, Assigned, Counted, CountWindow, Interval, Merging, span
+from penstock.model.windows import Aligned, Assigned, CountBased, CountWindow, Interval, Merging, span
 
 KeyId = tuple[Key, ...]
 
@@ -68,7 +68,7 @@ class Reference:
         self.view = view
         self.aggregates: list[Aggregate] = [a.retractable() if view.signed else a for _, a in view.aggregates]
         self.intake = Intake(view)
-        self.shown = Shown(view)
+        self.shown = ShownValues(view)
         self.windows: dict[KeyId, dict[Interval, _Window]] = {}
         self.final: dict[tuple[KeyId, Interval], TableRow] = {}
         self.numbers: dict[KeyId, int] = {}  # elements of a key so far, for count windows
@@ -80,9 +80,9 @@ class Reference:
     def watermark(self) -> Instant:
         return self.intake.time.watermark
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]:
         """One epoch or tick: the panes that fire, and the events that were refused."""
-        refused: list[Refused] = []
+        refused: list[Rejection] = []
         before = self.intake.time.watermark
         elements = self.intake.admit(commit, refused)
         self._place(elements, before, commit.now, refused)
@@ -113,13 +113,13 @@ class Reference:
 
     # place
 
-    def _place(self, elements: list[Element], before: Instant, now: Instant, refused: list[Refused]) -> None:
+    def _place(self, elements: list[Element], before: Instant, now: Instant, refused: list[Rejection]) -> None:
         by_key: dict[KeyId, list[Element]] = {}
         for element in elements:
             by_key.setdefault(tuple(map(key, element.key)), []).append(element)
         for identity, group in by_key.items():
             if not self._is_live(identity, group, before):
-                refused += [Refused("late", element.event, FORGOTTEN, 1, 1) for element in group]
+                refused += [Rejection("late", element.event, FORGOTTEN, 1, 1) for element in group]
                 continue
             placed: dict[Interval, list[Element]] = {}
             for element, intervals in self._assign(identity, group, before, now, refused):
@@ -129,7 +129,7 @@ class Reference:
                 self._add(identity, interval, members, before, now)
 
     def _assign(
-        self, identity: KeyId, elements: list[Element], before: Instant, now: Instant, refused: list[Refused]
+        self, identity: KeyId, elements: list[Element], before: Instant, now: Instant, refused: list[Rejection]
     ) -> Iterator[tuple[Element, Sequence[Interval]]]:
         """Each element with those of its windows that still take it."""
         kind = self.view.windows
@@ -145,7 +145,7 @@ class Reference:
                 try:
                     windows = self._windows_of(element)
                 except RowError as error:
-                    refused.append(Refused("dead", element.event, error.message))
+                    refused.append(Rejection("dead", element.event, error.message))
                     continue
                 open_ = [window for window in windows if not self._is_closed(window, before)]
                 if len(open_) < len(windows):
@@ -166,7 +166,7 @@ class Reference:
         elements: list[Element],
         before: Instant,
         now: Instant,
-        refused: list[Refused],
+        refused: list[Rejection],
     ) -> Iterator[tuple[Element, Sequence[Interval]]]:
         """The commit's elements and the key's open windows merge together, whatever the order of arrival.
 
@@ -177,7 +177,7 @@ class Reference:
             try:
                 opened.append((element, kind.open(element.origin.at, element.window_values)))
             except RowError as error:
-                refused.append(Refused("dead", element.event, error.message))
+                refused.append(Rejection("dead", element.event, error.message))
         open_windows = self.windows.get(identity, {})
         for group in kind.groups(sorted({*open_windows, *(interval for _, interval in opened)})):
             whole = span(group)
@@ -321,7 +321,7 @@ class Reference:
         return self.view.windows.ends_in_event_time and watermark >= window.end + self.view.lateness
 
     def _closes(self, window: Interval, watermark: Instant, elements: int) -> bool:
-        if isinstance(self.view.windows, Counted):
+        if isinstance(self.view.windows, CountBased):
             return self._is_complete(window, watermark, elements)
         return self._is_closed(window, watermark)
 
@@ -338,6 +338,6 @@ class Reference:
         return self.shown(window.key, interval, answers)
 
 
-def _late(element: Element, missed: int, windows: int) -> Refused:
+def _late(element: Element, missed: int, windows: int) -> Rejection:
     which = "its window" if windows == 1 else f"{missed} of its {windows} windows"
-    return Refused("late", element.event, f"{which} had closed", missed, windows)
+    return Rejection("late", element.event, f"{which} had closed", missed, windows)

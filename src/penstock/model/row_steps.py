@@ -56,7 +56,7 @@ class PythonStep(Step):
             if table.valid_from is not None and not self.input.has_event_time:
                 raise DefinitionError(
                     f"the table '{table.name}' is as of the event's time, and the stream has none",
-                    hint="say event_time=… where the stream is made, or .with_time(…)",
+                    hint="set event_time=… where the stream is made, or .with_time(…)",
                 )
 
     @property
@@ -88,7 +88,7 @@ class PythonStep(Step):
         """The columns that the function gets; an error where only Spark knows them."""
         if self.takes is None:
             raise DefinitionError(
-                f"the columns are not known that {self.who} gets", hint="say schema=… in the transform before"
+                f"the columns that {self.who} gets are not known", hint="set schema=… in the transform before"
             )
         return self.takes
 
@@ -129,8 +129,8 @@ class Map(PythonStep):
         return RowCode(self.function, self.who, self.known(), self.schema)
 
     def __repr__(self) -> str:
-        made = f"{self.input!r}.{self.word}({function_name(self.function)}, schema={self.schema.ddl()!r}"
-        return f"{made}{self._shown_sides})"
+        text = f"{self.input!r}.{self.word}({function_name(self.function)}, schema={self.schema.ddl()!r}"
+        return f"{text}{self._shown_sides})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,8 +155,8 @@ class MapBatches(Map):
             raise unknown("kind of batches", str(self.of), ["polars", "arrow"])
 
     def __repr__(self) -> str:
-        made = f"{self.input!r}.map_batches({function_name(self.function)}, schema={self.schema.ddl()!r}"
-        return f"{made}{'' if self.of == 'polars' else f', of={self.of!r}'})"
+        text = f"{self.input!r}.map_batches({function_name(self.function)}, schema={self.schema.ddl()!r}"
+        return f"{text}{'' if self.of == 'polars' else f', of={self.of!r}'})"
 
 
 def python_rows(
@@ -165,20 +165,22 @@ def python_rows(
     """What a step makes of one row of this event time. A `RowError` says why its function fails."""
     columns = [[row.get(name)] for name in step.known().names]
     if isinstance(step, Filter):
-        kept = step.code_with(tables, [at]).filtered(columns)
-        failures, counts = kept.failures, kept.counts
-        made = [row] if kept.kept[0] else []
+        filtered = step.code_with(tables, [at]).filtered(columns)
+        failures, counts = filtered.failures, filtered.counts
+        rows = [row] if filtered.keeps[0] else []
     elif isinstance(step, MapBatches) or not isinstance(step, Map):
-        raise DefinitionError(f"{step.who} works on columns, which the reference has not", hint="use engine='kernel'")
+        raise DefinitionError(
+            f"{step.who} works on columns, which the reference does not have", hint="use engine='kernel'"
+        )
     else:
         code = step.code_with(tables, [at])
-        found = code.flat_mapped(columns) if step.multiplies else code.mapped(columns)
-        failures, counts = found.failures, found.counts
-        made = [dict(zip(step.schema.names, values, strict=True)) for values in zip(*found.columns, strict=True)]
+        results = code.flat_mapped(columns) if step.multiplies else code.mapped(columns)
+        failures, counts = results.failures, results.counts
+        rows = [dict(zip(step.schema.names, values, strict=True)) for values in zip(*results.columns, strict=True)]
     if failures:
         raise RowError(failures[0])
     count([(one.name, one.number) for one in counts], step)
-    return made
+    return rows
 
 
 def makes_rows(flow: Flow) -> bool:

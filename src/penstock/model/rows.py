@@ -2,7 +2,7 @@
 
 >>> Rows(Schema.parse("k string, pane int"))
 Traceback (most recent call last):
-penstock.errors.DefinitionError: the flow has a column 'pane', and so has every row on its way to a sink
+penstock.errors.DefinitionError: every row to a sink has a column 'pane' of Penstock's own, and so has the flow
   hint: give it another name with select
 """
 
@@ -29,7 +29,7 @@ class Rows:
         for name in self.schema.names:
             if name.lower() in self.added:
                 raise DefinitionError(
-                    f"the flow has a column '{name}', and so has every row on its way to a sink",
+                    f"every row to a sink has a column '{name}' of Penstock's own, and so has the flow",
                     hint="give it another name with select",
                 )
 

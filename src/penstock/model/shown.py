@@ -8,12 +8,12 @@ from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import Global, Interval
 
 
-class Shown:
+class ShownValues:
     """The values of a window as people see them. An expression that fails is null; so is a condition, which then fails.
 
     >>> import penstock as ps
     >>> view = ps.stream("s", schema="v int").group_by().agg(n=ps.count(), total=ps.sum("v"))
-    >>> shown = Shown(view.select("n", mean="total / n").having("n > 1"))
+    >>> shown = ShownValues(view.select("n", mean="total / n").having("n > 1"))
     >>> shown((), Interval(0, 1), (2, 7)), shown((), Interval(0, 1), (1, 7))
     ((2, 3.5), None)
     """

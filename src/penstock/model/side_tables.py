@@ -52,8 +52,8 @@ class SideTable:
         """The row of a key, or None. Rows that follow each other in time: the one of the event's time."""
         if len(key) != len(self._key):
             raise RowError(f"the key of the table '{self._table.name}' is {', '.join(self._table.key)}, not {key!r}")
-        found = self._lookup.row(tuple(kind.taken(one) for kind, one in zip(self._key, key, strict=True)), self._at)
-        return None if found is None else self._shown(found)
+        row = self._lookup.row(tuple(kind.taken(one) for kind, one in zip(self._key, key, strict=True)), self._at)
+        return None if row is None else self._shown(row)
 
     def rows(self) -> list[Any]:
         """All rows."""
@@ -87,14 +87,14 @@ def initial_of(rows: Rows, processor: type[Processor], key: Schema) -> Initial:
     types = {name: _column(state) for name, state in states.items()}
     columns = Schema((*key, *((name, kind) for name, kind in types.items() if kind is not None and name not in key)))
     table = Table("initial", columns, key.names)
-    found = []
+    fitted = []
     for row in rows:
         for name in row:
             if name not in columns:
                 raise unknown("key or state", name, columns.names)
-        found.append(tuple(fit_column(name, row.get(name), kind) for name, kind in columns))
-    check_rows(table, found)
-    return Initial(table, tuple(found))
+        fitted.append(tuple(fit_column(name, row.get(name), kind) for name, kind in columns))
+    check_rows(table, fitted)
+    return Initial(table, tuple(fitted))
 
 
 def _check_table(table: Table, states: Mapping[str, State[Any]], key: Schema) -> None:
@@ -110,7 +110,7 @@ def _check_table(table: Table, states: Mapping[str, State[Any]], key: Schema) ->
         if name in states and name not in table.key and _column(states[name]) != kind:
             raise DefinitionError(
                 f"'{name}' is {kind} in the table '{table.name}', and {states[name]!r} in the processor",
-                hint="declare both alike",
+                hint="declare both with the same type",
             )
 
 

@@ -117,8 +117,8 @@ class Value(State[T]):
         return self.kind.given(held[0])
 
     def __repr__(self) -> str:
-        said = "" if self.default is None else f", default={self.default!r}"
-        return f"ps.value({self.type!r}{said}{self._said()})"
+        default = "" if self.default is None else f", default={self.default!r}"
+        return f"ps.value({self.type!r}{default}{self._said()})"
 
 
 class ListState(MutableSequence[T]):
@@ -135,13 +135,13 @@ class ListState(MutableSequence[T]):
         return len(self._held())
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._held()[index]
-        given = self._state.kind.given
-        return [given(entry[0]) for entry in found] if isinstance(index, slice) else given(found[0])
+        entries = self._held()[index]
+        shown = self._state.kind.given
+        return [shown(entry[0]) for entry in entries] if isinstance(index, slice) else shown(entries[0])
 
     def __iter__(self) -> Iterator[T]:
-        given = self._state.kind.given
-        return iter([given(entry[0]) for entry in self._held()])
+        shown = self._state.kind.given
+        return iter([shown(entry[0]) for entry in self._held()])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         held = list(self._held())
@@ -234,8 +234,8 @@ class MapState(MutableMapping[T, V]):
         return len(self._held())
 
     def __iter__(self) -> Iterator[T]:
-        given = self._state.key_kind.given
-        return iter([given(key) for key in self._held()])
+        shown = self._state.key_kind.given
+        return iter([shown(key) for key in self._held()])
 
     def __getitem__(self, key: T) -> V:
         entry = self._cell.states.get(self._state.name, {}).get(self._state.key_kind.take(key))
@@ -309,9 +309,9 @@ def value(type: str, *, default: T, ttl: str | timedelta | None = None) -> Value
 def value(type: str, *, ttl: str | timedelta | None = None) -> Value[Any]: ...
 def value(type: str, *, default: Any = None, ttl: str | timedelta | None = None) -> Value[Any]:
     """One value of a key, with what it is before it was set: `ps.value("bigint", default=0)`."""
-    made: Value[Any] = Value(type, _ttl(ttl), default=default)
-    made.kind.taken(default)
-    return made
+    state: Value[Any] = Value(type, _ttl(ttl), default=default)
+    state.kind.taken(default)
+    return state
 
 
 def list_of(type: str, *, ttl: str | timedelta | None = None) -> ListOf[Any]:

@@ -52,10 +52,10 @@ class Flow(ABC):
     @property
     def sources(self) -> tuple[Stream, ...]:
         """The streams at the far end, each once."""
-        found: dict[str, Stream] = {}
+        sources: dict[str, Stream] = {}
         for branch in branches(self):
-            found.setdefault(branch.source.name, branch.source)
-        return tuple(found.values())
+            sources.setdefault(branch.source.name, branch.source)
+        return tuple(sources.values())
 
     @property
     def has_event_time(self) -> bool:
@@ -252,7 +252,7 @@ class Stream(Flow):
         if self.watermark is not None and self.event_time is None:
             raise DefinitionError(
                 f"the stream '{self.name}' has a watermark and no event time",
-                hint="say event_time='a timestamp'",
+                hint="set event_time='a timestamp'",
             )
         if isinstance(self.watermark, Punctuated):
             _expect(bind(self.watermark.mark, self.schema), "timestamp", "ps.punctuated")
@@ -270,7 +270,7 @@ class Stream(Flow):
             raise DefinitionError(
                 f"the history cannot keep the stream '{self.name}': it has columns of structs or maps",
                 detail=self.schema.ddl(),
-                hint="say keep='none', or declare such columns as string: they come as JSON",
+                hint="set keep='none', or declare such columns as string: they come as JSON",
             )
 
     @property
@@ -283,20 +283,20 @@ class Stream(Flow):
         return ()
 
     def __repr__(self) -> str:
-        said = [repr(self.name), f"schema={self.schema.ddl()!r}"]
+        arguments = [repr(self.name), f"schema={self.schema.ddl()!r}"]
         for what in ("log", "event_time", "watermark", "id", "sign"):
             value = getattr(self, what)
             if value is not None:
-                said.append(f"{what}={value!r}")
+                arguments.append(f"{what}={value!r}")
         if self.id_horizon != DEFAULT_HORIZON:
-            said.append(f"id_horizon={show_duration(self.id_horizon)!r}")
+            arguments.append(f"id_horizon={show_duration(self.id_horizon)!r}")
         if self.max_ahead != DEFAULT_AHEAD:
-            said.append(f"max_ahead={None if self.max_ahead is None else show_duration(self.max_ahead)!r}")
+            arguments.append(f"max_ahead={None if self.max_ahead is None else show_duration(self.max_ahead)!r}")
         if self.keep is not None:
-            said.append(f"keep={self.keep!r}")
+            arguments.append(f"keep={self.keep!r}")
         if self.epoch is not None:
-            said.append(f"epoch={self.epoch!r}")
-        return f"ps.stream({', '.join(said)})"
+            arguments.append(f"epoch={self.epoch!r}")
+        return f"ps.stream({', '.join(arguments)})"
 
 
 def stream(
@@ -356,7 +356,7 @@ def _keep(keep: str | timedelta | None, event_time: str | None) -> str | None:
             f"keep={keep!r} is neither 'all' nor 'none' nor a span of time", detail=error.message, hint="keep='30 days'"
         ) from None
     if event_time is None:
-        raise DefinitionError(f"keep={keep!r} is by event time, and the stream has none", hint="say event_time='…'")
+        raise DefinitionError(f"keep={keep!r} is by event time, and the stream has none", hint="set event_time='…'")
     return show_duration(span)
 
 
@@ -449,9 +449,9 @@ class Transform(Step):
     snapshots: tuple[Snapshot, ...] = ()  # of the tables, where this step is run
 
     def __repr__(self) -> str:
-        said = f", schema={self.schema.ddl()!r}" if self.schema else ""
-        said += f", tables=[{', '.join(side.name for side in self.sides)}]" if self.sides else ""
-        return f"{self.input!r}.transform({function_name(self.function)}{said})"
+        arguments = f", schema={self.schema.ddl()!r}" if self.schema else ""
+        arguments += f", tables=[{', '.join(side.name for side in self.sides)}]" if self.sides else ""
+        return f"{self.input!r}.transform({function_name(self.function)}{arguments})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -539,7 +539,7 @@ def named_expressions(columns: tuple[Sql, ...], named: Mapping[str, Sql], where:
         if not valid_name(name):
             raise DefinitionError(f"{where}: '{name}' cannot be a column's name")
         if name.lower() in seen:
-            raise DefinitionError(f"{where}: the name '{name}' stands twice")
+            raise DefinitionError(f"{where}: the name '{name}' appears twice")
         seen.add(name.lower())
     return tuple(pairs)
 
@@ -548,11 +548,11 @@ def show_named(pairs: Named) -> str:
     return ", ".join(repr(text) if name == text else f"{name}={text!r}" for name, text in pairs)
 
 
-def _schema_of(columns: Named, given: Schema | None) -> Schema | None:
+def _schema_of(columns: Named, schema: Schema | None) -> Schema | None:
     """The schema after a select, where Spark is not needed to know it."""
-    if given is None:
+    if schema is None:
         return None
-    types = [(name, bind(text, given).type) for name, text in columns]
+    types = [(name, bind(text, schema).type) for name, text in columns]
     known = [(name, kind) for name, kind in types if kind is not None]
     return Schema(tuple(known)) if len(known) == len(types) else None
 

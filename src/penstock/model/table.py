@@ -72,28 +72,28 @@ class Table:
                     hint="declare it as string: it comes as JSON",
                 )
         if not self.key:
-            raise DefinitionError(f"the table '{self.name}' has no key", hint="say key='a column'")
+            raise DefinitionError(f"the table '{self.name}' has no key", hint="set key='a column'")
         for name in self.key:
             kind = self.schema.type_of(name)
             if is_float(kind) or kind.startswith(_UNKEYED):
                 raise DefinitionError(f"the column '{name}' is {kind}, and so cannot be a key of a table")
-        for said, column in (("valid_from", self.valid_from), ("valid_to", self.valid_to)):
+        for option, column in (("valid_from", self.valid_from), ("valid_to", self.valid_to)):
             if column is not None and self.schema.type_of(column) != "timestamp":
-                raise DefinitionError(f"{said}={column!r} is {self.schema.type_of(column)}, and must be timestamp")
+                raise DefinitionError(f"{option}={column!r} is {self.schema.type_of(column)}, and must be timestamp")
         if self.valid_to is not None and self.valid_from is None:
-            raise DefinitionError("valid_to goes with valid_from", hint="say valid_from='a timestamp'")
+            raise DefinitionError("valid_to needs valid_from", hint="set valid_from='a timestamp'")
 
     def __repr__(self) -> str:
         key = self.key[0] if len(self.key) == 1 else self.key
-        said = [repr(self.name), f"schema={self.schema.ddl()!r}", f"key={key!r}"]
+        arguments = [repr(self.name), f"schema={self.schema.ddl()!r}", f"key={key!r}"]
         if self.source is not None:
-            said.insert(1, repr(self.source))
+            arguments.insert(1, repr(self.source))
         if self.reload != AT_START:
-            said.append(f"reload={self.shown_reload!r}")
+            arguments.append(f"reload={self.shown_reload!r}")
         for what in ("valid_from", "valid_to", "broadcast"):
             if getattr(self, what) is not None:
-                said.append(f"{what}={getattr(self, what)!r}")
-        return f"ps.table({', '.join(said)})"
+                arguments.append(f"{what}={getattr(self, what)!r}")
+        return f"ps.table({', '.join(arguments)})"
 
     @property
     def shown_reload(self) -> str:
@@ -154,26 +154,26 @@ class TableJoin(Step):
             raise unknown("way to join a table", str(self.how), ["inner", "left"])
         if self.input.schema is None:
             raise DefinitionError(
-                f"the columns are not known that would be joined with the table '{self.table.name}'",
-                hint="say schema=… in the transform before, or select columns with casts",
+                f"the columns that would be joined with the table are not known '{self.table.name}'",
+                hint="set schema=… in the transform before, or select columns with casts",
             )
         for text, name in zip(self.on, self.table.key, strict=True):
-            kind, mine = bind(text, self.input.schema).type, self.table.schema.type_of(name)
-            if kind is not None and kind != mine and not (is_integer(kind) and is_integer(mine)):
+            kind, own_kind = bind(text, self.input.schema).type, self.table.schema.type_of(name)
+            if kind is not None and kind != own_kind and not (is_integer(kind) and is_integer(own_kind)):
                 raise DefinitionError(
-                    f"'{text}' is {kind}, and '{name}' of the table '{self.table.name}' is {mine}",
-                    hint=f"cast it: CAST({text} AS {mine.upper()})",
+                    f"'{text}' is {kind}, and '{name}' of the table '{self.table.name}' is {own_kind}",
+                    hint=f"cast it: CAST({text} AS {own_kind.upper()})",
                 )
         if self.table.valid_from is not None and not self.input.has_event_time:
             raise DefinitionError(
                 f"the table '{self.table.name}' is as of the event's time, and the stream has none",
-                hint="say event_time=… where the stream is made, or .with_time(…)",
+                hint="set event_time=… where the stream is made, or .with_time(…)",
             )
         for name, _ in self.joined:
             if name in self.input.schema:
                 raise DefinitionError(
                     f"the stream and the table '{self.table.name}' both have a column '{name}'",
-                    hint=f"say prefix='{self.table.name}_', or select other names before",
+                    hint=f"set prefix='{self.table.name}_', or select other names before",
                 )
 
     @property
@@ -211,26 +211,26 @@ class TableJoin(Step):
 
     def __repr__(self) -> str:
         on = " AND ".join(f"{text} = {name}" for text, name in zip(self.on, self.table.key, strict=True))
-        said = [self.table.name, f"on={on!r}", *([f"how={self.how!r}"] if self.how != "inner" else [])]
-        said += [f"prefix={self.prefix!r}"] if self.prefix else []
-        return f"{self.input!r}.join({', '.join(said)})"
+        arguments = [self.table.name, f"on={on!r}", *([f"how={self.how!r}"] if self.how != "inner" else [])]
+        arguments += [f"prefix={self.prefix!r}"] if self.prefix else []
+        return f"{self.input!r}.join({', '.join(arguments)})"
 
 
 def sides(flow: Flow) -> tuple[Table, ...]:
     """The tables that the code of a step gets beside its rows."""
-    found: tuple[Table, ...] = getattr(flow, "sides", ())
-    return found
+    tables: tuple[Table, ...] = getattr(flow, "sides", ())
+    return tables
 
 
 def tables(flow: Flow) -> dict[str, Table]:
     """The tables that a flow is joined with, or that its code looks rows up in, by name."""
-    found = {flow.table.name: flow.table} if isinstance(flow, TableJoin) else {}
-    found |= {one.name: one for one in sides(flow)}
+    by_name = {flow.table.name: flow.table} if isinstance(flow, TableJoin) else {}
+    by_name |= {one.name: one for one in sides(flow)}
     for part in flow.inputs:
         for name, other in tables(part).items():
-            if found.setdefault(name, other) != other:
+            if by_name.setdefault(name, other) != other:
                 raise DefinitionError(f"there are two tables '{name}'", hint="give one of them another name")
-    return found
+    return by_name
 
 
 def with_snapshots(flow: Flow, snapshots: Mapping[str, Snapshot]) -> Flow:

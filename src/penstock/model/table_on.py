@@ -16,20 +16,20 @@ from penstock.model.table import Table, TableJoin
 def joined(flow: Flow, table: Table, on: str | Sequence[str] | None, how: str, prefix: str) -> TableJoin:
     """A flow joined with a table; `on` is 'expression = key', several with AND, or names that both have."""
     texts = (on,) if isinstance(on, str) else tuple(on or table.key)
-    found: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for text in texts:
         for part in _parts(parse(text).tree):
-            name, said = _pair(part, table)
-            if name in found:
-                raise DefinitionError(f"the key '{name}' of the table '{table.name}' is said twice")
-            found[name] = said
+            name, expression = _pair(part, table)
+            if name in expressions:
+                raise DefinitionError(f"the key '{name}' of the table '{table.name}' is given twice")
+            expressions[name] = expression
     for name in table.key:
-        if name not in found:
+        if name not in expressions:
             raise DefinitionError(
-                f"on={on!r} does not say what the key '{name}' of the table '{table.name}' is",
+                f"on={on!r} has no value for the key '{name}' of the table '{table.name}'",
                 hint=f"write on='… = {name}'" + (" AND …" if len(table.key) > 1 else ""),
             )
-    return TableJoin(flow, table, tuple(found[name] for name in table.key), how, prefix)  # type: ignore[arg-type]
+    return TableJoin(flow, table, tuple(expressions[name] for name in table.key), how, prefix)  # type: ignore[arg-type]
 
 
 def _parts(tree: exp.Expr) -> list[exp.Expr]:
@@ -45,11 +45,11 @@ def _pair(part: exp.Expr, table: Table) -> tuple[str, str]:
     if isinstance(part, exp.Column) and len(part.parts) == 1:
         return _key(part.name, table), canonical(part)
     if isinstance(part, exp.EQ):
-        for mine, other in ((part.expression, part.this), (part.this, part.expression)):
-            if isinstance(mine, exp.Column) and _named(mine, table) in table.key:
-                return str(_named(mine, table)), canonical(other)
+        for own, other in ((part.expression, part.this), (part.this, part.expression)):
+            if isinstance(own, exp.Column) and _named(own, table) in table.key:
+                return str(_named(own, table)), canonical(other)
     raise DefinitionError(
-        f"'{canonical(part)}' does not say what a key of the table '{table.name}' equals",
+        f"'{canonical(part)}' compares no key of the table '{table.name}'",
         detail=f"its key is {', '.join(table.key)}",
         hint=f"write on='column = {table.key[0]}'",
     )

@@ -24,10 +24,10 @@ class Index:
 
     def find(self, step: TableJoin, row: Mapping[str, object], schema: Schema, at: Instant) -> dict[str, object] | None:
         """What an event has after a join; None if it finds nothing and the join is an inner one."""
-        found = self.row(tuple(evaluate(bind(text, schema), row) for text in step.on), at)
-        if found is None and step.how == "inner":
+        version = self.row(tuple(evaluate(bind(text, schema), row) for text in step.on), at)
+        if version is None and step.how == "inner":
             return None
-        return {**row, **{name: None if found is None else found[column] for name, column in step.joined}}
+        return {**row, **{name: None if version is None else version[column] for name, column in step.joined}}
 
     def row(self, key: tuple[object, ...], at: Instant) -> dict[str, Any] | None:
         """The row of a key, as of an instant where rows follow each other in time."""
@@ -67,8 +67,8 @@ def check_rows(table: Table, rows: Sequence[Sequence[object]]) -> None:
 
 def twice(table: Table, key: Sequence[object]) -> DefinitionError:
     """Two rows of a table where only one can be."""
-    said = ", ".join(f"{name} = {value!r}" for name, value in zip((*table.key, table.valid_from), key, strict=False))
+    values = ", ".join(f"{name} = {value!r}" for name, value in zip((*table.key, table.valid_from), key, strict=False))
     return DefinitionError(
-        f"the table '{table.name}' has two rows with {said}",
-        hint="its key must name one row; where rows follow each other in time, say valid_from='a timestamp'",
+        f"the table '{table.name}' has two rows with {values}",
+        hint="its key must name one row; where rows follow each other in time, set valid_from='a timestamp'",
     )

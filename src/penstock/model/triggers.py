@@ -100,7 +100,7 @@ class Trigger(ABC):
 
 @dataclass(frozen=True, repr=False)
 class AfterCount(Trigger):
-    """Once, when so many elements came; the state is how many there are."""
+    """Once, when `count` elements came; the state is how many there are."""
 
     count: int
 
@@ -164,7 +164,7 @@ class Every(AfterDelay):
 
 @dataclass(frozen=True, repr=False)
 class Completeness(Trigger):
-    """Once, when by the percentile watermark so many percent of the window's elements should be there."""
+    """Once, when by the percentile watermark `percent` of the window's elements should be there."""
 
     percent: float
 
@@ -295,14 +295,14 @@ class OnTime(Trigger):
         return self.unchanged == "fire"
 
     def __repr__(self) -> str:
-        said = []
+        arguments = []
         if self.early != Never():
-            said.append(f"early={self.early!r}")
+            arguments.append(f"early={self.early!r}")
         if self.late != AfterCount(1):
-            said.append(f"late={self.late!r}")
+            arguments.append(f"late={self.late!r}")
         if self.unchanged != "fire":
-            said.append(f"unchanged={self.unchanged!r}")
-        return f"ps.on_time({', '.join(said)})"
+            arguments.append(f"unchanged={self.unchanged!r}")
+        return f"ps.on_time({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -594,7 +594,7 @@ def on_time(*, early: Trigger | None = None, late: Trigger | None = None, unchan
 
 
 def after_count(count: int) -> AfterCount:
-    """Once, at the first commit with at least so many elements since the trigger started."""
+    """Once, at the first commit with at least `count` elements since the trigger started."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise DefinitionError(f"ps.after_count takes a whole number above zero, not {count!r}")
     return AfterCount(count)
@@ -611,12 +611,12 @@ def every(period: str | timedelta) -> Every:
 
 
 def after_delay(delay: str | timedelta) -> AfterDelay:
-    """Once, so long (in processing time) after the first element."""
+    """Once, after `delay` in processing time since the first element."""
     return AfterDelay(not_negative(delay, "the delay of ps.after_delay"))
 
 
 def after_completeness(percent: float) -> Completeness:
-    """Once, when so many percent of the window's elements should be there, by the stream's percentile watermark."""
+    """Once, when `percent` of the window's elements should be there, by the stream's percentile watermark."""
     if not 0 < percent <= 100:
         raise DefinitionError(f"ps.after_completeness takes a percentage above 0 and up to 100, not {percent!r}")
     return Completeness(float(percent))

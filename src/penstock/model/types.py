@@ -54,11 +54,11 @@ def type_name(text: str) -> str:
 
 def _nested_name(kind: str, whole: str) -> str:
     """The spelling of a struct or map. The case of a field's name matters where it is read."""
-    given = kind + whole[len(kind) :]
+    name = kind + whole[len(kind) :]
     try:
-        parts = [(field, type_name(part)) for field, part in fields_of(given)]
+        parts = [(field, type_name(part)) for field, part in fields_of(name)]
     except (DefinitionError, ValueError):
-        return given  # with types that only Spark has
+        return name  # with types that only Spark has
     return f"{kind}<{','.join(part if kind == 'map' else f'{field}:{part}' for field, part in parts)}>"
 
 
@@ -88,7 +88,7 @@ def decimal_of(name: str) -> tuple[int, int]:
     """Precision and scale of a decimal type."""
     match = _DECIMAL.fullmatch(name)
     if match is None:
-        raise DefinitionError(f"'{name}' is not a decimal")
+        raise DefinitionError(f"'{name}' is not of type decimal")
     return int(match[1]), int(match[2])
 
 

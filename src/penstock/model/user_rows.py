@@ -53,7 +53,7 @@ class MadeRows:
 class FilteredRows:
     """Which rows a function keeps."""
 
-    kept: list[bool]
+    keeps: list[bool]
     failures: Failures
     counts: list[RowCount]
 
@@ -110,7 +110,7 @@ class RowCode:
         failures: Failures = {}
         function = self._function
         results, counts = self._results(columns, failures, lambda row: bool(function(row)))
-        return FilteredRows([bool(kept) for kept in results], failures, _of_good_rows(counts, failures))
+        return FilteredRows([bool(keeps) for keeps in results], failures, _of_good_rows(counts, failures))
 
     def mapped(self, columns: ColumnValues) -> MadeRows:
         """One row for each row."""
@@ -123,11 +123,11 @@ class RowCode:
         return self._made(parents, results, failures, counts)
 
     def flat_mapped(self, columns: ColumnValues) -> MadeRows:
-        """Any number of rows for each row. If one of them is no row, none of them counts."""
+        """Any number of rows for each row. If one of them is not a row, none of them counts."""
         failures: Failures = {}
         results, counts = self._results(columns, failures, self._several)
-        parents = chain.from_iterable(repeat(number, len(made)) for number, made in enumerate(results) if made)
-        rows = list(chain.from_iterable(made for made in results if made))
+        parents = chain.from_iterable(repeat(number, len(rows)) for number, rows in enumerate(results) if rows)
+        rows = list(chain.from_iterable(rows for rows in results if rows))
         return self._made(list(parents), rows, failures, counts)
 
     def _several(self, row: Any) -> list[Any]:
@@ -144,7 +144,7 @@ class RowCode:
     # What a function gives, as rows
 
     def _made(self, parents: list[int], results: list[Any], failures: Failures, counts: list[RowCount]) -> MadeRows:
-        """Rows as columns of the declared types. What is no row of these types fails."""
+        """Rows as columns of the declared types. What is not a row of these types fails."""
         columns = self._at_once(results)
         if columns is None:
             rows = []
@@ -216,24 +216,24 @@ class _Column:
 
     def taken(self, values: list[Any]) -> tuple[list[Any], Failures]:
         """The values in the column's type, and why some cannot be."""
-        found: list[Any] = []
+        fitted: list[Any] = []
         wrong: Failures = {}
         for at, value in enumerate(values):
             try:
-                found.append(None if value is None else self._value(value))
+                fitted.append(None if value is None else self._value(value))
             except RowError as error:
-                found.append(None)
+                fitted.append(None)
                 wrong[at] = error.message
-        return found, wrong
+        return fitted, wrong
 
     def _value(self, value: Any) -> Any:
         try:
-            taken = self._take(value)
+            fitted = self._take(value)
         except RowError as error:
             raise RowError(f"the column '{self.name}': {error.message}") from None
-        if isinstance(taken, str) and not _is_text(taken):
-            raise RowError(has_nul(self.name) if "\0" in taken else f"the column '{self.name}' is no text")
-        return single(taken) if self.kind == "float" else taken
+        if isinstance(fitted, str) and not _is_text(fitted):
+            raise RowError(has_nul(self.name) if "\0" in fitted else f"the column '{self.name}' is not text")
+        return single(fitted) if self.kind == "float" else fitted
 
 
 def _of_good_rows(counts: list[RowCount], failures: Failures) -> list[RowCount]:

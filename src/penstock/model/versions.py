@@ -35,8 +35,8 @@ class Versions:
         check_versions(self.flow, "inner", self.keys, self.deleted)
 
     def __repr__(self) -> str:
-        said = [*map(repr, self.keys), *([] if self.deleted is None else [f"deleted={self.deleted!r}"])]
-        return f"{self.flow!r}.versions({', '.join(said)})"
+        arguments = [*map(repr, self.keys), *([] if self.deleted is None else [f"deleted={self.deleted!r}"])]
+        return f"{self.flow!r}.versions({', '.join(arguments)})"
 
 
 def versions_of(flow: Flow, keys: tuple[str, ...], deleted: str | None) -> Versions:
@@ -57,25 +57,25 @@ def check_versions(flow: Flow, how: str, keys: tuple[str, ...], deleted: str | N
     for source in flow.sources:
         if source.sign is not None and source.event_time is None:
             raise DefinitionError(
-                f"the changes of '{source.name}' do not say from when on they hold",
-                detail="a view without windows in event time takes rows back at no certain time",
+                f"the changes of '{source.name}' have no time from which they are valid",
+                detail="a view without windows in event time has retractions without a time",
                 hint="give the view a window, or join with its rows as they are now: app.table_of(view)",
             )
     check_side(flow)
     assert flow.schema is not None
     if not keys:
-        raise DefinitionError("a table with versions has a key", hint="say .versions('item')")
+        raise DefinitionError("a table with versions has a key", hint="call .versions('item')")
     for key in keys:
         if key not in flow.schema:
             raise unknown("column", key, flow.schema.names)
     if len({key.lower() for key in keys}) < len(keys):
-        raise DefinitionError(f"a key stands twice in {in_quotes(keys)}")
+        raise DefinitionError(f"a key appears twice in {in_quotes(keys)}")
     if deleted is not None:
         if deleted not in flow.schema:
             raise unknown("column", deleted, flow.schema.names)
         kind = flow.schema.type_of(deleted)
         if kind != "boolean":
             raise DefinitionError(
-                f"the column '{deleted}' tells which rows delete their key, and is {kind}, not boolean",
+                f"the column '{deleted}' marks rows that delete their key, and is {kind}, not boolean",
                 hint=f"make a boolean before: .select(…, deleted=\"{deleted} = 'd'\")",
             )

@@ -26,7 +26,7 @@ from penstock.model.time import BEGINNING, END, Duration, Instant, not_negative,
 from penstock.model.triggers import Trigger, each, on_time
 from penstock.model.types import Schema, has_structs
 from penstock.model.watermarks import Percentile
-from penstock.model.windows import Counted, Global, Window, global_window
+from penstock.model.windows import CountBased, Global, Window, global_window
 
 if TYPE_CHECKING:
     from penstock.model.changes import Changes
@@ -76,7 +76,7 @@ class View:
     lateness: Duration = 0
     shown: Named | None = None  # None: the aggregates
     condition: str | None = None
-    retention: Duration | None = None  # None: for ever
+    retention: Duration | None = None  # None: permanent
     name: str | None = field(default=None, compare=False, kw_only=True)  # in the app that keeps it
 
     def __post_init__(self) -> None:
@@ -107,9 +107,9 @@ class View:
         return replace(self, lateness=not_negative(lateness, "the allowed lateness"))
 
     def retain(self, retention: str | timedelta) -> View:
-        """How long rows stay in the table, in event time. Default: for ever.
+        """How long rows stay in the table, in event time. Default: permanently.
 
-        A finished window stays so long after its end. Without windows, a key stays so long after its newest element.
+        A finished window stays that long after its end; without windows, a key after its newest element.
         """
         return replace(self, retention=not_negative(retention, "the retention"))
 
@@ -125,7 +125,7 @@ class View:
         return replace(self, condition=sql_text(condition))
 
     def changes(self, name: str | None = None) -> Changes:
-        """Its panes as a stream that other views are made of: what it showed is taken back before it shows anew.
+        """Its panes as a stream that other views are made of: what it showed is retracted before it shows again.
 
         Columns are the keys, the window, the values and `final`; a row's time is just before its window's end. `name`
         is the view's, where no app has named it.
@@ -183,12 +183,12 @@ class View:
     @property
     def result_schema(self) -> Schema:
         """What `select` and `having` are written over: keys, the window where it has bounds, and aggregates."""
-        found = [(name, self.bound(text).type or "string") for name, text in self.keys]
+        columns = [(name, self.bound(text).type or "string") for name, text in self.keys]
         if not isinstance(self.windows, Global):
-            kind = "bigint" if isinstance(self.windows, Counted) else "timestamp"
-            found += [(name, kind) for name in WINDOW_COLUMNS]
-        found += [(name, a.result_type(self.input_types(a))) for name, a in self.aggregates]
-        return Schema(tuple(found))
+            kind = "bigint" if isinstance(self.windows, CountBased) else "timestamp"
+            columns += [(name, kind) for name in WINDOW_COLUMNS]
+        columns += [(name, a.result_type(self.input_types(a))) for name, a in self.aggregates]
+        return Schema(tuple(columns))
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class View:
     def input_schema(self) -> Schema:
         if self.input.schema is None:
             raise DefinitionError(
-                "the columns that flow into this view are known to Spark only",
+                "only Spark knows the columns that flow into this view",
                 hint="give transform(…, schema='name type, …'), or run on Spark",
             )
         return self.input.schema
@@ -259,11 +259,11 @@ def check(view: View) -> None:
     if view.signed:
         if view.accumulation == "discarding":
             raise DefinitionError(
-                "discarding panes cannot show rows that are taken back", hint="use .accumulating() or .retracting()"
+                "discarding panes cannot show retractions", hint="use .accumulating() or .retracting()"
             )
-        if isinstance(view.windows, Counted):
+        if isinstance(view.windows, CountBased):
             raise DefinitionError(
-                f"{view.windows!r} cannot take rows back: a retraction would count as one more element",
+                f"{view.windows!r} cannot take retractions: one would count as one more element",
                 hint="use a window in event time, or ps.global_window()",
             )
         for _, aggregate in view.aggregates:
@@ -290,7 +290,7 @@ def _check_apart(names: Iterable[str]) -> None:
         if name.lower() in RESERVED:
             raise DefinitionError(f"'{name}' is a column that every view has", hint="choose another name")
         if name.lower() in seen:
-            raise DefinitionError(f"the name '{name}' stands twice", hint="name keys and aggregates apart")
+            raise DefinitionError(f"the name '{name}' appears twice", hint="give keys and aggregates different names")
         seen.add(name.lower())
 
 
@@ -299,18 +299,18 @@ def _check_time(view: View) -> None:
         names = ", ".join(s.name for s in view.input.sources if s.event_time is None)
         raise DefinitionError(
             f"{view.windows!r} needs an event time, and '{names}' has none",
-            hint="say event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
+            hint="set event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
         )
     if view.windows.ends_in_event_time:
         for source in view.input.sources:
             if source.watermark is None:
                 raise DefinitionError(
                     f"{view.windows!r} needs a watermark, and the stream '{source.name}' has none",
-                    hint="say how late its events may be: watermark=ps.bounded('10 seconds')",
+                    hint="declare how late its events may be: watermark=ps.bounded('10 seconds')",
                 )
     elif view.lateness:
         raise DefinitionError(
-            f"allowed lateness means nothing for {view.windows!r}: it has no end in event time",
+            f"allowed lateness has no effect on {view.windows!r}: it has no end in event time",
             hint="leave out allow_late, or choose a window in event time",
         )
     elif view.retention is not None:
@@ -321,7 +321,7 @@ def _check_forgets(view: View) -> None:
     """Refuses a retention where event time does not say when a key was last touched."""
     if not view.forgets:
         raise DefinitionError(
-            f"{view.windows!r} has no end in event time after which its windows could go",
+            f"{view.windows!r} has no end in event time after which its windows could be dropped",
             hint="leave out retain, or choose a window in event time",
         )
     if not view.keys:
@@ -332,14 +332,14 @@ def _check_forgets(view: View) -> None:
     if not view.input.has_event_time:
         names = ", ".join(source.name for source in view.input.sources if source.event_time is None)
         raise DefinitionError(
-            f"keys are forgotten by event time, and '{names}' has none",
-            hint="leave out retain, or say event_time='…' on the stream",
+            f"keys expire by event time, and '{names}' has none",
+            hint="leave out retain, or set event_time='…' on the stream",
         )
     for source in view.input.sources:
         if source.watermark is None:
             raise DefinitionError(
-                f"keys are forgotten by the watermark, and the stream '{source.name}' has none",
-                hint="leave out retain, or say how late its events may be: watermark=ps.bounded('10 seconds')",
+                f"keys expire by the watermark, and the stream '{source.name}' has none",
+                hint="leave out retain, or declare how late its events may be: watermark=ps.bounded('10 seconds')",
             )
 
 
@@ -350,9 +350,9 @@ def _check_expressions(view: View) -> None:
         types = view.input_types(aggregate)
         if not any(view.bound(text).outside for text in aggregate.inputs):
             aggregate.result_type(types)
-        for one, mine in apart(aggregate, types):
+        for one, own_types in apart(aggregate, types):
             if isinstance(one, Monoid):
-                one.check(mine)
+                one.check(own_types)
         if aggregate.where is not None:
             condition = view.bound(aggregate.where)
             if condition.type not in (None, "boolean"):

@@ -51,7 +51,7 @@ class Bounded(Watermark):
 
 @dataclass(frozen=True, repr=False)
 class Percentile(Watermark):
-    """The newest event time less the lateness that so many percent of the events observed so far stayed below."""
+    """The newest event time less the lateness that `percent` of the events observed so far stayed below."""
 
     percent: float
 
@@ -85,7 +85,7 @@ def bounded(delay: str | timedelta, *, idle: str | timedelta | None = "1 minute"
 
 
 def percentile(percent: float, *, idle: str | timedelta | None = "1 minute") -> Percentile:
-    """So many percent of the events come before the watermark passes them: `percentile(99.5)`."""
+    """A share of the events, in percent, comes before the watermark passes them: `percentile(99.5)`."""
     if not 0 < percent <= 100:
         raise DefinitionError(f"ps.percentile takes a percentage above 0 and up to 100, not {percent!r}")
     return Percentile(float(percent), idle=_idle_of(idle))
@@ -199,7 +199,7 @@ class Tracker:
         self.watermark = max(self.watermark, estimate, BEGINNING if fixed is None else fixed)
 
     def reached(self, percent: float) -> Instant:
-        """The instant before which so many percent of the events should be there."""
+        """The instant before which `percent` of the events should be there."""
         if self.newest == BEGINNING:
             return self.watermark
         return max(self.watermark, self.newest - self._quantile(percent))
@@ -243,7 +243,7 @@ class Tracker:
         return partition.newest - self.definition.delay
 
     def _quantile(self, percent: float) -> Duration:
-        """The smallest bound that at least so many percent of the measured lateness does not exceed."""
+        """The smallest bound that at least `percent` of the measured lateness does not exceed."""
         total, seen = sum(self._lateness.values()), 0
         for number in sorted(self._lateness):
             seen += self._lateness[number]
@@ -327,5 +327,5 @@ class ViewTime:
             tracker.resume(now)
 
     def reached(self, percent: float) -> Instant:
-        """The instant before which so many percent of the events should be there, in all streams."""
+        """The instant before which `percent` of the events should be there, in all streams."""
         return max(self.watermark, min((t.reached(percent) for t in self._heard), default=BEGINNING))

@@ -22,7 +22,7 @@ _COMMA, _ONE, _NO = Literal("", "string"), Literal(1, "int"), Literal(False, "bo
 
 def _scalar(name: str, node: Node) -> Node:
     if node.type == VOID or node.type.startswith(("array<", "struct<", "map<", "interval")):
-        raise Outside(f"{name} of {node.type} is not answered")
+        raise Outside(f"{name} of {node.type} is not supported")
     return node
 
 
@@ -31,7 +31,7 @@ def _number(name: str, node: Node) -> Node:
     if node.type in ("string", VOID):
         return cast(node, "double")
     if not is_numeric(node.type):
-        raise Outside(f"{name} of {node.type} is not answered")
+        raise Outside(f"{name} of {node.type} is not supported")
     return node
 
 
@@ -68,7 +68,7 @@ def _extreme(name: str) -> AggregateRule:
 def _by(name: str) -> AggregateRule:
     def rule(value: Node, by: Node) -> Aggregate:
         if value.type == VOID:
-            raise Outside(f"{name} of NULL is not answered")
+            raise Outside(f"{name} of NULL is not supported")
         return Aggregate(name, (value, _scalar(name, by)), value.type)
 
     return rule
@@ -81,7 +81,7 @@ def _moment(name: str) -> AggregateRule:
 def _logic(name: str) -> AggregateRule:
     def rule(node: Node) -> Aggregate:
         if node.type != "boolean":
-            raise Outside(f"{name} of {node.type} is not answered")
+            raise Outside(f"{name} of {node.type} is not supported")
         return Aggregate(name, (node,), "boolean")
 
     return rule
@@ -89,20 +89,20 @@ def _logic(name: str) -> AggregateRule:
 
 def _count_if(node: Node) -> Aggregate:
     if node.type != "boolean":
-        raise Outside(f"count_if of {node.type} is not answered")
+        raise Outside(f"count_if of {node.type} is not supported")
     return Aggregate("count_if", (node,), "bigint")
 
 
 def _any_value(node: Node) -> Aggregate:
     if node.type == VOID:
-        raise Outside("any_value of NULL is not answered")
+        raise Outside("any_value of NULL is not supported")
     return Aggregate("any_value", (node,), node.type)
 
 
 def _list(name: str) -> AggregateRule:
     def rule(node: Node) -> Aggregate:
         if node.type == VOID or (name == "collect_set" and node.type.startswith(("array<", "struct<", "map<"))):
-            raise Outside(f"{name} of {node.type} is not answered")
+            raise Outside(f"{name} of {node.type} is not supported")
         return Aggregate(name, (node,), f"array<{node.type}>")
 
     return rule
@@ -110,7 +110,7 @@ def _list(name: str) -> AggregateRule:
 
 def _text(node: Node, separator: Node = _COMMA) -> Aggregate:
     if node.type != "string" or separator.type not in ("string", VOID):
-        raise Outside(f"listagg of {node.type} is not answered")
+        raise Outside(f"listagg of {node.type} is not supported")
     if not isinstance(separator, Literal):
         raise Outside("listagg needs a constant separator")
     return Aggregate("listagg", (node, separator if separator.value is not None else _COMMA), "string")
@@ -135,7 +135,7 @@ def _median(node: Node) -> Aggregate:
 def _bits(name: str) -> AggregateRule:
     def rule(node: Node) -> Aggregate:
         if not is_integer(node.type):
-            raise Outside(f"{name} of {node.type} is not answered")
+            raise Outside(f"{name} of {node.type} is not supported")
         return Aggregate(name, (node,), node.type)
 
     return rule
@@ -176,9 +176,9 @@ def _beside(name: str) -> Callable[..., tuple[str, tuple[Node, ...], str]]:
             raise Outside(f"{name} needs a constant offset")
         if default is not None and default.type not in (VOID, node.type):
             if not (isinstance(default, Literal) and is_integer(default.type) and is_numeric(node.type)):
-                raise Outside(f"{name} of {node.type} with a default of {default.type} is not answered")
+                raise Outside(f"{name} of {node.type} with a default of {default.type} is not supported")
             if isinstance(cast(default, node.type), Call):
-                raise Outside(f"{name} of {node.type} with a default of {default.value} is not answered")
+                raise Outside(f"{name} of {node.type} with a default of {default.value} is not supported")
         rest = () if default is None else (cast(default, node.type),)
         return name, (node, cast(offset, "bigint"), *rest), node.type
 

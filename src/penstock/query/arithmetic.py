@@ -35,7 +35,7 @@ def bounded(precision: int, scale: int) -> str:
 def _number(left: Node, right: Node, symbol: str) -> str:
     kinds = {left.type, right.type}
     if kinds <= {"string", VOID} or not all(is_numeric(kind) or kind in ("string", VOID) for kind in kinds):
-        raise Outside(f"{left.type} {symbol} {right.type} is not answered")
+        raise Outside(f"{left.type} {symbol} {right.type} is not supported")
     if is_decimal(left.type) and not (is_float(right.type) or right.type in ("string", VOID)):
         return left.type
     if is_decimal(right.type) and not (is_float(left.type) or left.type in ("string", VOID)):
@@ -88,7 +88,7 @@ def _int_divide(left: Node, right: Node) -> Node:
     if is_decimal(left.type) or is_decimal(right.type):
         left, right = narrow_literal(left, right), narrow_literal(right, left)
         if not is_decimal(_number(left, right, "div")):
-            raise Outside(f"{left.type} div {right.type} is not answered")
+            raise Outside(f"{left.type} div {right.type} is not supported")
         (p1, s1), (p2, s2) = as_decimal(left.type), as_decimal(right.type)
         args = cast(left, f"decimal({p1},{s1})"), cast(right, f"decimal({p2},{s2})")
         return Call("int_divide", args, "bigint")
@@ -120,7 +120,7 @@ def subtract(left: Node, right: Node, *, safe: bool = False) -> Node:
 
 def _shift(left: Node, right: Node, name: str, safe: bool) -> Node:
     if safe:
-        raise Outside(f"try_{name} of {left.type} and {right.type} is not answered")
+        raise Outside(f"try_{name} of {left.type} and {right.type} is not supported")
     if left.type in INTERVALS and right.type in INTERVALS:
         if MONTHS in (left.type, right.type) and left.type != right.type:
             raise Outside("an interval of months and one of days do not mix")
@@ -141,7 +141,7 @@ def _shift(left: Node, right: Node, name: str, safe: bool) -> Node:
         case "string", ("interval" | "interval day"):
             return Call("timestamp_" + name, (cast(left, "timestamp"), right), "timestamp")
     symbol = "+" if name == "add" else "-"
-    raise Outside(f"{left.type} {symbol} {right.type} is not answered")
+    raise Outside(f"{left.type} {symbol} {right.type} is not supported")
 
 
 def multiply(left: Node, right: Node, *, safe: bool = False) -> Node:
@@ -149,7 +149,7 @@ def multiply(left: Node, right: Node, *, safe: bool = False) -> Node:
     if left.type in INTERVALS or right.type in INTERVALS:
         length, count = (left, right) if left.type in INTERVALS else (right, left)
         if not is_integer(count.type) or safe:
-            raise Outside(f"{left.type} * {right.type} is not answered")
+            raise Outside(f"{left.type} * {right.type} is not supported")
         if length.type == MONTHS:
             return Call("multiply", (length, cast(count, "int")), MONTHS)
         return Call("multiply", (length, cast(count, "bigint")), INTERVAL)
@@ -176,7 +176,7 @@ def _safe(rule: Callable[..., Node]) -> Rule:
 def _bits(name: str, symbol: str) -> Rule:
     def rule(left: Node, right: Node) -> Node:
         if not is_integer(left.type) or not is_integer(right.type):
-            raise Outside(f"{left.type} {symbol} {right.type} is not answered")
+            raise Outside(f"{left.type} {symbol} {right.type} is not supported")
         kind = common(left.type, right.type)
         assert kind is not None
         return Call(name, (cast(left, kind), cast(right, kind)), kind)
@@ -186,7 +186,7 @@ def _bits(name: str, symbol: str) -> Rule:
 
 def _bit_not(node: Node) -> Node:
     if not is_integer(node.type):
-        raise Outside(f"~ of {node.type} is not answered")
+        raise Outside(f"~ of {node.type} is not supported")
     return Call("bit_not", (node,), node.type)
 
 

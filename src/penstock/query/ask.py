@@ -37,12 +37,12 @@ class Questions:
         self.engine = shared_engine() if limits is None else Engine(limits)
         self._plans: OrderedDict[str, tuple[Mapping[str, Schema], Plan]] = OrderedDict()
 
-    def ask(self, asked: Question | str, limits: Limits | None = None) -> Answer:
+    def ask(self, question: Question | str, limits: Limits | None = None) -> Answer:
         """The answer, with the commit that it is of."""
 
         def ask() -> Answer:
             with self.opened() as moment:
-                return moment.run(moment.plan(asked), limits)
+                return moment.run(moment.plan(question), limits)
 
         return from_newest(ask)
 
@@ -52,14 +52,14 @@ class Questions:
         with scanning(self.reader) as snapshot:
             yield Moment(self, snapshot)
 
-    def plan(self, asked: Question | str, tables: Mapping[str, Schema], now: Instant | None = None) -> Plan:
+    def plan(self, question: Question | str, tables: Mapping[str, Schema], now: Instant | None = None) -> Plan:
         """The plan of a question, which may be known."""
-        text = asked if isinstance(asked, str) else asked.text
+        text = question if isinstance(question, str) else question.text
         cached = self._plans.get(text)
         if cached is not None and cached[0] == tables:
             self._plans.move_to_end(text)
             return cached[1]
-        plan = compile_query(asked, tables, now=now)
+        plan = compile_query(question, tables, now=now)
         if not _CLOCK.search(text):
             self._plans[text] = tables, plan
             if len(self._plans) > _PLANS:
@@ -73,12 +73,12 @@ class Moment:
     def __init__(self, questions: Questions, snapshot: Snapshot) -> None:
         self._questions, self._snapshot = questions, snapshot
 
-    def plan(self, asked: Question | str) -> Plan:
-        text = asked if isinstance(asked, str) else asked.text
+    def plan(self, question: Question | str) -> Plan:
+        text = question if isinstance(question, str) else question.text
         self._tables: Mapping[str, Scannable] = self._snapshot.views
         if self._questions.own_tables and "__" in text:
             self._tables = {**self._snapshot.views, **self._snapshot.own_tables}
-        return self._questions.plan(asked, {name: table.schema for name, table in self._tables.items()})
+        return self._questions.plan(question, {name: table.schema for name, table in self._tables.items()})
 
     def run(self, plan: Plan, limits: Limits | None = None, stop: Event | None = None) -> Answer:
         """The answer; `stop` ends it early."""
@@ -98,8 +98,8 @@ class Moment:
         wishes = []
         for scan in plan.scans:
             view = self._tables[scan.view]
-            asked = {one.column for one in scan.filters if one.op in ("=", "in")}
-            keys = [key for key in view.keys if key in asked]
+            columns = {condition.column for condition in scan.filters if condition.op in ("=", "in")}
+            keys = [key for key in view.keys if key in columns]
             if keys and view.windows and not view.in_segments:
                 wishes.append((scan.view, keys))
         return wishes

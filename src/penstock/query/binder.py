@@ -101,7 +101,7 @@ class QuestionBinder(Binder):
             case exp.Interval():
                 return interval(tree)
             case exp.Neg() if isinstance(tree.this, exp.Cast) and _is_number(tree.this.this):
-                # -128Y is one literal, whose suffix is read as a cast: 128 is no tinyint.
+                # -128Y is one literal, whose suffix is read as a cast: 128 is not a tinyint.
                 negated = tree.this.copy()
                 negated.set("this", exp.Neg(this=negated.this))
                 return self.cast(negated)
@@ -130,7 +130,7 @@ class QuestionBinder(Binder):
     def column(self, tree: exp.Column) -> Node:  # type: ignore[override]
         parts = [piece.name for piece in tree.parts]
         if len(parts) > 2:
-            raise Outside(f"'{'.'.join(parts)}' is no column; fields of structs are not answered here")
+            raise Outside(f"'{'.'.join(parts)}' is not a column; fields of structs are not supported here")
         return self.place.column(parts[-1], parts[0] if len(parts) == 2 else None)
 
     def compare(self, tree: exp.Binary) -> Node:  # type: ignore[override]
@@ -182,7 +182,7 @@ class QuestionBinder(Binder):
     def _aggregate(self, tree: exp.Anonymous, within: exp.Order | None = None) -> Aggregate:
         name = tree.name.lower()
         if not self._aggregates:
-            raise Outside(f"the aggregate {name} cannot stand here")
+            raise Outside(f"the aggregate {name} is not allowed here")
         inside = QuestionBinder(self.place, aggregates=self._over_groups)
         trees, distinct = list(tree.expressions), False
         if len(trees) == 1 and isinstance(trees[0], exp.Distinct):
@@ -191,7 +191,7 @@ class QuestionBinder(Binder):
             distinct, trees = True, [*trees[0].expressions, *trees[1:]]
         if name == "count" and len(trees) == 1 and isinstance(trees[0], exp.Star):
             if distinct:
-                raise Outside("count(DISTINCT *) is not answered: name the columns")
+                raise Outside("count(DISTINCT *) is not supported: name the columns")
             return Aggregate("count", (), "bigint")
         args = [inside.node(arg) for arg in trees]
         order = () if within is None else sorted_terms(within, inside.node)
@@ -199,31 +199,38 @@ class QuestionBinder(Binder):
             if len(order) != 1:
                 raise Outside(f"{name} needs WITHIN GROUP (ORDER BY one value)")
             args = [order[0].node, *args]
-        made = _applied(name, AGGREGATES[name], args)
-        assert isinstance(made, Aggregate)
-        if within is not None and made.name not in ("listagg", "percentile", "percentile_disc"):
+        aggregate = _applied(name, AGGREGATES[name], args)
+        assert isinstance(aggregate, Aggregate)
+        if within is not None and aggregate.name not in ("listagg", "percentile", "percentile_disc"):
             raise Outside(f"{name} takes no WITHIN GROUP")
-        if distinct and made.name in ("listagg",) and any(term.node != made.args[0] for term in order):
+        if distinct and aggregate.name in ("listagg",) and any(term.node != aggregate.args[0] for term in order):
             raise Outside(f"{name}(DISTINCT …) can be ordered by its own values only")
-        if distinct and not is_comparable(made.args[0].type):
-            raise Outside(f"DISTINCT of {made.args[0].type} is not answered")
-        return Aggregate(made.name, made.args, made.type, distinct, None, order)
+        if distinct and not is_comparable(aggregate.args[0].type):
+            raise Outside(f"DISTINCT of {aggregate.args[0].type} is not supported")
+        return Aggregate(aggregate.name, aggregate.args, aggregate.type, distinct, None, order)
 
     def _within_group(self, tree: exp.WithinGroup) -> Node:
         if not isinstance(tree.this, exp.Anonymous) or tree.this.name.lower() not in AGGREGATES:
-            raise Outside("WITHIN GROUP stands after an aggregate")
+            raise Outside("WITHIN GROUP must follow an aggregate")
         return self._aggregate(tree.this, tree.expression)
 
     def _filter(self, tree: exp.Filter) -> Aggregate:
-        made = self.node(tree.this)
-        if not isinstance(made, Aggregate):
-            raise Outside("FILTER stands after an aggregate")
+        aggregate = self.node(tree.this)
+        if not isinstance(aggregate, Aggregate):
+            raise Outside("FILTER must follow an aggregate")
         where = QuestionBinder(self.place).node(tree.expression.this)
-        return Aggregate(made.name, made.args, made.type, made.distinct, condition(where, "FILTER"), made.order)
+        return Aggregate(
+            aggregate.name,
+            aggregate.args,
+            aggregate.type,
+            aggregate.distinct,
+            condition(where, "FILTER"),
+            aggregate.order,
+        )
 
     def _window(self, tree: exp.Window) -> Windowed:
         if not self._windows:
-            raise Outside("a window function cannot stand here")
+            raise Outside("a window function is not allowed here")
         inner, ignore = tree.this, False
         if isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls)):
             inner, ignore = inner.this, isinstance(inner, exp.IgnoreNulls)
@@ -234,7 +241,9 @@ class QuestionBinder(Binder):
         else:
             spec = tree
         below = QuestionBinder(self.place, aggregates=self._aggregates)
-        partition = tuple(_comparable(below.node(one), "PARTITION BY") for one in spec.args.get("partition_by") or ())
+        partition = tuple(
+            _comparable(below.node(expression), "PARTITION BY") for expression in spec.args.get("partition_by") or ()
+        )
         order = () if spec.args.get("order") is None else sorted_terms(spec.args["order"], below.node)
         frame = self._frame(spec.args.get("spec"), order)
         called = inner.this if isinstance(inner, (exp.Filter, exp.WithinGroup)) else inner
@@ -246,7 +255,7 @@ class QuestionBinder(Binder):
             if name in ORDERED and frame:
                 raise Outside(f"{name} takes no frame")
             if kind == VOID:
-                raise Outside(f"{name} of NULL is not answered")
+                raise Outside(f"{name} of NULL is not supported")
             return Windowed(duckdb_name, args, kind, None, ignore, partition, order, frame)
         if name not in AGGREGATES or ignore:
             raise (
@@ -255,11 +264,11 @@ class QuestionBinder(Binder):
                 else Outside(f"{name or 'this'} takes no OVER")
             )
         over = QuestionBinder(self.place, aggregates=True, over_groups=self._aggregates)
-        made = over.node(inner)
-        assert isinstance(made, Aggregate)
-        if made.distinct or made.order:
-            raise Outside("DISTINCT and WITHIN GROUP cannot stand in a window function")
-        return Windowed(made.name, (), made.type, made, False, partition, order, frame)
+        aggregate = over.node(inner)
+        assert isinstance(aggregate, Aggregate)
+        if aggregate.distinct or aggregate.order:
+            raise Outside("DISTINCT and WITHIN GROUP are not allowed in a window function")
+        return Windowed(aggregate.name, (), aggregate.type, aggregate, False, partition, order, frame)
 
     def _frame(self, spec: exp.WindowSpec | None, order: tuple[Sorted, ...]) -> str:
         if spec is None:
@@ -335,7 +344,7 @@ def condition(node: Node, what: str) -> Node:
 
 def _comparable(node: Node, what: str) -> Node:
     if node.type != VOID and not is_comparable(node.type):
-        raise Outside(f"{what} of {node.type} is not answered")
+        raise Outside(f"{what} of {node.type} is not supported")
     return cast(node, "int") if node.type == VOID else node  # type: ignore[arg-type]
 
 
@@ -344,7 +353,7 @@ def sorted_terms(order: exp.Order, bind: Callable[[exp.Expr], Node]) -> tuple[So
     terms = []
     for term in order.expressions:
         if not isinstance(term, exp.Ordered):
-            raise Outside("this is no term of ORDER BY")
+            raise Outside("this is not a term of ORDER BY")
         terms.append(
             Sorted(
                 _comparable(bind(term.this), "ORDER BY"),

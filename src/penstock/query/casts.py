@@ -70,7 +70,7 @@ def _from_text(kind: str, arg: str, safe: bool) -> str:
             return f"make_timestamp({prefix}text_to_micros({arg}))"
         case "float" | "double" | "boolean":
             return f"{prefix}text_to_{kind}({arg})"
-    raise Outside(f"a cast from string to {kind} is not answered")
+    raise Outside(f"a cast from string to {kind} is not supported")
 
 
 def _to_text(source: str, arg: str) -> str:

@@ -23,7 +23,7 @@ def refuse_clauses(tree: exp.Expr, known: set[str]) -> None:
     """Refuses what a SELECT may have besides the clauses that are known."""
     for name, value in tree.args.items():
         if value and name not in known:
-            raise at(tree, Outside(f"{name.strip('_').replace('_', ' ').upper()} is not answered here"))
+            raise at(tree, Outside(f"{name.strip('_').replace('_', ' ').upper()} is not supported here"))
 
 
 def normal(text: str, kind: str) -> str:
@@ -33,7 +33,7 @@ def normal(text: str, kind: str) -> str:
 
 def labelled(outputs: tuple[Output, ...], top: bool) -> tuple[Output, ...]:
     """The columns of the answer under their own names in SQL."""
-    return tuple(replace(one, column=quoted(one.name)) for one in outputs) if top else outputs
+    return tuple(replace(output, column=quoted(output.name)) for output in outputs) if top else outputs
 
 
 def renamed(outputs: tuple[Output, ...], alias: exp.TableAlias | None) -> tuple[Output, ...]:
@@ -43,4 +43,4 @@ def renamed(outputs: tuple[Output, ...], alias: exp.TableAlias | None) -> tuple[
         return outputs
     if len(names) != len(outputs):
         raise at(alias, Outside(f"there are {len(outputs)} columns and {len(names)} names for them"))  # type: ignore[arg-type]
-    return tuple(Output(name.name, one.type, one.column) for one, name in zip(outputs, names, strict=True))
+    return tuple(Output(name.name, output.type, output.column) for output, name in zip(outputs, names, strict=True))

@@ -61,25 +61,25 @@ def _numbered(sql: str, values: list[object]) -> tuple[str, tuple[object, ...]]:
 
 def _schema(outputs: tuple[Output, ...]) -> Schema:
     seen: set[str] = set()
-    for one in outputs:
-        if one.type == VOID:
-            raise Outside(f"the column '{one.name}' is always NULL and has no type: write CAST(NULL AS type)")
-        if one.type in INTERVALS or one.type == INTERVAL:
+    for output in outputs:
+        if output.type == VOID:
+            raise Outside(f"the column '{output.name}' is always NULL and has no type: write CAST(NULL AS type)")
+        if output.type in INTERVALS or output.type == INTERVAL:
             hint = "take timestampdiff(SECOND, start, end) or datediff(end, start)"
-            raise Outside(f"the column '{one.name}' is an interval, which an answer cannot hold: {hint}")
-        if one.name.lower() in seen:
-            raise Outside(f"two columns are called '{one.name}': give one an alias")
-        seen.add(one.name.lower())
-    return Schema(tuple((one.name, one.type) for one in outputs))
+            raise Outside(f"the column '{output.name}' is an interval, which an answer cannot hold: {hint}")
+        if output.name.lower() in seen:
+            raise Outside(f"two columns are called '{output.name}': give one an alias")
+        seen.add(output.name.lower())
+    return Schema(tuple((column.name, column.type) for column in outputs))
 
 
-def _placed(source: Source, start: int, error: Exception, shown: PenstockError) -> SqlError:
+def _placed(source: Source, start: int, error: Exception, cause: PenstockError) -> SqlError:
     tree = getattr(error, "tree", None)
     at = start
     if isinstance(tree, exp.Expr):
         at = next((int(part.meta["start"]) for part in tree.walk() if "start" in part.meta), start)
-    return source.error(shown.message, at, detail=shown.detail, hint=shown.hint)
+    return source.error(cause.message, at, detail=cause.detail, hint=cause.hint)
 
 
 def _in_words(reason: str) -> str:
-    return reason.replace("is outside the kernel", "is not answered here").replace("'", "'").replace("'", "'")
+    return reason.replace("is outside the kernel", "is not supported here").replace("'", "'").replace("'", "'")

@@ -9,12 +9,12 @@ from penstock.query.plan import Filter, compile_query
 from penstock.sql.statements import Question
 
 
-def explain_query(asked: Question, tables: Mapping[str, Schema]) -> list[str]:
+def explain_query(question: Question, tables: Mapping[str, Schema]) -> list[str]:
     """The plan of a question, line by line."""
-    plan = compile_query(asked, tables)
+    plan = compile_query(question, tables)
     lines = []
     for scan in plan.scans:
-        conditions = "".join(f", where {_shown(one)}" for one in scan.filters)
+        conditions = "".join(f", where {_shown(condition)}" for condition in scan.filters)
         lines.append(f"{scan.name}: reads {', '.join(scan.columns) or 'the number of rows'} of {scan.view}{conditions}")
     lines.append(plan.sql)
     lines += [f"${number} = {value!r}" for number, value in enumerate(plan.parameters, 1)]

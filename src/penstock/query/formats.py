@@ -58,7 +58,7 @@ def format_micros(micros: int, pattern: str) -> str:
     day, rest = divmod(micros, calendar.DAY)
     year, month, of_month = calendar.civil(day)
     if not 1 <= year <= 9999:
-        raise Outside(f"date_format of the year {year} is not answered")
+        raise Outside(f"date_format of the year {year} is not supported")
     seconds, fraction = divmod(rest, SECOND)
     hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
     return "".join(

@@ -149,8 +149,8 @@ def text_value(value: Any) -> str:
         return "null"
     if isinstance(value, datetime):
         return stored_time(instant(value))
-    shown = json_value(value)
-    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+    plain = json_value(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def number(value: float) -> float | str:

@@ -56,14 +56,14 @@ def _round(node: Node, places: Node = _ZERO) -> Node:
     if is_integer(node.type):
         return node if count >= 0 else Call("round", (node, places), node.type)
     if node.type != "double" or not -300 <= count <= 300:
-        raise Outside(f"round of {node.type} to {count} places is not answered")
+        raise Outside(f"round of {node.type} to {count} places is not supported")
     return Call("round", (node, places), "double")
 
 
 def _extreme(name: str) -> Rule:
     def rule(*args: Node) -> Node:
         if any(arg.type.startswith(("struct<", "map<")) or arg.type in arithmetic.INTERVALS for arg in args):
-            raise Outside(f"{name} of {args[0].type} is not answered")
+            raise Outside(f"{name} of {args[0].type} is not supported")
         return rows.FUNCTIONS[name](*args)
 
     return rule
@@ -71,7 +71,7 @@ def _extreme(name: str) -> Rule:
 
 def _typeof(node: Node) -> Node:
     if node.type == INTERVAL:
-        raise Outside("typeof of an interval is not answered")
+        raise Outside("typeof of an interval is not supported")
     return Literal(node.type, "string")
 
 
@@ -79,14 +79,14 @@ def _hex(node: Node) -> Node:
     if is_integer(node.type):
         return Call("hex", (cast(node, "bigint"),), "string")
     if node.type not in ("string", "binary"):
-        raise Outside(f"hex of {node.type} is not answered")
+        raise Outside(f"hex of {node.type} is not supported")
     return Call("hex", (cast(node, "binary"),), "string")
 
 
 def _digest(name: str) -> Rule:
     def rule(node: Node) -> Node:
         if node.type not in ("string", "binary"):
-            raise Outside(f"{name} of {node.type} is not answered")
+            raise Outside(f"{name} of {node.type} is not supported")
         return Call(name, (cast(node, "binary"),), "string")
 
     return rule
@@ -126,7 +126,7 @@ def _regexp_replace(text: Node, pattern: Node, new: Node) -> Node:
         raise Outside("regexp_replace needs a constant replacement without groups")
     regex = java_regex(pattern.value)
     if pattern.value.endswith("$"):
-        raise Outside("regexp_replace at the end of a text is not answered")
+        raise Outside("regexp_replace at the end of a text is not supported")
     return Call("regexp_replace", (take("regexp_replace", text, "string"), Literal(regex, "string"), new), "string")
 
 
@@ -229,7 +229,7 @@ def _to_timestamp(node: Node) -> Node:
 def element(kind: str, what: str) -> str:
     """The type of an array's elements."""
     if not kind.startswith("array<"):
-        raise Outside(f"{what} of {kind} is not answered")
+        raise Outside(f"{what} of {kind} is not supported")
     return kind[6:-1]
 
 
@@ -244,14 +244,14 @@ def item(node: Node, index: Node) -> Node:
     """array[index], from 0 on; outside of the array it fails."""
     kind = element(node.type, "[ ]")
     if not is_integer(index.type):
-        raise Outside(f"an index of {index.type} is not answered")
+        raise Outside(f"an index of {index.type} is not supported")
     return Call("item", (node, cast(index, "bigint")), kind)
 
 
 def _element_at(node: Node, index: Node) -> Node:
     kind = element(node.type, "element_at")
     if index.type not in ("tinyint", "smallint", "int"):
-        raise Outside(f"element_at at {index.type} is not answered")
+        raise Outside(f"element_at at {index.type} is not supported")
     return Call("element_at", (node, cast(index, "bigint")), kind)
 
 
@@ -269,26 +269,26 @@ def _size(node: Node) -> Node:
 def _array_contains(node: Node, value: Node) -> Node:
     kind = element(node.type, "array_contains")
     if value.type == VOID or kind.startswith(("array<", "struct<", "map<")):
-        raise Outside(f"array_contains of {value.type} in {node.type} is not answered")
+        raise Outside(f"array_contains of {value.type} in {node.type} is not supported")
     if value.type != kind:
         known = (
             is_integer(kind) and is_integer(value.type) and common_of((Literal(None, kind), value), "array_contains")
         )
         if known != kind:
-            raise Outside(f"array_contains of {value.type} in {node.type} is not answered")
+            raise Outside(f"array_contains of {value.type} in {node.type} is not supported")
     return Call("array_contains", (node, cast(value, kind)), "boolean")
 
 
 def _array_join(node: Node, separator: Node, null: Node | None = None) -> Node:
     if node.type != "array<string>":
-        raise Outside(f"array_join of {node.type} is not answered")
+        raise Outside(f"array_join of {node.type} is not supported")
     rest = () if null is None else (take("array_join", null, "string"),)
     return Call("array_join", (node, take("array_join", separator, "string"), *rest), "string")
 
 
 def _sort_array(node: Node, ascending: Node = _YES) -> Node:
     if element(node.type, "sort_array").startswith(("array<", "struct<", "map<")):
-        raise Outside(f"sort_array of {node.type} is not answered")
+        raise Outside(f"sort_array of {node.type} is not supported")
     if not isinstance(ascending, Literal) or not isinstance(ascending.value, bool):
         raise Outside("sort_array needs a constant order")
     return Call("sort_array", (node, ascending), node.type)
@@ -298,7 +298,7 @@ def _array_extreme(name: str) -> Rule:
     def rule(node: Node) -> Node:
         kind = element(node.type, name)
         if kind.startswith(("array<", "struct<", "map<")):
-            raise Outside(f"{name} of {node.type} is not answered")
+            raise Outside(f"{name} of {node.type} is not supported")
         return Call(name, (node,), kind)
 
     return rule
@@ -314,7 +314,7 @@ def _split(text: Node, pattern: Node) -> Node:
         or (plain == pattern.value and set(plain) & set("\\.+*?()|[]{}^$"))
         or (plain.isalnum() and plain != pattern.value)
     ):
-        raise Outside("split at a regular expression is not answered")
+        raise Outside("split at a regular expression is not supported")
     return Call("split", (take("split", text, "string"), Literal(plain, "string")), "array<string>")
 
 
@@ -332,7 +332,7 @@ def _float_or_double(name: str) -> Rule:
 def _pmod(left: Node, right: Node) -> Node:
     call = arithmetic.RULES["pmod"](left, right)
     if not is_integer(call.type):
-        raise Outside(f"pmod of {call.type} is not answered")
+        raise Outside(f"pmod of {call.type} is not supported")
     return call
 
 
@@ -342,7 +342,7 @@ def _decimal_cast(node: Node) -> Node:
 
 def _nanvl(first: Node, second: Node) -> Node:
     if not (is_float(first.type) or is_float(second.type)) or not (is_numeric(first.type) and is_numeric(second.type)):
-        raise Outside(f"nanvl of {first.type} and {second.type} is not answered")
+        raise Outside(f"nanvl of {first.type} and {second.type} is not supported")
     return rows.FUNCTIONS["nanvl"](first, second)
 
 

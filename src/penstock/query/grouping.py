@@ -35,7 +35,7 @@ class Grouping:
                 self._aggregates[node] = Column(f"{self._alias}.a{len(self._aggregates) + 1}", node.type)
             return self._aggregates[node]
         if isinstance(node, Column) and self._select.scope.owns(node):
-            name = next(one.name for one in self._select.scope.fields if one.node == node)
+            name = next(field.name for field in self._select.scope.fields if field.node == node)
             raise at(
                 self._select.tree,
                 Outside(
@@ -44,7 +44,7 @@ class Grouping:
                 ),
             )
         if isinstance(node, Subquery) and node.correlated:
-            raise at(self._select.tree, Outside("a subquery that uses columns of a grouped SELECT is not answered"))
+            raise at(self._select.tree, Outside("a subquery that uses columns of a grouped SELECT is not supported"))
         return None
 
     def sql(self) -> str:

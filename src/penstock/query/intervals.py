@@ -44,12 +44,12 @@ def interval(tree: exp.Interval) -> Literal:
         while at < len(text):
             word = _WORD.match(text, at)
             if word is None:
-                raise Outside(f"the interval '{value.name}' is not answered")
+                raise Outside(f"the interval '{value.name}' is not supported")
             parts.append(_part(word[1], word[2]))
             at = word.end()
     kinds = {part.type for part in parts}
     if not parts or (MONTHS in kinds and len(kinds) > 1):
-        raise Outside(f"the interval '{value.name}' is not answered")
+        raise Outside(f"the interval '{value.name}' is not supported")
     total = sum(part.value for part in parts if isinstance(part.value, int))
     return Literal(-total if minus else total, kinds.pop() if len(kinds) == 1 else INTERVAL)
 
@@ -58,11 +58,11 @@ def _part(count: str, unit: str) -> Literal:
     name = ALIASES.get(unit.upper(), unit.upper())
     count = count.strip()
     if not re.fullmatch(r"[+-]?\d+" + (r"(\.\d{1,6})?" if name == "SECOND" else ""), count):
-        raise Outside(f"the interval '{count} {unit}' is not answered")
+        raise Outside(f"the interval '{count} {unit}' is not supported")
     if name in _MONTHS:
         return Literal(int(count) * _MONTHS[name], MONTHS)
     if name not in _LENGTHS:
-        raise Outside(f"the interval '{count} {unit}' is not answered")
+        raise Outside(f"the interval '{count} {unit}' is not supported")
     return Literal(int(Decimal(count) * _LENGTHS[name]), DAYS if name in ("DAY", "WEEK") else INTERVAL)
 
 
@@ -79,9 +79,9 @@ def _span(text: str, first: str, last: str) -> Literal:
         ("HOUR", "SECOND"),
         ("HOUR", "MINUTE"),
     ):
-        raise Outside(f"the interval '{text}' {first} TO {last} is not answered")
+        raise Outside(f"the interval '{text}' {first} TO {last} is not supported")
     if with_days != (match[2] is not None) or (last == "SECOND") != (match[5] is not None):
-        raise Outside(f"the interval '{text}' is no {first} TO {last}")
+        raise Outside(f"the interval '{text}' is not a {first} TO {last}")
     length = int(match[2] or 0) * DAY + int(match[3]) * UNITS["HOUR"] + int(match[4]) * UNITS["MINUTE"]
     length += int(Decimal(match[5] or 0) * UNITS["SECOND"])
     return Literal(-length if match[1] == "-" else length, INTERVAL)

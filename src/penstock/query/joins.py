@@ -28,7 +28,7 @@ def join(select: SelectPlanner, tree: exp.Join, right: str, others: list[Field])
     words = str(tree.args.get("side") or "").upper(), str(tree.args.get("kind") or "").upper()
     kind = _KINDS.get(words)
     if kind is None:
-        raise at(tree, Outside(f"{' '.join(words).strip()} JOIN is not answered"))
+        raise at(tree, Outside(f"{' '.join(words).strip()} JOIN is not supported"))
     left = list(select.scope.fields)
     on, using = tree.args.get("on"), tree.args.get("using")
     if on is None and not using:
@@ -64,7 +64,10 @@ def _using(
         node = b if kind == "RIGHT" else a
         if kind == "FULL":
             node = Call("coalesce", pair, pair[0].type)
-        merged.append(Field("", next(one.name for one in left if one.node == a), node))
-        used |= {id(one) for one in (*left, *right) if one.node in (a, b) and not one.hidden}
-    rest = [Field(one.table, one.name, one.node, hidden=True) if id(one) in used else one for one in (*left, *right)]
+        merged.append(Field("", next(field.name for field in left if field.node == a), node))
+        used |= {id(field) for field in (*left, *right) if field.node in (a, b) and not field.hidden}
+    rest = [
+        Field(field.table, field.name, field.node, hidden=True) if id(field) in used else field
+        for field in (*left, *right)
+    ]
     return terms, merged + rest

@@ -29,7 +29,7 @@ class Lookups:
         self._reader, self._largest, self._stop = reader, largest, stop
         self._key_pages = KeyPages(reader, largest)
 
-    def answer(self, asked: list[Any], seconds: float) -> list[Page]:
+    def answer(self, questions: list[Any], seconds: float) -> list[Page]:
         """For each question its answer: SQL with parameters, as a list, or the fields of a `SegmentQuestion`."""
         until = time.monotonic() + seconds
 
@@ -37,25 +37,25 @@ class Lookups:
             if self._stop.is_set() or time.monotonic() > until:
                 raise TooSlow(f"it takes longer than {seconds:g} s", hint="ask for less, or name a key or a window")
 
-        first, *others = asked
+        first, *others = questions
         if isinstance(first, dict) and others in ([], [_LAST]):
             pages = self._key_pages.answer(SegmentQuestion(**first))
             if pages is not None:
-                return list(pages[: len(asked)])
-        return from_newest(lambda: self._answer(asked, check))
+                return list(pages[: len(questions)])
+        return from_newest(lambda: self._answer(questions, check))
 
     def forget(self) -> None:
         """Keeps nothing of the newest commit. To be called when nobody has asked for a while."""
         self._key_pages.forget()
 
-    def _answer(self, asked: list[Any], check: Callable[[], None]) -> list[Page]:
+    def _answer(self, questions: list[Any], check: Callable[[], None]) -> list[Page]:
         with scanning(self._reader) as snapshot:
             pages: list[Page] = []
-            for one in asked:
-                if isinstance(one, dict):
-                    pages.append(_page(snapshot, SegmentQuestion(**one), check))
+            for question in questions:
+                if isinstance(question, dict):
+                    pages.append(_page(snapshot, SegmentQuestion(**question), check))
                 else:
-                    text, parameters, most = one
+                    text, parameters, most = question
                     frame = snapshot.rows(text, parameters)
                     pages.append(
                         (frame.columns, [list(row) for row in frame.head(most).iter_rows()], frame.height > most)

@@ -68,6 +68,6 @@ def literal(value: Value, name: str) -> str:
             raise QueryError(f"the value of '{name}' cannot be written as a text")
         return text
     if isinstance(value, float) and not math.isfinite(value):
-        raise QueryError(f"the value of '{name}' is no number")
+        raise QueryError(f"the value of '{name}' is not a number")
     text = repr(value)
     return f"({text})" if value < 0 else text

@@ -59,9 +59,9 @@ def compile_query(
     statement = parse_one(select) if isinstance(select, str) else select
     if isinstance(statement, History):
         raise statement.source.error(
-            "HISTORY(stream) can be read by Spark only", statement.asked[0].name,
+            "HISTORY(stream) can be read by Spark only", statement.tables[0].name,
             hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
         )  # fmt: skip
     if not isinstance(statement, Question):
-        raise statement.source.error("this is no SELECT over views", statement.whole)
+        raise statement.source.error("this is not a SELECT over views", statement.whole)
     return compile_tree(statement, tables, now=now)

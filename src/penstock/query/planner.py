@@ -77,14 +77,14 @@ class Planner:
                 return self._set_operation(tree, outer, known, top)
             case exp.Select():
                 return SelectPlanner(self, tree, outer, known, top=top).relation()
-        raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is no SELECT"))
+        raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is not a SELECT"))
 
     def _with(self, tree: exp.Expr, known: Mapping[str, Relation]) -> Mapping[str, Relation]:
         clause = tree.args.get("with_")
         if clause is None:
             return known
         if clause.args.get("recursive"):
-            raise at(tree, Outside("WITH RECURSIVE is not answered"))
+            raise at(tree, Outside("WITH RECURSIVE is not supported"))
         known = dict(known)
         for part in clause.expressions:
             inner = self.query(part.this, None, known)
@@ -108,12 +108,12 @@ class Planner:
         kinds = [self._common(a, b, word) for a, b in zip(left.outputs, right.outputs, strict=True)]
         for side in (left, right):
             alias, columns = self.alias(), []
-            for number, (one, kind) in enumerate(zip(side.outputs, kinds, strict=True), 1):
-                node = cast(Column(f"{alias}.{one.column}", one.type), kind)
+            for number, (output, kind) in enumerate(zip(side.outputs, kinds, strict=True), 1):
+                node = cast(Column(f"{alias}.{output.column}", output.type), kind)
                 text = self.renderer.sql(node)
                 columns.append(f"{normal(text, kind) if distinct or word != 'UNION' else text} AS c{number}")
                 if (distinct or word != "UNION") and not is_comparable(kind):
-                    raise at(tree, Outside(f"{word} of {kind} is not answered"))
+                    raise at(tree, Outside(f"{word} of {kind} is not supported"))
             sides.append(f"SELECT {', '.join(columns)} FROM ({side.sql}) AS {alias}")
         outputs = [
             Output(one.name, kind, f"c{n}") for n, (one, kind) in enumerate(zip(left.outputs, kinds, strict=True), 1)
@@ -124,23 +124,25 @@ class Planner:
     def _common(self, left: Output, right: Output, word: str) -> str:
         kind = common(left.type, right.type)
         if kind is None:
-            raise Outside(f"{word} of {left.type} and {right.type} is not answered")
+            raise Outside(f"{word} of {left.type} and {right.type} is not supported")
         return kind
 
     def _ordered(self, tree: exp.Expr, relation: Relation, known: Mapping[str, Relation], top: bool) -> Relation:
         """ORDER BY and LIMIT of a set operation: over its own columns."""
         alias = self.alias()
-        fields = [Field("", one.name, Column(f"{alias}.{one.column}", one.type)) for one in relation.outputs]
+        fields = [
+            Field("", output.name, Column(f"{alias}.{output.column}", output.type)) for output in relation.outputs
+        ]
         part = SelectPlanner(self, exp.Select(), None, known)
         part.scope = Scope(fields)
-        part.items = [(one.name, one.node) for one in fields]
+        part.items = [(field.name, field.node) for field in fields]
         order = part.order(tree.args.get("order"))
         tail = (f" ORDER BY {self.renderer.order(order)}" if order else "") + self.limit(tree)
         if not tail and not top:
             return relation
         outputs = labelled(relation.outputs, top)
         columns = ", ".join(
-            f"{alias}.{one.column} AS {new.column}" for one, new in zip(relation.outputs, outputs, strict=True)
+            f"{alias}.{old.column} AS {new.column}" for old, new in zip(relation.outputs, outputs, strict=True)
         )
         return Relation(f"SELECT {columns} FROM ({relation.sql}) AS {alias}{tail}", outputs)
 
@@ -222,7 +224,7 @@ class SelectPlanner:
         assert arg is not None
         wanted = common(arg.type, output.type)
         if wanted is None or not is_comparable(wanted):
-            raise Outside(f"{arg.type} IN a query of {output.type} is not answered")
+            raise Outside(f"{arg.type} IN a query of {output.type} is not supported")
         alias = self.planner.alias()
         value = self.planner.renderer.sql(cast(Column(f"{alias}.{output.column}", output.type), wanted))
         sql = f"SELECT {value} FROM ({relation.sql}) AS {alias}"
@@ -255,38 +257,38 @@ class SelectPlanner:
         self._having = set(keys)
         having = tree.args.get("having")
         binder = QuestionBinder(self, aggregates=True)
-        kept = None if having is None else condition(self.planner.weigh(binder.node(having.this)), "HAVING")
+        group_filter = None if having is None else condition(self.planner.weigh(binder.node(having.this)), "HAVING")
         self._having = None
         order = self.order(tree.args.get("order"))
         nodes = [node for _, node in self.items]
-        everything = [*nodes, *(term.node for term in order), *([] if kept is None else [kept])]
-        if keys or tree.args.get("group") is not None or kept is not None or any(map(groups_rows, everything)):
+        everything = [*nodes, *(term.node for term in order), *([] if group_filter is None else [group_filter])]
+        if keys or tree.args.get("group") is not None or group_filter is not None or any(map(groups_rows, everything)):
             grouped = Grouping(self, keys, source + where)
             nodes = [grouped.rewritten(node) for node in nodes]
             order = tuple(Sorted(grouped.rewritten(term.node), term.descending, term.nulls_first) for term in order)
-            kept = None if kept is None else grouped.rewritten(kept)
-            source, where = grouped.sql(), "" if kept is None else f" WHERE {renderer.predicate(kept)}"
+            group_filter = None if group_filter is None else grouped.rewritten(group_filter)
+            source, where = grouped.sql(), "" if group_filter is None else f" WHERE {renderer.predicate(group_filter)}"
         return self._projected(nodes, order, source + where)
 
     def _projected(self, nodes: list[Node], order: tuple[Sorted, ...], source: str) -> Relation:
         renderer, columns = self.planner.renderer, []
         distinct = self.tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
-            raise at(self.tree, Outside("DISTINCT ON is not answered"))
+            raise at(self.tree, Outside("DISTINCT ON is not supported"))
         plain = tuple(
             Output(name, node.type, f"c{n}")
             for n, ((name, _), node) in enumerate(zip(self.items, nodes, strict=True), 1)
         )
         outputs = labelled(plain, self._top)
-        for one, label, node in zip(plain, outputs, nodes, strict=True):
+        for output, label, node in zip(plain, outputs, nodes, strict=True):
             text = renderer.sql(node) if node.type != VOID else "NULL"
             if distinct is not None:
                 if not is_comparable(node.type):
-                    raise at(self.tree, Outside(f"DISTINCT of {node.type} is not answered"))
+                    raise at(self.tree, Outside(f"DISTINCT of {node.type} is not supported"))
                 text = normal(text, node.type)
             elif self._top and node.type in SCALARS:
                 text = f"CAST({text} AS {duckdb_type(node.type)})"
-            columns.append(f"{text} AS {one.column if distinct is not None else label.column}")
+            columns.append(f"{text} AS {output.column if distinct is not None else label.column}")
         limit = self.planner.limit(self.tree)
         if distinct is None:
             tail = f" ORDER BY {renderer.order(order)}" if order else ""
@@ -321,7 +323,7 @@ class SelectPlanner:
         for one in self.tree.args.get("joins") or ():
             side = str(one.args.get("side") or "").upper()
             if crossed and side in ("RIGHT", "FULL"):
-                raise at(one, Outside(f"{side} JOIN after a comma is not answered: write CROSS JOIN, or brackets"))
+                raise at(one, Outside(f"{side} JOIN after a comma is not supported: write CROSS JOIN, or brackets"))
             crossed = crossed or str(one.args.get("kind") or "").upper() == "CROSS"
             right, others = self._source(one.this)
             text += join(self, one, right, others)
@@ -335,7 +337,7 @@ class SelectPlanner:
             inner = self.planner.query(tree.this, None, self.known)
             return self._derived(inner, tree.alias, tree.args.get("alias"), alias)
         if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
-            raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is no view"))
+            raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is not a view"))
         refuse_clauses(tree, {"this", "alias"})
         name = tree.name
         if name.lower() in self.known:
@@ -349,17 +351,17 @@ class SelectPlanner:
         self.planner.scans.append(scan)
         outputs = tuple(Output(column, kind, quoted(column)) for column, kind in self.planner.tables[view])
         fields = []
-        for one, shown in zip(outputs, renamed(outputs, tree.args.get("alias")), strict=True):
-            node = Column(f"{alias}.{one.column}", one.type)
-            self.planner.origins[node.name] = (scan, one.name)
-            fields.append(Field(tree.alias or view, shown.name, node))
+        for output, label in zip(outputs, renamed(outputs, tree.args.get("alias")), strict=True):
+            node = Column(f"{alias}.{output.column}", output.type)
+            self.planner.origins[node.name] = (scan, output.name)
+            fields.append(Field(tree.alias or view, label.name, node))
         return f"{scan.name} AS {alias}", fields
 
     def _derived(
         self, inner: Relation, table: str, named: exp.TableAlias | None, alias: str
     ) -> tuple[str, list[Field]]:
         outputs = renamed(inner.outputs, named)
-        fields = [Field(table, one.name, Column(f"{alias}.{one.column}", one.type)) for one in outputs]
+        fields = [Field(table, output.name, Column(f"{alias}.{output.column}", output.type)) for output in outputs]
         return f"({inner.sql}) AS {alias}", fields
 
     def _where(self) -> str:
@@ -379,7 +381,7 @@ class SelectPlanner:
                 continue
             inner = tree.this if isinstance(tree, exp.Alias) else tree
             if isinstance(inner, exp.Aliases):
-                raise at(tree, Outside("several aliases of one value are not answered"))
+                raise at(tree, Outside("several aliases of one value are not supported"))
             self.items.append((shown_name(tree), self.planner.weigh(binder.node(inner))))
         self._earlier = False
         if not self.items:
@@ -388,10 +390,10 @@ class SelectPlanner:
     def _star(self, tree: exp.Expr) -> None:
         star = tree.this if isinstance(tree, exp.Column) else tree
         if any(value for value in star.args.values()):
-            raise at(tree, Outside("SELECT * EXCEPT is not answered: name the columns"))
+            raise at(tree, Outside("SELECT * EXCEPT is not supported: name the columns"))
         table = tree.table if isinstance(tree, exp.Column) else None
-        if table and table.lower() not in {one.table.lower() for one in self.scope.fields}:
-            raise at(tree, unknown("table", table, {one.table for one in self.scope.fields}))
+        if table and table.lower() not in {field.table.lower() for field in self.scope.fields}:
+            raise at(tree, unknown("table", table, {field.table for field in self.scope.fields}))
         if not self.scope.fields:
             raise at(tree, Outside("SELECT * needs a FROM"))
         for one in self.scope.visible(table):
@@ -415,7 +417,7 @@ class SelectPlanner:
             if contains(node, Subquery):
                 raise at(tree, Outside("GROUP BY cannot use a subquery here"))
             if node.type != VOID and not is_comparable(node.type):
-                raise at(tree, Outside(f"GROUP BY of {node.type} is not answered"))
+                raise at(tree, Outside(f"GROUP BY of {node.type} is not supported"))
         return keys
 
     def _term(self, tree: exp.Expr, what: str, binder: QuestionBinder) -> Node:
@@ -425,7 +427,7 @@ class SelectPlanner:
                 raise at(tree, Outside(f"{what} {place}: the SELECT has {len(self.items)} columns"))
             return self.items[place - 1][1]
         if isinstance(tree, (exp.GroupingSets, exp.Rollup, exp.Cube, exp.Tuple)):
-            raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is not answered in {what}"))
+            raise at(tree, Outside(f"'{tree.sql('spark')[:60]}' is not supported in {what}"))
         return self.planner.weigh(binder.node(tree))
 
     def order(self, clause: exp.Order | None) -> tuple[Sorted, ...]:
@@ -433,8 +435,8 @@ class SelectPlanner:
         if clause is None:
             return ()
         binder = QuestionBinder(_AliasesFirst(self), aggregates=True, windows=True)
-        if any(isinstance(one.this, exp.Column) and one.this.name.lower() == "all" for one in clause.expressions):
-            raise at(clause, Outside("ORDER BY ALL is not answered: name the columns"))
+        if any(isinstance(term.this, exp.Column) and term.this.name.lower() == "all" for term in clause.expressions):
+            raise at(clause, Outside("ORDER BY ALL is not supported: name the columns"))
         return sorted_terms(clause, lambda tree: self._term(tree, "ORDER BY", binder))
 
 

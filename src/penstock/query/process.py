@@ -1,6 +1,6 @@
 """A process that answers questions from one store: `python -m penstock.query.process DIRECTORY MEMORY BYTES`.
 
-It is apart from whoever asks, so that planning and running have limits of time and memory of their own and can be
+It is apart from the caller, so that planning and running have limits of time and memory of their own and can be
 stopped. A frame is a length of four bytes and MessagePack. Requests come in at one end and answers go out at the other;
 an empty frame stops the question that is being answered. When it is ready it writes one byte.
 """
@@ -38,7 +38,7 @@ from penstock.store.segment_scan import from_newest
 LENGTH: Final = struct.Struct(">I")
 #: Memory besides DuckDB's: for code, for planning, and for an answer on its way.
 _BESIDES: Final = 1 << 30
-#: A question that has taken so many seconds would have been faster with an index, if it names a key.
+#: A question that took longer, in seconds, would have been faster with an index, if it names a key.
 _SLOW: Final = 0.02
 
 
@@ -53,10 +53,10 @@ class Process:
         self._lookups = Lookups(self._questions.reader, largest, self._stop)
         self._planning = False
 
-    def serve(self, asked: BinaryIO, answers: BinaryIO) -> None:
+    def serve(self, requests: BinaryIO, answers: BinaryIO) -> None:
         """Answers until the other side is gone."""
         signal.signal(signal.SIGALRM, self._alarm)
-        threading.Thread(target=self._read, args=(asked,), daemon=True).start()
+        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
         while (request := self._next()) is not None:
             packed = msgpack.packb(self._answer(msgpack.unpackb(request)), unicode_errors="surrogateescape")
             answers.write(LENGTH.pack(len(packed)) + packed)
@@ -70,12 +70,12 @@ class Process:
             self._lookups.forget()
             return self._requests.get()
 
-    def _read(self, asked: BinaryIO) -> None:
-        while len(head := asked.read(LENGTH.size)) == LENGTH.size:
+    def _read(self, requests: BinaryIO) -> None:
+        while len(head := requests.read(LENGTH.size)) == LENGTH.size:
             (length,) = LENGTH.unpack(head)
             if length:
                 self._stop.clear()
-                self._requests.put(asked.read(length))
+                self._requests.put(requests.read(length))
             else:
                 self._stop.set()
                 self._questions.engine.interrupt()
@@ -153,7 +153,7 @@ def _failed(kind: str, error: PenstockError) -> dict[str, Any]:
 
 
 def main() -> None:
-    """One process for one store. It ends when whoever asks does."""
+    """One process for one store. It ends with its caller."""
     directory, memory, largest = sys.argv[1:]
     most = int(memory) + _BESIDES
     process = Process(Path(directory), int(memory), int(largest))

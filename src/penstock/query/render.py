@@ -182,7 +182,7 @@ def aggregate_sql(renderer: Renderer, node: Aggregate, args: list[str], where: s
             return f"count(*){f' FILTER (WHERE {where})' if where else ''}{over}"
         case "count" if len(args) > 1:
             inner = f"({', '.join(args)})" if node.distinct else "1"
-            return call("count", inner, both(" AND ".join(f"{one} IS NOT NULL" for one in args)))
+            return call("count", inner, both(" AND ".join(f"{arg} IS NOT NULL" for arg in args)))
         case "count_if":
             return (
                 call("count", "1", both(arg)) if not node.distinct else call("count", f"CASE WHEN {arg} THEN TRUE END")

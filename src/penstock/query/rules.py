@@ -66,7 +66,7 @@ def _tried(call: Call, text: str) -> str:
     from penstock.query.render import can_fail  # this module is a part of it
 
     if any(can_fail(arg) for arg in call.args):
-        raise Outside("a try_ function of arguments that can fail is not answered")
+        raise Outside("a try_ function of arguments that can fail is not supported")
     return f"TRY({text})"
 
 

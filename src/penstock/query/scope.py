@@ -34,13 +34,13 @@ class Scope:
     def find(self, name: str, table: str | None) -> Node | None:
         """The column of a name, or None; several of the name are an error."""
         matches = [
-            one
-            for one in self.fields
-            if one.name.lower() == name.lower()
-            and (not one.hidden if table is None else one.table.lower() == table.lower())
+            field
+            for field in self.fields
+            if field.name.lower() == name.lower()
+            and (not field.hidden if table is None else field.table.lower() == table.lower())
         ]
         if len(matches) > 1:
-            tables = ", ".join(f"{one.table}.{one.name}" for one in matches)
+            tables = ", ".join(f"{field.table}.{field.name}" for field in matches)
             raise Outside(f"the column '{name}' is ambiguous: there are {tables}")
         if matches:
             return matches[0].node
@@ -54,17 +54,17 @@ class Scope:
         """The column of a name."""
         node = self.find(name, table)
         if node is None:
-            shown = name if table is None else f"{table}.{name}"
-            raise unknown("column", shown, {one.name for one in self.visible(table)})
+            qualified = name if table is None else f"{table}.{name}"
+            raise unknown("column", qualified, {field.name for field in self.visible(table)})
         return node
 
     def visible(self, table: str | None = None) -> Iterable[Field]:
         """The columns of *, or of table.*."""
-        known = {one.table.lower() for one in self.fields}
+        known = {field.table.lower() for field in self.fields}
         if table is None or table.lower() not in known:
-            return [one for one in self.fields if not one.hidden]
-        return [one for one in self.fields if one.table.lower() == table.lower()]
+            return [field for field in self.fields if not field.hidden]
+        return [field for field in self.fields if field.table.lower() == table.lower()]
 
     def owns(self, node: Node) -> bool:
         """Whether a column belongs to this scope and not to an outer one."""
-        return any(one.node == node for one in self.fields)
+        return any(field.node == node for field in self.fields)

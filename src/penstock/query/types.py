@@ -23,7 +23,7 @@ def duckdb_type(kind: str) -> str:
     if kind.startswith("decimal("):
         return kind.upper()
     if kind not in _TYPES:
-        raise Outside(f"a value of type {kind} is not answered here")
+        raise Outside(f"a value of type {kind} is not supported here")
     return _TYPES[kind]
 
 

@@ -24,7 +24,7 @@ from penstock.model.expressions.values import VALUES
 from penstock.query.formats import DAYS, MONTHS, format_micros
 
 _EXACT = Context(prec=120)
-#: Spark rounds a product to so many digits before it looks at the type.
+#: The digits to which Spark rounds a product before it looks at the type.
 _SHORT = Context(prec=38, rounding=ROUND_HALF_UP)
 _ARROW = {
     "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "FLOAT": pa.float32(),
@@ -94,7 +94,7 @@ def _text_to_decimal(text: str, precision: int, scale: int) -> str:
     try:
         value = Decimal(text.strip(BLANKS))
     except ArithmeticError:
-        raise RowError(f"'{text[:60]}' is no decimal") from None
+        raise RowError(f"'{text[:60]}' is not of type decimal") from None
     if not value.is_finite() or "_" in text or value.adjusted() > 100:
         raise RowError(f"'{text[:60]}' is no decimal({precision},{scale})")
     return _fitted(value, precision, scale)
@@ -102,13 +102,13 @@ def _text_to_decimal(text: str, precision: int, scale: int) -> str:
 
 def _double_to_decimal(value: float, precision: int, scale: int) -> str:
     if not math.isfinite(value):
-        raise RowError(f"{value} is no decimal")
+        raise RowError(f"{value} is not of type decimal")
     return _fitted(Decimal(repr(value)), precision, scale)
 
 
 def _float_to_decimal(value: float, precision: int, scale: int) -> str:
     if not math.isfinite(value):
-        raise RowError(f"{value} is no decimal")
+        raise RowError(f"{value} is not of type decimal")
     return _fitted(Decimal(_shortest(value)), precision, scale)
 
 
@@ -226,7 +226,7 @@ def _percentile(values: list[float], share: float) -> float:
 
 
 def _percentile_disc(values: list[float], share: float) -> float:
-    """The first value that so many rows are not above."""
+    """The first value that at least `count` rows are not above."""
     count = len(values)
     return next(value for at, value in enumerate(values, 1) if at / count >= share)
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from penstock.history.events.compact import Compaction, Done, Rules
+from penstock.history.events.compact import Compaction, CompactionResult, Rules
 from penstock.history.events.event_history import EventHistory
 from penstock.model.time import Instant
 
@@ -35,7 +35,7 @@ class Keeper:
         if self._thread.is_alive():
             self._thread.join()
 
-    def compact(self, *, everything: bool = True) -> Done:
+    def compact(self, *, everything: bool = True) -> CompactionResult:
         """Compacts at once."""
         return self._compaction.run(self._clock(), everything=everything)
 

@@ -20,7 +20,7 @@ from penstock.errors import DefinitionError, PenstockError
 from penstock.kernel.local import events_frame, panes_of, table_of
 from penstock.kernel.values import kernel_columns
 from penstock.model.changes import Changes
-from penstock.model.commits import Commit, Event, Pane, Refused, TableRow
+from penstock.model.commits import Commit, Event, Pane, Rejection, TableRow
 from penstock.model.placement import Placement
 from penstock.model.stream import Flow, Stream
 from penstock.model.time import Instant
@@ -92,7 +92,7 @@ class OnEngine:
         """The rows of an epoch as the engine takes them."""
         return table
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]:
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]:
         self._caught_up = commit.caught_up
         self._now = commit.now
         engine = self._started(commit.now)
@@ -134,11 +134,11 @@ class OnEngine:
         """The view as the kernel takes it: the types of all its columns are known."""
         return self._started(self._now).registry.views[NAME].plan.view
 
-    def _refused(self, kind: str, row: dict[str, Any]) -> Refused:
+    def _refused(self, kind: str, row: dict[str, Any]) -> Rejection:
         place = row["stream"], row["partition"], row["offset"]
-        # What DataFrame code or an operator made is no event of the script: it is shown as it came out.
+        # What DataFrame code or an operator made is not an event of the script: it is shown as it came out.
         event = self._events.get(place) or Event(place[0], json.loads(row["row"]), place[1], place[2])
-        return Refused(cast(Any, kind), event, row["reason"], row["missed"], row["windows"])
+        return Rejection(cast(Any, kind), event, row["reason"], row["missed"], row["windows"])
 
     def _started(self, now: Instant) -> Engine:
         if self._engine is None:

@@ -1,4 +1,4 @@
-"""A view at work in a script: it takes the commits as they are added, and is not run anew for every question."""
+"""A view at work in a script: it takes the commits as they are added, and does not start over for every question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 from penstock.model.chain import far_sources
-from penstock.model.commits import Refused
+from penstock.model.commits import Rejection
 from penstock.model.view import View
 from penstock.testing import Engine, Fired, Result, TestStream, replay
 
@@ -19,7 +19,7 @@ class Following:
         self._engine = engine
         self._taken = self._commits = 0
         self._fired: list[Fired] = []
-        self._refused: list[Refused] = []
+        self._refused: list[Rejection] = []
 
     def follow(self, script: TestStream) -> Result:
         """Takes the commits that are new in a script; what the view did with all of them."""
@@ -30,8 +30,8 @@ class Following:
                 self._engine = self._engine.restart()
                 continue
             self._commits += 1
-            mine = tuple(event for event in commit.events if event.stream in names)
-            panes, refused = self._engine.commit(replace(commit, events=mine))
+            own_events = tuple(event for event in commit.events if event.stream in names)
+            panes, refused = self._engine.commit(replace(commit, events=own_events))
             self._fired += [Fired(self._commits, pane) for pane in panes]
             self._refused += refused
         now = replay(self.view, TestStream(*script.streams), self._engine)  # no commits: the table as it is

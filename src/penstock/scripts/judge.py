@@ -22,11 +22,11 @@ def judge(statement: sql.Assert, columns: list[str], left: list[list[object]]) -
         candidates = left[:1] if ordered and statement.how == "EQUALS" else left
         match = next((row for row in candidates if _same(values, row)), None)
         if match is None:
-            raise source.error(f"row {number + 1} is not there", expected_row[0], detail=f"there are\n{got}")
+            raise source.error(f"row {number + 1} is missing", expected_row[0], detail=f"there are\n{got}")
         left.remove(match)
     if left and statement.how == "EQUALS":
         first = f"({', '.join(map(literal, left[0]))})"
-        raise source.error(f"there is one more row: {first}", statement.whole, detail=f"there are\n{got}")
+        raise source.error(f"unexpected row: {first}", statement.whole, detail=f"there are\n{got}")
 
 
 def _same(expected_row: list[object], row: list[object]) -> bool:

@@ -72,7 +72,7 @@ class Play:
                     self._then(self._script().clock(to))  # type: ignore[arg-type]
             case sql.StartClock():
                 if self._steps:
-                    raise statement.source.error("the clock has started: use ADVANCE CLOCK", statement.whole)
+                    raise statement.source.error("the clock is already running: use ADVANCE CLOCK", statement.whole)
                 with statement.source.at(statement.at):
                     self._start = TestStream(clock=value(statement.source, statement.at)).start  # type: ignore[arg-type]
             case sql.Step():
@@ -144,9 +144,9 @@ class Play:
         """A fresh engine for a view."""
         return start(view, self.engine)
 
-    def ask(self, asked: sql.Question) -> tuple[list[str], list[tuple[object, ...]]]:
+    def ask(self, question: sql.Question) -> tuple[list[str], list[tuple[object, ...]]]:
         """The answer to a SELECT over the views, as the store would give it: the columns and the rows."""
-        return ask(asked, self.app.views, self._script().now, lambda view: self.result(view).table)
+        return ask(question, self.app.views, self._script().now, lambda view: self.result(view).table)
 
     def _assert(self, statement: sql.Assert) -> None:
         self.assertions += 1

@@ -31,7 +31,7 @@ def ask(
         answer = shared_engine().run(plan, lambda scan: _scan(scan, schemas[scan.view], rows_of(scan.view)))
     except QueryError as error:
         raise question.source.error(error.message, question.whole, detail=error.detail, hint=error.hint) from None
-    columns = [values(one) for one in answer.table.columns]
+    columns = [values(column) for column in answer.table.columns]
     return list(answer.schema.names), list(zip(*columns, strict=True))
 
 

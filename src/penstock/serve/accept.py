@@ -58,7 +58,7 @@ def one_event(body: bytes) -> bytes:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Answered(422, "the body is no object of JSON", hint="send lines of them as application/x-ndjson")
+        raise Answered(422, "the body is not a JSON object", hint="send lines of them as application/x-ndjson")
     return body.replace(b"\r", b" ").replace(b"\n", b" ")  # only between its parts: in text they are escaped
 
 
@@ -81,7 +81,7 @@ def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
         table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError, struct.error, IndexError) as error:
         said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, "the body is no stream of Arrow's", detail=said) from None
+        raise Answered(422, "the body is not an Arrow stream", detail=said) from None
     if not table.num_rows:
         raise Answered(422, "there are no events in the body")
     columns = [_column(table, name, kind) for name, kind in schema]

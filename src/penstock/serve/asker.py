@@ -126,7 +126,7 @@ class Asker:
         connection.execute("PRAGMA cache_size = -32768")
         if connection.execute("PRAGMA application_id").fetchone()[0] != self._application:
             connection.close()
-            raise Failed("absent", "this is no store of Penstock")
+            raise Failed("absent", "this is not a store of Penstock")
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
         connection.set_authorizer(_allowed)

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.serve.accept import Accepted
 from penstock.serve.errors import Answered
-from penstock.sources.http.inbox import Declared, Inbox, KeyMismatch, Offer, Taken, declared
+from penstock.sources.http.inbox import Inbox, InboxDefinition, KeyMismatch, Offer, Receipt, declared
 
 #: Seconds for which the first request of a segment waits for others.
 _GATHER: Final = 0.01
@@ -38,7 +38,7 @@ class Token:
     def read(cls, text: str) -> Token:
         stream, _, number = text.rpartition(":")
         if not stream or not (number.isascii() and number.isdigit()) or len(number) > 15:
-            raise Answered(422, f"'{text[:60]}' is no token", hint="send back the token of POST /streams/{name}")
+            raise Answered(422, f"'{text[:60]}' is not a token", hint="send back the token of POST /streams/{name}")
         return cls(stream, int(number))
 
 
@@ -49,7 +49,7 @@ class Doors:
         self._directory = directory
         self._doors: dict[str, _Door] = {}
 
-    def declared(self) -> dict[str, Declared]:
+    def declared(self) -> dict[str, InboxDefinition]:
         """The streams that take events, with their columns."""
         return {name: told for name, (_, told) in declared(self._directory).items()}
 
@@ -57,7 +57,7 @@ class Doors:
         """The stream that reads each inbox, by the inbox's name."""
         return {folder.name: told.stream for folder, told in declared(self._directory).values()}
 
-    async def put(self, stream: str, accepted: Accepted, key: str | None, body: bytes) -> Taken:
+    async def put(self, stream: str, accepted: Accepted, key: str | None, body: bytes) -> Receipt:
         """Writes rows to the inbox of a stream; returns when they are durable."""
         if stream not in self._doors:
             folder, _ = declared(self._directory)[stream]
@@ -71,14 +71,14 @@ class _Door:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._waiting: list[tuple[Offer, asyncio.Future[Taken]]] = []
+        self._waiting: list[tuple[Offer, asyncio.Future[Receipt]]] = []
         self._rows = 0
         self._task: asyncio.Task[None] | None = None
 
-    async def put(self, offer: Offer) -> Taken:
+    async def put(self, offer: Offer) -> Receipt:
         if self._rows + offer.rows.height > _WAITING:
             raise Answered(503, "too many events wait to be written", retry=1)
-        answer: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((offer, answer))
         self._rows += offer.rows.height
         if self._task is None or self._task.done():
@@ -91,7 +91,7 @@ class _Door:
             form = self._waiting[0][0].rows.schema  # the stream's columns may have changed: then it is another file
             place = next((n for n, (o, _) in enumerate(self._waiting) if o.rows.schema != form), len(self._waiting))
             group, self._waiting = self._waiting[:place], self._waiting[place:]
-            results: Sequence[Taken | PenstockError]
+            results: Sequence[Receipt | PenstockError]
             try:
                 results = await asyncio.to_thread(self._inbox.put, [offer for offer, _ in group])
             except Exception as error:  # all of the group must hear of it
@@ -100,7 +100,7 @@ class _Door:
                 self._rows -= offer.rows.height
                 if answer.done():
                     continue  # who sent it has gone
-                if isinstance(result, Taken):
+                if isinstance(result, Receipt):
                     answer.set_result(result)
                 elif isinstance(result, KeyMismatch):
                     answer.set_exception(Answered(409, result.message, hint=result.hint))

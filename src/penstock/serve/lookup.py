@@ -112,7 +112,7 @@ class Lookup:
         if self.cursor is not None:
             after = _place(self.cursor, self.order)
             if not is_place(after[2]):
-                raise Answered(422, "this is no cursor of such a question", hint="begin with the first page again")
+                raise Answered(422, "this is not a cursor of such a question", hint="begin with the first page again")
         newest = self.order == "newest"
         return SegmentQuestion(view.name, keys, self.null, bounds, self.final, newest, after, self.limit + 1)
 
@@ -142,7 +142,7 @@ def value(text: str, kind: str, name: str) -> object:
         text.encode()
         return _parsed(text, kind)
     except (ValueError, ArithmeticError, InvalidOperation, PenstockError):
-        raise Answered(422, f"'{text[:60]}' is no {kind}, which '{name}' is") from None
+        raise Answered(422, f"'{text[:60]}' is not of type {kind}, which '{name}' is") from None
 
 
 def _parsed(text: str, kind: str) -> object:
@@ -197,7 +197,7 @@ def _bound(view: Described, text: str, what: str) -> Instant:
             raise ValueError
         return found
     except (ValueError, ArithmeticError, PenstockError):
-        raise Answered(422, f"{what} is no {kind}: '{text[:60]}'", hint="write 2024-05-01T12:00:00Z") from None
+        raise Answered(422, f"{what} is not of type {kind}: '{text[:60]}'", hint="write 2024-05-01T12:00:00Z") from None
 
 
 def _cursor(place: Sequence[Any], order: Order) -> str:
@@ -214,4 +214,4 @@ def _place(cursor: str, order: Order) -> tuple[int, int, bytes]:
             raise ValueError
         return end, start, bytes.fromhex(key)
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise Answered(422, "this is no cursor of such a question", hint="take 'next' of the page before") from None
+        raise Answered(422, "this is not a cursor of such a question", hint="take 'next' of the page before") from None

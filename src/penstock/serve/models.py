@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from penstock.errors import DefinitionError
-from penstock.learning.stored import Stored, models
+from penstock.learning.stored import StoredModel, models
 from penstock.serve import bodies
 from penstock.serve.bodies import errors
 from penstock.serve.errors import Answered
@@ -46,9 +46,9 @@ async def look_up_keys(request: Request, name: str, part: str, key: Keys, versio
     only(request, "key", "version")
 
     def find(reader: Reader) -> dict[str, Any]:
-        number = Stored(reader, _known(reader, name)).version if version is None else version
+        number = StoredModel(reader, _known(reader, name)).version if version is None else version
         try:
-            found = Stored(reader, name, version=number).rows_of(part, key)
+            found = StoredModel(reader, name, version=number).rows_of(part, key)
         except DefinitionError as error:
             raise Answered(404, error.message, detail=error.detail, hint=error.hint) from None
         return {"version": number, "rows": [{"key": one, "values": row.tolist()} for one, row in found.items()]}
@@ -77,6 +77,6 @@ def _known(reader: Reader, name: str) -> str:
 
 
 def _body(reader: Reader, name: str) -> dict[str, Any]:
-    stored = Stored(reader, name)
+    stored = StoredModel(reader, name)
     kept = [{"number": one.number, "rows": one.rows, "at": one.at.isoformat()} for one in stored.versions]
     return {"name": name, "version": stored.version, "parts": stored.parts, "versions": kept}

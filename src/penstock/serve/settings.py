@@ -66,7 +66,7 @@ class Settings:
         if not self.is_local and not has_tokens and not self.insecure:
             raise PenstockError(
                 f"everyone who reaches {self.host} could read and write",
-                hint="make a token first: penstock token create --scope read; or say --insecure",
+                hint="make a token first: penstock token create --scope read; or pass --insecure",
             )
 
     @property

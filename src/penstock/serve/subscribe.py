@@ -38,5 +38,5 @@ async def subscribe(
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Answered(422, f"'{text[:40]}' is no id of an event", hint="send back the id of the last event")
+        raise Answered(422, f"'{text[:40]}' is not an id of an event", hint="send back the id of the last event")
     return int(text)

@@ -113,7 +113,9 @@ def _read(path: Path) -> list[Token]:
     try:
         return [Token(t["name"], tuple(t["scopes"]), t["digest"], t["created"]) for t in json.loads(path.read_text())]
     except (ValueError, KeyError, TypeError) as error:
-        raise PenstockError(f"'{path}' is damaged", hint="restore it, or remove it and make the tokens anew") from error
+        raise PenstockError(
+            f"'{path}' is damaged", hint="restore it, or remove it and create the tokens again"
+        ) from error
 
 
 def _digest(given: str) -> str:

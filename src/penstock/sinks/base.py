@@ -30,7 +30,7 @@ from penstock.kernel.plan import Plan
 from penstock.model.rows import Rows
 from penstock.model.triggers import Never, OnClose, OnTime
 from penstock.model.view import View
-from penstock.model.windows import Counted, Merging
+from penstock.model.windows import CountBased, Merging
 from penstock.sinks.rows import PANE_COLUMNS, Row
 from penstock.store.block import Block, Head
 
@@ -41,7 +41,7 @@ MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete", "real
 class SinkError(PenstockError):
     """A sink cannot take what it should, or holds something else than what this app has brought there.
 
-    `retry_after` is how many seconds whoever receives wants to be left alone.
+    `retry_after` is how many seconds the receiver asks to wait.
     """
 
     retry_after: float | None = None
@@ -83,8 +83,8 @@ class Target:
     @property
     def value_types(self) -> dict[str, str]:
         """The types of the other columns."""
-        given = self.definition
-        return dict(given.schema) if isinstance(given, Rows) else given.value_types
+        definition = self.definition
+        return dict(definition.schema) if isinstance(definition, Rows) else definition.value_types
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class OpenSink(ABC):
 
     @property
     def refused(self) -> int:
-        """How many panes it has set aside, since whoever receives does not take them."""
+        """How many panes it has set aside, since the receiver rejects them."""
         return 0
 
     @abstractmethod
@@ -143,24 +143,24 @@ class Sink(ABC):
         """Refuses a view that this sink in particular cannot have."""
         return
 
-    def show(self, constructor: str, *said: str) -> str:
+    def show(self, constructor: str, *arguments: str) -> str:
         """The constructor with what was said, and the mode where it is not the default."""
         mode = [f"mode={self.mode!r}"] if self.mode != "panes" else []
-        return f"ps.{constructor}({', '.join([*said, *mode])})"
+        return f"ps.{constructor}({', '.join([*arguments, *mode])})"
 
     def written(self, constructor: str, main: str, usual: Mode = "panes", **shown: Callable[[Any], object]) -> str:
         """The constructor as one writes it: its main field, then what is not as by default, some `shown` otherwise."""
-        said = []
+        arguments = []
         for one in sorted(fields(self), key=lambda one: (one.name != main, one.name == "mode")):
             value = getattr(self, one.name)
             if one.name == main or value != (usual if one.name == "mode" else one.default):
                 text = repr(shown[one.name](value) if one.name in shown else value)
-                said.append(text if one.name == main else f"{one.name}={text}")
-        return f"ps.{constructor}({', '.join(said)})"
+                arguments.append(text if one.name == main else f"{one.name}={text}")
+        return f"ps.{constructor}({', '.join(arguments)})"
 
 
 def above_zero(number: object, what: str) -> None:
-    """Refuses what is no whole number above zero."""
+    """Refuses what is not a whole number above zero."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise DefinitionError(f"{what} must be a whole number above zero, and is {number!r}")
 
@@ -198,7 +198,7 @@ def check_rows(sink: Sink) -> None:
     if sink.mode not in ("panes", "append", "realtime"):
         raise DefinitionError(
             f"{sink!r} follows the windows of a view, and rows of a stream have none",
-            hint="leave out the mode: each row is brought once",
+            hint="leave out the mode: each row is delivered once",
         )
 
 
@@ -227,7 +227,7 @@ def _check_append(sink: Sink, view: View) -> None:
             f"{sink!r} would miss windows: with {firing!r} one may close without a final pane",
             hint="use .trigger(ps.on_close()), or mode='panes'",
         )
-    if view.lateness and not isinstance(view.windows, Counted):
+    if view.lateness and not isinstance(view.windows, CountBased):
         raise DefinitionError(
             f"{sink!r} would miss windows: with allowed lateness the pane on time is not final, "
             "and a window without late elements fires no other",
@@ -249,12 +249,12 @@ def _check_update(sink: Sink, view: View) -> None:
         )
     if isinstance(view.windows, Merging):
         raise DefinitionError(
-            f"{sink!r} cannot follow {view.windows!r}: a window that grows is another one, and the old one would stay",
+            f"{sink!r} cannot follow {view.windows!r}: a window that grows becomes another, and the old one would stay",
             hint="use mode='panes' with .retracting(), mode='append', or mode='complete'",
         )
     if view.signed and view.accumulation == "retracting":
         raise DefinitionError(
-            f"{sink!r} cannot show that all rows of a window were taken back: that is a retraction only",
+            f"{sink!r} cannot show that all rows of a window were retracted: only a retraction shows it",
             hint="use .accumulating(), mode='panes', or mode='complete'",
         )
 
@@ -268,6 +268,6 @@ def _check_upsert(sink: Sink, view: View) -> None:
         )
     if isinstance(view.windows, Merging) and view.accumulation != "retracting":
         raise DefinitionError(
-            f"{sink!r} cannot follow {view.windows!r}: a window that grows is another one, and the old one would stay",
+            f"{sink!r} cannot follow {view.windows!r}: a window that grows becomes another, and the old one would stay",
             hint="use .retracting(), or mode='panes'",
         )

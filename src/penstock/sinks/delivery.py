@@ -53,7 +53,7 @@ class _Way:
     owes: bool  # whether it has panes that the store does not know of
     commits: dict[int, Instant] = field(default_factory=dict)  # which of these it has delivered, and when
     delivered: int = 0
-    told: int = 0  # how much of that `deliver` has counted
+    counted: int = 0  # how much of that `deliver` has counted
     due: float = 0.0
     busy: bool = False
     again: bool = False  # whether more has come since it was last started
@@ -62,7 +62,7 @@ class _Way:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, seconds: float) -> None:
-        """Waits until it has nothing to do, but no longer than so many seconds."""
+        """Waits until it has nothing to do, at most for `seconds`."""
         if self.thread is not None:
             self.thread.join(seconds)
 
@@ -159,7 +159,7 @@ class Delivery:
         return way.target.view
 
     def drop_view(self, view_name: str) -> None:
-        """Gives up the sinks of a view that is gone: they would wait for ever, and the outbox for them."""
+        """Gives up the sinks of a view that is gone: they would wait without end, and the outbox for them."""
         for name, way in list(self._ways.items()):
             if way.target.view == view_name:
                 self.drop(name)
@@ -196,11 +196,11 @@ class Delivery:
         for way in ways:
             way.wait(max(0.0, end - time.monotonic()))
         self._trim()
-        taken = 0
+        count = 0
         for way in ways:
-            taken += way.delivered - way.told
-            way.told = way.delivered
-        return taken
+            count += way.delivered - way.counted
+            way.counted = way.delivered
+        return count
 
     def drain(self, seconds: float = 10.0) -> bool:
         """Delivers until every sink has all that is there, but for those that fail, or the time is over: then false."""
@@ -214,7 +214,7 @@ class Delivery:
                 return False
 
     def close(self, patience: float = 10.0) -> None:
-        """Ends after the batches at hand, for which it waits so many seconds."""
+        """Ends after the current batches, for which it waits at most `seconds`."""
         ways, self._ways = self._ways, {}
         for way in ways.values():
             way.closing.set()
@@ -255,20 +255,20 @@ class Delivery:
             return False
 
     def _run(self, way: _Way) -> None:
-        """Batch by batch, until there is nothing more. What was taken counts even if the store cannot be told."""
+        """Batch by batch, until there is nothing more. What was taken counts even if the store cannot be updated."""
         if way.owes:
             self._save(way)
         while not way.closing.is_set():
             panes, last = self._next(way)
             if last == way.position:
                 return
-            taken = shaped(panes, way.sink.mode) if panes.height else panes
-            if taken.height:
+            rows = shaped(panes, way.sink.mode) if panes.height else panes
+            if rows.height:
                 self._check_owner()
-                way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, taken)))
-                way.delivered += taken.height
+                way.open.take(Batch(panes["id"][0], panes["id"][-1], self._rows(way, rows)))
+                way.delivered += rows.height
                 way.owes = True
-                shown = taken if way.sink.mode == "append" else panes  # other modes replace panes by later ones
+                shown = rows if way.sink.mode == "append" else panes  # other modes replace panes by later ones
                 way.commits |= dict.fromkeys(shown["commit"].unique(), self._now())
             way.position = last
             if way.owes or last - way.saved >= self._save_every:

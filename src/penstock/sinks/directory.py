@@ -29,8 +29,8 @@ _NAME: Final = re.compile(r"(\d{12,})-(\d{12,})\.(jsonl|parquet)")
 
 def files_of(path: Path | str) -> list[tuple[int, int, Path]]:
     """The files of a directory, in order: the first and last pane id that they hold, and the path."""
-    found = ((_NAME.fullmatch(entry.name), entry) for entry in Path(path).iterdir())
-    return sorted((int(match[1]), int(match[2]), entry) for match, entry in found if match)
+    matches = ((_NAME.fullmatch(entry.name), entry) for entry in Path(path).iterdir())
+    return sorted((int(match[1]), int(match[2]), entry) for match, entry in matches if match)
 
 
 class Directory:
@@ -74,7 +74,7 @@ class Directory:
         """Adds a file with these panes; when this returns it is there, and stays there."""
         if first <= self.position:
             raise SinkError(
-                f"'{self.path}' has the panes up to {self.position} already, and was to take {first} to {last}"
+                f"'{self.path}' has the panes up to {self.position} already, and was given {first} to {last}"
             )
         if not self._begun:
             self._begin()
@@ -110,40 +110,40 @@ class Directory:
 
     def _manifest(self) -> dict[str, object] | None:
         try:
-            found: dict[str, object] = json.loads((self.path / MANIFEST).read_text())
+            manifest: dict[str, object] = json.loads((self.path / MANIFEST).read_text())
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise SinkError(f"'{self.path / MANIFEST}' is damaged", detail=str(error), hint=_ELSEWHERE) from error
-        return found
+        return manifest
 
     def _check_owner(self) -> None:
-        found = self._manifest()
-        if found is None:
+        manifest = self._manifest()
+        if manifest is None:
             if files_of(self.path):
-                raise SinkError(f"'{self.path}' holds files, and none that says whose they are", hint=_ELSEWHERE)
+                raise SinkError(f"'{self.path}' holds files without a manifest", hint=_ELSEWHERE)
             return
-        for what, mine in self._owner.items():
-            if found.get(what) != mine:
+        for what, own_value in self._owner.items():
+            if manifest.get(what) != own_value:
                 raise SinkError(
                     f"'{self.path}' holds the files of another sink",
-                    detail=f"its {what} is {_short(found.get(what))}, and ours {_short(mine)}",
+                    detail=f"its {what} is {_short(manifest.get(what))}, and ours {_short(own_value)}",
                     hint=_ELSEWHERE,
                 )
 
     def _is_of_this_store(self) -> bool:
-        found = self._manifest()
-        return found is None or found.get("store") == birth_of(self._outbox)
+        manifest = self._manifest()
+        return manifest is None or manifest.get("store") == birth_of(self._outbox)
 
     def _begin(self) -> None:
         """Says whose the files are before the first one; and that the store is the one that the others came from."""
-        birth, found = birth_of(self._outbox), self._manifest()
-        if found is None:
+        birth, manifest = birth_of(self._outbox), self._manifest()
+        if manifest is None:
             text = json.dumps({**self._owner, "store": birth}, indent=2)
             self._place(MANIFEST, lambda file: _write_text(file, text))
-        elif None not in (birth, found.get("store")) and found["store"] != birth:
+        elif None not in (birth, manifest.get("store")) and manifest["store"] != birth:
             raise SinkError(
-                f"'{self.path}' holds panes of another store, whose ids mean something else", hint=_ELSEWHERE
+                f"'{self.path}' holds panes of another store, whose pane ids are different", hint=_ELSEWHERE
             )
 
     def _last(self) -> int:
@@ -168,10 +168,10 @@ _ELSEWHERE: Final = "choose an empty directory, or move these files away with th
 
 def birth_of(outbox: Outbox) -> int | None:
     """What tells a store from one that took its place: when it made its first commit."""
-    found = outbox.query(
+    commit = outbox.query(
         "SELECT value FROM __meta WHERE name = 'born' UNION ALL SELECT now FROM __commits WHERE number = 1 LIMIT 1"
     )
-    return int(found.item()) if found.height else None
+    return int(commit.item()) if commit.height else None
 
 
 def _make(path: Path) -> None:

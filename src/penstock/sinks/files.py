@@ -52,8 +52,8 @@ class Files(Sink):
         return _Writing(self, target)
 
     def __repr__(self) -> str:
-        said = [f"rows_per_file={self.rows_per_file}"] if self.rows_per_file != _ROWS else []
-        return self.show(f"to_{self.format}", repr(self.directory), *said)
+        arguments = [f"rows_per_file={self.rows_per_file}"] if self.rows_per_file != _ROWS else []
+        return self.show(f"to_{self.format}", repr(self.directory), *arguments)
 
 
 class _Writing(OpenSink):

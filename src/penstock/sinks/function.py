@@ -36,8 +36,8 @@ class Function(Sink):
         return _Calling(self.function)
 
     def __repr__(self) -> str:
-        said = [f"batch={self.batch}"] if self.batch != _ROWS else []
-        return self.show("to_function", function_name(self.function), *said)
+        arguments = [f"batch={self.batch}"] if self.batch != _ROWS else []
+        return self.show("to_function", function_name(self.function), *arguments)
 
 
 class _Calling(OpenSink):

@@ -1,4 +1,4 @@
-"""A sink that is a web address: panes are posted as JSON, at least once, in requests that can be told from each other.
+"""A sink that is a web address: panes are posted as JSON, at least once, in requests that can be distinguished.
 
 >>> to_http("https://example.com/hooks/trending", secret="HOOK_SECRET", batch=100)
 ps.to_http('https://example.com/hooks/trending', batch=100, secret='HOOK_SECRET')
@@ -61,8 +61,8 @@ class Http(Sink):
         return _Posting(self, target)
 
     def __repr__(self) -> str:
-        def headers(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
-            return {name: shown_header(name, text) for name, text in given}
+        def headers(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+            return {name: shown_header(name, text) for name, text in pairs}
 
         return self.written("to_http", "url", url=shown, headers=headers)
 
@@ -90,9 +90,9 @@ class _Posting(OpenSink):
         """The rows of each request. Rows of a flow know no commit: there, one that has no answer is cut as before."""
         unanswered = self._open
         for _, group in groupby(rows, key=lambda row: row.get("commit", row["pane"] <= unanswered)):
-            found = list(group)
-            for start in range(0, len(found), self._sink.batch):
-                yield found[start : start + self._sink.batch]
+            rows_of_commit = list(group)
+            for start in range(0, len(rows_of_commit), self._sink.batch):
+                yield rows_of_commit[start : start + self._sink.batch]
 
     def _post(self, rows: list[Row]) -> None:
         """Brings rows, or those of them that the receiver takes: the others are found by halves."""
@@ -120,7 +120,7 @@ class _Posting(OpenSink):
         return self._sender.send(body, self._key(rows, body), headers)
 
     def _key(self, rows: list[Row], body: bytes) -> str:
-        """The same for the same panes, and another for others: a store that is set up anew counts from 1 again."""
+        """The same for the same panes, and another for others: a new store counts from 1 again."""
         target, content = self._target, hashlib.sha256(body).hexdigest()[:12]
         names = ":".join(quote(name, safe="") for name in (target.app, target.sink))
         return f"{names}:{rows[0]['pane']}-{rows[-1]['pane']}:{content}"
@@ -130,7 +130,7 @@ class _Posting(OpenSink):
             raise SinkError(
                 f"{shown(self._sink.url)} refuses the pane {row['pane']} of '{self._target.view}' with {answer.status}",
                 detail=said(answer),
-                hint="the sink stays there until it is taken; on_refusal='set aside' goes on without it",
+                hint="the sink retries until it is accepted; on_refusal='set aside' continues without it",
             )
         self._refused.add(row, answer.status, said(answer))
         _log.warning(
@@ -168,7 +168,7 @@ def to_http(
     if format not in _FORMATS:
         raise unknown("format of requests", str(format), _FORMATS)
     if on_refusal not in ("stop", "set aside"):
-        raise unknown("way with refused panes", str(on_refusal), ("stop", "set aside"))
+        raise unknown("handling of refused panes", str(on_refusal), ("stop", "set aside"))
     if (on_refusal == "set aside") != (refused is not None):
         raise DefinitionError(
             "panes that are refused are set aside in a directory, which must be named",
@@ -178,28 +178,28 @@ def to_http(
         raise DefinitionError(
             "secret names a variable of the environment, and is not the secret itself", hint="secret='HOOK_SECRET'"
         )
-    given = tuple((headers or {}).items())
-    _check_headers(given)
-    return Http(url, batch, given, secret, seconds, format, on_refusal, refused, mode=mode)
+    pairs = tuple((headers or {}).items())
+    _check_headers(pairs)
+    return Http(url, batch, pairs, secret, seconds, format, on_refusal, refused, mode=mode)
 
 
 def _check_url(url: object) -> None:
-    """Refuses what is no address, without showing what may be secret in it."""
+    """Refuses what is not an address, without showing what may be secret in it."""
     hint = "for example ps.to_http('https://example.com/hooks/trending')"
     if not isinstance(url, str) or not re.match(r"(https?://|\$\{\w+\})", url):
-        raise DefinitionError("not a web address", hint=hint)
+        raise DefinitionError("not a URL", hint=hint)
     if VARIABLE.match(url):
         return
     try:
         split = urlsplit(VARIABLE.sub("x", url))
         _ = split.port
     except ValueError:
-        raise DefinitionError("the web address cannot be read", hint=hint) from None
+        raise DefinitionError("the URL cannot be read", hint=hint) from None
     if not split.hostname or re.search(r"[\s\x00-\x1f]", url):
-        raise DefinitionError("the web address cannot be read", hint=hint)
+        raise DefinitionError("the URL cannot be read", hint=hint)
     if "@" in split.netloc:
         raise DefinitionError(
-            "a web address with a password in it", hint="give headers={'Authorization': 'Bearer ${TOKEN}'} instead"
+            "a URL with a password in it", hint="give headers={'Authorization': 'Bearer ${TOKEN}'} instead"
         )
 
 
@@ -208,6 +208,6 @@ def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
         if not isinstance(name, str) or not isinstance(value, str) or not _TOKEN.fullmatch(name):
             raise DefinitionError(f"not a header: {name!r}", hint="headers={'Authorization': 'Bearer ${TOKEN}'}")
         if name.lower() in _OURS:
-            raise DefinitionError(f"the header {name} is ours to set")
+            raise DefinitionError(f"Penstock sets the header {name}")
         if re.search(r"[\r\n\x00]", value):
             raise DefinitionError(f"the header {name} has a line break in it")

@@ -61,17 +61,23 @@ class Sender:
     def send(self, body: bytes, key: str, headers: Mapping[str, str]) -> Answer:
         """Posts a body; raises where no answer came. A connection that was closed meanwhile is opened once more."""
         now = int(time.time())
-        given = {**headers, **self._headers, "Idempotency-Key": key, "webhook-id": key, "webhook-timestamp": str(now)}
+        all_headers = {
+            **headers,
+            **self._headers,
+            "Idempotency-Key": key,
+            "webhook-id": key,
+            "webhook-timestamp": str(now),
+        }
         if self._secret is not None:
-            given["webhook-signature"] = signature(self._secret, key, now, body)
+            all_headers["webhook-signature"] = signature(self._secret, key, now, body)
         is_old = self._connection is not None
         try:
-            return self._post(body, given)
+            return self._post(body, all_headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             closed = isinstance(error, (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError))
             if is_old and closed:
-                return self._again(body, given)
+                return self._again(body, all_headers)
             raise self._no_answer(error) from None
 
     def _again(self, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -98,16 +104,16 @@ class Sender:
             connection.close()
 
     def _no_answer(self, error: Exception) -> SinkError:
-        said = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
-        return SinkError(f"cannot post to {self._shown}", detail=said, hint="see that it can be reached from here")
+        detail = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        return SinkError(f"cannot post to {self._shown}", detail=detail, hint="check that it can be reached from here")
 
     def failed(self, answer: Answer) -> SinkError:
         """The error for an answer that is no reason to give up a pane."""
         hint = "the panes are sent again"
         if 300 <= answer.status < 400:
-            hint = "redirects are not followed: give the address itself"
+            hint = "redirects are not followed: give the final address"
         elif answer.status in (401, 403, 407):
-            hint = "see that the headers or the secret are what the receiver wants"
+            hint = "check the headers and the secret that the receiver expects"
         error = SinkError(f"{self._shown} answers {answer.status}", detail=said(answer), hint=hint)
         error.retry_after = answer.retry_after
         return error
@@ -122,7 +128,7 @@ def signature(secret: str, key: str, now: int, body: bytes) -> str:
 
 def filled(text: str) -> str:
     """The text with the variables of the environment that it names."""
-    return VARIABLE.sub(lambda found: _variable(found[1]), text)
+    return VARIABLE.sub(lambda match: _variable(match[1]), text)
 
 
 def shown(url: str) -> str:
@@ -144,7 +150,7 @@ def shown_header(name: str, value: str) -> str:
 def said(answer: Answer) -> str:
     """The beginning of an answer's text."""
     text = " ".join(answer.text.split())
-    return text[:200] + "…" if len(text) > 200 else text or "it says nothing else"
+    return text[:200] + "…" if len(text) > 200 else text or "it sent no other message"
 
 
 def _variable(name: str) -> str:

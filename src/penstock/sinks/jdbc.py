@@ -98,8 +98,8 @@ class _Writing(OpenSink):
         if rows:
             names = ", ".join(map(database.quoted, self._columns))
             marks = ", ".join("?" * len(self._columns))
-            given = [self._values(row, list(self._columns)) for row in rows]
-            database.run_many(f"INSERT INTO {self._sink.table} ({names}) VALUES ({marks})", given)
+            values = [self._values(row, list(self._columns)) for row in rows]
+            database.run_many(f"INSERT INTO {self._sink.table} ({names}) VALUES ({marks})", values)
         moved = f"UPDATE {self._positions} SET pane = ?, store = ? WHERE app = ? AND sink = ?"
         database.run(moved, [max(position, batch.last), birth_of(self._target.outbox), *self._mine])
         database.commit()
@@ -114,10 +114,10 @@ class _Writing(OpenSink):
                 f"{database.quoted(name)} IS NULL" if null else f"{database.quoted(name)} = ?"
                 for name, null in zip(self._key, nulls, strict=True)
             ]
-            given = [name for name, null in zip(self._key, nulls, strict=True) if not null]
+            columns = [name for name, null in zip(self._key, nulls, strict=True) if not null]
             statement = f"DELETE FROM {self._sink.table} WHERE {' AND '.join(same)}"
-            if given:
-                database.run_many(statement, [self._values(row, given) for row in some])
+            if columns:
+                database.run_many(statement, [self._values(row, columns) for row in some])
             else:
                 database.run(statement)
 
@@ -146,15 +146,15 @@ class _Writing(OpenSink):
         return int(database.rows(f"SELECT pane FROM {self._positions} WHERE {same}", self._mine)[0][0])
 
     def _claim(self, database: Database) -> int:
-        """Shuts out whoever has written as this sink before, and tells how far it is."""
+        """Shuts out earlier writers of this sink, and returns its position."""
         self._target.check_owner()
-        taken = f"UPDATE {self._positions} SET token = ? WHERE app = ? AND sink = ?"
+        update = f"UPDATE {self._positions} SET token = ? WHERE app = ? AND sink = ?"
         birth = birth_of(self._target.outbox)
-        if database.run(taken, [self._token, *self._mine]) == 0:
+        if database.run(update, [self._token, *self._mine]) == 0:
             added = f"INSERT INTO {self._positions} (app, sink, place, pane, store, token) VALUES (?, ?, ?, 0, ?, ?)"
             database.run(added, [*self._mine, self._sink.table, birth, self._token])
-        found = f"SELECT place, pane, store FROM {self._positions} WHERE app = ? AND sink = ?"
-        ((place, pane, store),) = database.rows(found, self._mine)
+        select = f"SELECT place, pane, store FROM {self._positions} WHERE app = ? AND sink = ?"
+        ((place, pane, store),) = database.rows(select, self._mine)
         self._check(place, int(pane), store, birth)
         database.commit()
         return int(pane)
@@ -163,14 +163,14 @@ class _Writing(OpenSink):
         newest = newest_pane(self._target.outbox)
         if place != self._sink.table:
             raise SinkError(
-                f"the sink '{self._target.sink}' has brought its panes up to {pane} into {place}",
+                f"the sink '{self._target.sink}' has delivered its panes up to {pane} into {place}",
                 hint="give the sink another name, or remove its row from " + self._positions,
             )
         if pane > newest or (None not in (birth, store) and birth != store):
             raise SinkError(
-                f"the table {place} has panes of another store up to {pane}, whose ids mean something else",
+                f"the table {place} has panes of another store up to {pane}, whose pane ids are different",
                 detail=f"our store has fired {newest} panes",
-                hint=f"choose another table and name, or empty it and remove the sink's row from {self._positions}",
+                hint=f"choose another table and sink name, or empty it and remove its row from {self._positions}",
             )
 
     # the tables
@@ -204,13 +204,13 @@ class _Writing(OpenSink):
         self._make(database, self._positions, f"CREATE TABLE {self._positions} (app {text}, sink {text}, place {text}, "
                    f"pane bigint NOT NULL, store bigint, token {text}, PRIMARY KEY (app, sink))")  # fmt: skip
         create = self._create(database)
-        found = self._make(database, self._sink.table, create if self._sink.create else None)
-        missing = [name for name in self._columns if name not in found]
+        existing = self._make(database, self._sink.table, create if self._sink.create else None)
+        missing = [name for name in self._columns if name not in existing]
         if missing:
             raise SinkError(
                 f"the table {self._sink.table} lacks {in_quotes(missing)}",
-                detail=f"it has {in_quotes(found)}",
-                hint=f"a table that fits:\n{create};" if create else "add what is missing",
+                detail=f"it has {in_quotes(existing)}",
+                hint=f"a table that fits:\n{create};" if create else "add the missing columns",
             )
 
     def _make(self, database: Database, table: str, create: str | None) -> list[str]:

@@ -31,7 +31,7 @@ class Database:
                     properties.setProperty(name, value)
             self._connection = process.of(Drivers).made((driver, jar), _loaded).connect(url, properties)
             if self._connection is None:
-                raise SinkError(f"the driver {driver} does not know such addresses", hint="see url and driver")
+                raise SinkError(f"the driver {driver} does not know such addresses", hint="check url and driver")
             self._connection.setAutoCommit(False)
             quote = self._connection.getMetaData().getIdentifierQuoteString()
             self._quote: str = quote.strip() or '"'
@@ -40,8 +40,8 @@ class Database:
         except Exception as error:
             raise SinkError(
                 f"cannot connect to {redact_url(url)}",
-                detail=self._told(error),
-                hint="see that the database runs there; driver and jar say what speaks with it",
+                detail=self._detail(error),
+                hint="check that the database runs there, and that driver and jar are the right ones",
             ) from None  # the cause may show the address
 
     def quoted(self, name: str) -> str:
@@ -52,11 +52,11 @@ class Database:
         prepared = self._prepared(statement)
         try:
             self._bind(prepared, values)
-            found = prepared.executeQuery()
-            width = found.getMetaData().getColumnCount()
+            results = prepared.executeQuery()
+            width = results.getMetaData().getColumnCount()
             rows = []
-            while found.next():
-                rows.append(tuple(found.getObject(number + 1) for number in range(width)))
+            while results.next():
+                rows.append(tuple(results.getObject(number + 1) for number in range(width)))
             return rows
         except Exception as error:
             raise self._refused(error) from None
@@ -67,8 +67,8 @@ class Database:
         """The names of a table's columns."""
         prepared = self._prepared(f"SELECT * FROM {table} WHERE 1 = 0")
         try:
-            told = prepared.executeQuery().getMetaData()
-            return [told.getColumnLabel(number + 1) for number in range(told.getColumnCount())]
+            metadata = prepared.executeQuery().getMetaData()
+            return [metadata.getColumnLabel(number + 1) for number in range(metadata.getColumnCount())]
         except Exception as error:
             raise self._refused(error) from None
         finally:
@@ -146,9 +146,9 @@ class Database:
                 prepared.setString(number, value)
 
     def _refused(self, error: Exception) -> SinkError:
-        return SinkError(f"the database: {self._told(error)}")
+        return SinkError(f"the database: {self._detail(error)}")
 
-    def _told(self, error: Exception) -> str:
+    def _detail(self, error: Exception) -> str:
         """What the driver said, without passwords and without Java's stack."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage() if java is not None else error)

@@ -53,7 +53,7 @@ class Kafka(Sink):
         super().__post_init__()
         if self.mode == "complete":
             raise DefinitionError(
-                "a topic cannot take a whole table in the place of the one before",
+                "a topic cannot replace a whole table",
                 hint="use mode='update': the newest value of each window, by its key",
             )
         if self.checkpoint_every < _SHORTEST_CHECKPOINT:
@@ -84,7 +84,7 @@ class _Writing(OpenSink):
         self._sink, self._target = sink, target
         self._keys = target.key_names
         rows = target.definition if isinstance(target.definition, Rows) else None
-        self._told = PANE_COLUMNS if rows is None else rows.added
+        self._header_columns = PANE_COLUMNS if rows is None else rows.added
         self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.sink])
         self._settings = {**client_settings(servers_of(sink.servers), dict(sink.options)), "logger": _log}
         self._positions = Positions(self._settings, self._id, sink.timeout / 2)
@@ -132,11 +132,11 @@ class _Writing(OpenSink):
         return _json({name: row[name] for name in self._keys})
 
     def _value(self, row: Row) -> bytes:
-        return _json({name: value for name, value in row.items() if name not in self._told})
+        return _json({name: value for name, value in row.items() if name not in self._header_columns})
 
     def _headers(self, row: Row) -> list[tuple[str, bytes]]:
-        told = {"view": self._target.view, **{name: row[name] for name in self._told}}
-        return [(name, value.encode() if isinstance(value, str) else _json(value)) for name, value in told.items()]
+        headers = {"view": self._target.view, **{name: row[name] for name in self._header_columns}}
+        return [(name, value.encode() if isinstance(value, str) else _json(value)) for name, value in headers.items()]
 
     # the transactions
 
@@ -154,11 +154,11 @@ class _Writing(OpenSink):
         )
         try:
             self._positions.prepare(self._sink.topic)
-            self._target.check_owner()  # the next call shuts out whoever writes as this sink
+            self._target.check_owner()  # the next call shuts out other writers of this sink
             producer.init_transactions(self._sink.timeout)
-            found = self._positions.read()
-            self._check(found)
-            self.position = 0 if found is None else found.pane
+            claim = self._positions.read()
+            self._check(claim)
+            self.position = 0 if claim is None else claim.pane
             self._producer = producer
             producer.begin_transaction()
             self._commit(self.position)
@@ -169,17 +169,17 @@ class _Writing(OpenSink):
             raise SinkError(
                 f"cannot write to the topic '{self._sink.topic}' at {servers_of(self._sink.servers)}",
                 detail=str(error),
-                hint="see that Kafka runs there, and that we may write in transactions",
+                hint="check that Kafka runs there, and that transactional writes are allowed",
             ) from error
 
-    def _check(self, found: Claim | None) -> None:
+    def _check(self, claim: Claim | None) -> None:
         """Refuses a position that this store cannot have given."""
-        if found is None:
+        if claim is None:
             return
         birth, newest = birth_of(self._target.outbox), newest_pane(self._target.outbox)
-        if found.pane > newest or (None not in (birth, found.store) and birth != found.store):
+        if claim.pane > newest or (None not in (birth, claim.store) and birth != claim.store):
             raise SinkError(
-                f"the topic '{self._sink.topic}' has panes of another store up to {found.pane}, whose ids mean "
+                f"the topic '{self._sink.topic}' has panes of another store up to {claim.pane}, whose ids mean "
                 "something else",
                 detail=f"the transactional id is {self._id}, and our store has fired {newest} panes",
                 hint="give the sink another name or another transactional_id, and readers another topic",
@@ -214,8 +214,8 @@ def _is_fatal(error: Exception) -> bool:
     """Whether a producer can do nothing more. Its later calls tell so by their code only."""
     if not isinstance(error, load().KafkaException):
         return False
-    said = error.args[0]
-    return bool(said.fatal() or said.code() == said._FATAL)
+    cause = error.args[0]
+    return bool(cause.fatal() or cause.code() == cause._FATAL)
 
 
 def _json(value: object) -> bytes:
@@ -247,6 +247,6 @@ def to_kafka(
     seconds = in_seconds(timeout)
     if not seconds > 0:
         raise DefinitionError(f"timeout must be above zero, and is {timeout!r}", hint="timeout='30 seconds'")
-    given = tuple((name, str(value)) for name, value in (options or {}).items())
+    kafka_options = tuple((name, str(value)) for name, value in (options or {}).items())
     every = duration(checkpoint_every)
-    return Kafka(topic, servers, transactional_id, rows_per_transaction, given, seconds, every, mode=mode)
+    return Kafka(topic, servers, transactional_id, rows_per_transaction, kafka_options, seconds, every, mode=mode)

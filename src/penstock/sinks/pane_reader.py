@@ -13,12 +13,12 @@ import polars as pl
 from penstock.sinks.base import Outbox, newest_pane
 from penstock.store.block import Block
 
-#: So many blocks are looked up at once.
+#: The number of blocks that are looked up at once.
 _AT_ONCE: Final = 256
 
 
 class PaneReader:
-    """Knows which views have new panes, so that nobody asks in vain. Threads of sinks share it.
+    """Knows which views have new panes, so that nobody asks without need. Threads of sinks share it.
 
     The newest blocks stay in memory, up to `keep` panes of all views. A sink that is further behind reads the store.
     """
@@ -56,7 +56,7 @@ class PaneReader:
             self._shrink()
 
     def forget(self) -> None:
-        """The next look begins anew: there are sinks of other views."""
+        """The next look starts over: there are sinks of other views."""
         with self._lock:
             self._recent.clear()
             self._newest_of.clear()
@@ -97,7 +97,7 @@ class PaneReader:
         return pl.concat(parts) if parts else pl.DataFrame(schema={"id": pl.Int64}), max(last, newest)
 
     def _blocks(self, view: str, after: int, limit: int) -> list[Block]:
-        """The next blocks of a view, with about so many panes."""
+        """The next blocks of a view, with about `count` panes."""
         with self._lock:
             if after >= self._since:
                 newer = takewhile(lambda one: one[1].last > after, reversed(self._recent))

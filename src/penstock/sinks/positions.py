@@ -18,7 +18,7 @@ from penstock.sinks.base import SinkError
 
 TOPIC: Final = "penstock-positions"
 _SECONDS: Final = 180.0  # longer than a transaction that another sink has left open can stay in the way
-_SILENT: Final = 10.0  # after so long without a word from Kafka it is asked anew, by another connection
+_SILENT: Final = 10.0  # seconds without an answer from Kafka after which it is asked again, by another connection
 _SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 
 
@@ -44,8 +44,8 @@ class Positions:
 
     def is_taken(self) -> bool:
         """Whether another process has opened the sink since this one did."""
-        found = self.read()
-        return found is not None and found.owner != self._owner
+        existing_topics = self.read()
+        return existing_topics is not None and existing_topics.owner != self._owner
 
     def prepare(self, *topics: str) -> None:
         """Makes the topics that are missing: this one, and others with what the brokers do by default."""
@@ -57,9 +57,9 @@ class Positions:
         missing = [topic for topic in new if topic.topic not in known]
         if not missing:
             return
-        for made in admin.create_topics(missing, operation_timeout=self._patience).values():
+        for future in admin.create_topics(missing, operation_timeout=self._patience).values():
             try:
-                made.result()
+                future.result()
             except load().KafkaException as error:
                 if error.args[0].code() != load().KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -70,13 +70,13 @@ class Positions:
         seconds = max(_SECONDS, 6 * self._patience)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found, reached = self._read_through(end)
+            record, reached = self._read_through(end)
             if reached >= end:
-                return found
+                return record
         raise SinkError(
             f"the topic '{TOPIC}' could not be read to its end within {seconds:g} s",
             detail=f"it was read to {reached}, and ends at {end}",
-            hint="see whether a transaction of another producer stands open: kafka-transactions.sh find-hanging",
+            hint="check for an open transaction of another producer: kafka-transactions.sh find-hanging",
         )
 
     def _read_through(self, end: int) -> tuple[Claim | None, int]:
@@ -88,11 +88,11 @@ class Positions:
                 "group.id": self._id,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "fetch.wait.max.ms": 20,  # the end is to be told at once
+                "fetch.wait.max.ms": 20,  # the end is reported at once
                 "isolation.level": "read_committed",
             }
         )
-        found, reached = None, 0
+        newest, reached = None, 0
         try:
             consumer.assign([kafka.TopicPartition(TOPIC, 0, kafka.OFFSET_BEGINNING)])
             while reached < end:
@@ -102,26 +102,26 @@ class Positions:
                 if message.error() is None:
                     reached = message.offset() + 1
                     if message.key() == self._id.encode():
-                        found = Claim(**json.loads(message.value()))
+                        newest = Claim(**json.loads(message.value()))
                 elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
                     reached = message.offset()
                 else:
                     raise kafka.KafkaException(message.error())
         finally:
             consumer.close()
-        return found, reached
+        return newest, reached
 
     def _end(self) -> int:
         """The end of the topic, with what is not committed yet."""
         kafka, kafka_admin = load(), _admin_module()
         place = kafka.TopicPartition(TOPIC, 0)
         admin = kafka_admin.AdminClient(self._settings)
-        asked = admin.list_offsets(
+        futures = admin.list_offsets(
             {place: kafka_admin.OffsetSpec.latest()},
             isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._patience,
         )
-        end: int = asked[place].result().offset
+        end: int = futures[place].result().offset
         return end
 
 

@@ -16,12 +16,12 @@ from typing import ClassVar, Final
 
 from penstock.errors import DefinitionError, in_quotes, unknown
 from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import Calendar, Counted, Fixed, Sliding
+from penstock.model.windows import Calendar, CountBased, Fixed, Sliding
 from penstock.postgres import EXAMPLE, check
 from penstock.redaction import redact_url
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero
 from penstock.sinks.postgres_claim import Claim
-from penstock.sinks.postgres_session import OLDEST, Refused, Session
+from penstock.sinks.postgres_session import OLDEST, Session, StatementError
 from penstock.sinks.postgres_table import STAGE, Layout, layout, literal, names_of
 
 #: Holds the URL for sinks that do not name one.
@@ -60,11 +60,11 @@ class Postgres(Sink):
             if name not in (*keys, *windows):
                 raise unknown("column of the key", name, (*keys, *windows))
         needed = keys + windows
-        if isinstance(view.windows, (Fixed, Sliding, Calendar, Counted)):
+        if isinstance(view.windows, (Fixed, Sliding, Calendar, CountBased)):
             needed.remove("window_end")  # it follows from where the window starts
         if missing := [name for name in needed if name not in self.key]:
             raise DefinitionError(
-                f"the key of {self!r} would put rows in the place of others: it lacks {', '.join(missing)}",
+                f"the key of {self!r} would overwrite rows of other keys: it lacks {', '.join(missing)}",
                 hint=f"leave out key: it is {', '.join(keys + windows)}",
             )
 
@@ -79,7 +79,7 @@ class _Writing(OpenSink):
         self._session: Session | None = None
         session = Session(self._url, "penstock-sink")
         try:
-            self._layout = self._found(session)
+            self._layout = self._table_layout(session)
             self._claim = Claim(target, self._layout)
             self._claim.prepare(session)
             self.position = self._claim.take(session)
@@ -132,8 +132,8 @@ class _Writing(OpenSink):
 
     # the table
 
-    def _found(self, session: Session) -> Layout:
-        """The table as it is; made where it is missing, and refused where it cannot take our rows."""
+    def _table_layout(self, session: Session) -> Layout:
+        """The table as it is; fitting where it is missing, and refused where it cannot take our rows."""
         version = int(session.run("SHOW server_version_num")[0][0])
         if version < OLDEST:
             raise SinkError(f"PostgreSQL {version // 10000} is too old", hint="a sink needs PostgreSQL 15 or newer")
@@ -142,11 +142,11 @@ class _Writing(OpenSink):
         wanted = layout(schema or "public", name, self._target, self._sink.mode, self._sink.key)
         if not self._columns(session, wanted):
             self._make(session, wanted)
-        found = self._columns(session, wanted)
-        self._check(wanted, found)
-        made = wanted.having(found)
-        self._try(session, wanted, made)
-        return made
+        existing = self._columns(session, wanted)
+        self._check(wanted, existing)
+        fitting = wanted.having(existing)
+        self._try(session, wanted, fitting)
+        return fitting
 
     def _columns(self, session: Session, wanted: Layout) -> dict[str, bool]:
         """The columns that the table has, and whether each must be given."""
@@ -161,32 +161,32 @@ class _Writing(OpenSink):
             raise SinkError(f"there is no table {wanted.shown}", hint=f"make it:\n{wanted.create};")
         try:
             session.run(wanted.create)
-        except Refused as error:
+        except StatementError as error:
             raise SinkError(
                 f"cannot make the table {wanted.shown}", detail=error.message, hint=f"make it:\n{wanted.create};"
             ) from None
 
-    def _check(self, wanted: Layout, found: dict[str, bool]) -> None:
-        missing = [name for name in wanted.columns if name not in found]
+    def _check(self, wanted: Layout, existing: dict[str, bool]) -> None:
+        missing = [name for name in wanted.columns if name not in existing]
         if missing:
             raise SinkError(
                 f"the table {wanted.shown} lacks {in_quotes(missing)}",
-                detail=f"it has {in_quotes(found)}",
-                hint=f"add what is missing; a table that fits:\n{wanted.create};",
+                detail=f"it has {in_quotes(existing)}",
+                hint=f"add the missing columns; a table that fits:\n{wanted.create};",
             )
         known = {**wanted.columns, **wanted.extra}
-        if demanded := [name for name, must in found.items() if must and name not in known]:
+        if demanded := [name for name, must in existing.items() if must and name not in known]:
             raise SinkError(
-                f"the table {wanted.shown} demands {in_quotes(demanded)}, which the view lacks",
+                f"the table {wanted.shown} requires {in_quotes(demanded)}, which the view does not have",
                 hint="give these columns a default, or let them be null",
             )
 
-    def _try(self, session: Session, wanted: Layout, made: Layout) -> None:
+    def _try(self, session: Session, wanted: Layout, layout: Layout) -> None:
         """Has the database plan our statement: so it says now what it would refuse later."""
-        session.run(made.stage)
+        session.run(layout.stage)
         try:
-            session.run(f"EXPLAIN {made.insert}")
-        except Refused as error:
+            session.run(f"EXPLAIN {layout.insert}")
+        except StatementError as error:
             raise SinkError(
                 f"the table {wanted.shown} cannot take the rows of '{self._target.view}'",
                 detail=error.message,

@@ -1,6 +1,6 @@
 """How far sinks in PostgreSQL are, and which process writes as each: the table `__penstock_sinks` beside theirs.
 
-A sink's position is changed in the transaction that brings the panes. Whoever opens a sink writes a new token: a
+A sink's position is changed in the transaction that brings the panes. Opening a sink writes a new token: a
 process that hung, and whose app another one has taken over, finds that its token is gone, and can write nothing.
 """
 
@@ -13,7 +13,7 @@ from uuid import uuid4
 from penstock.postgres import LOCK_TIMEOUT
 from penstock.sinks.base import SinkError, Target, newest_pane
 from penstock.sinks.directory import birth_of
-from penstock.sinks.postgres_session import Refused, Session
+from penstock.sinks.postgres_session import Session, StatementError
 from penstock.sinks.postgres_table import Layout, literal, quoted
 
 TABLE: Final = "__penstock_sinks"
@@ -30,7 +30,7 @@ class Fenced(SinkError):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Entry:
     table: str
     position: int
     store: int | None
@@ -59,20 +59,20 @@ class Claim:
             session.run("COMMIT")
 
     def take(self, session: Session) -> int:
-        """Shuts out whoever has written as this sink before, and tells how far it is."""
-        found = self._read(session)
-        self._check(session, found)
+        """Shuts out earlier writers of this sink, and returns its position."""
+        entry = self._read(session)
+        self._check(session, entry)
         self._target.check_owner()
-        if found is not None:
-            self._end(session, found.token)
+        if entry is not None:
+            self._end(session, entry.token)
         session.run("BEGIN")
         session.run(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
         try:
-            found = self._read(session, " FOR UPDATE")
-        except Refused as error:
+            entry = self._read(session, " FOR UPDATE")
+        except StatementError as error:
             raise self._busy() if error.code == _BUSY else error from None
-        self._check(session, found)
-        position = 0 if found is None else found.position
+        self._check(session, entry)
+        position = 0 if entry is None else entry.position
         session.run(
             f'INSERT INTO {self._table} (app, sink, "table", position, store, token) VALUES ({self._values(position)}) '
             "ON CONFLICT (app, sink) DO UPDATE SET token = EXCLUDED.token, store = EXCLUDED.store, at = now()"
@@ -82,18 +82,18 @@ class Claim:
 
     def resume(self, session: Session) -> int:
         """How far the sink is, after a connection was lost, of which something may still be at work."""
-        found = self._read(session)
-        if found is None or found.token != self.token:
+        entry = self._read(session)
+        if entry is None or entry.token != self.token:
             raise self._fenced()
-        self._end(session, found.token)
+        self._end(session, entry.token)
         return self.locked(session, "FOR SHARE")
 
     def locked(self, session: Session, how: str = "FOR UPDATE") -> int:
         """How far the sink is; in a transaction, nobody else gets it before its end."""
-        found = self._read(session, f" {how}")
-        if found is None or found.token != self.token:
+        entry = self._read(session, f" {how}")
+        if entry is None or entry.token != self.token:
             raise self._fenced()
-        return found.position
+        return entry.position
 
     def move(self, session: Session, position: int) -> None:
         """Says how far the sink is, in the transaction that brings it there."""
@@ -105,14 +105,14 @@ class Claim:
 
     # what is there
 
-    def _read(self, session: Session, lock: str = "") -> _Found | None:
+    def _read(self, session: Session, lock: str = "") -> _Entry | None:
         rows = session.run(f'SELECT "table", position, store, token FROM {self._table} WHERE {self._mine}{lock}')
-        return _Found(*rows[0]) if rows else None
+        return _Entry(*rows[0]) if rows else None
 
     def _values(self, position: int) -> str:
         target = self._target
-        given = (target.app, target.sink, self._layout.shown, position, birth_of(target.outbox), self.token)
-        return ", ".join(map(literal, given))
+        values = (target.app, target.sink, self._layout.shown, position, birth_of(target.outbox), self.token)
+        return ", ".join(map(literal, values))
 
     def _end(self, session: Session, token: str) -> None:
         """Ends connections that write under a token; one that hangs in a transaction would be waited for."""
@@ -121,22 +121,22 @@ class Claim:
             f"AND usename = current_user AND application_name = {literal(_name(token))}"
         )
 
-    def _check(self, session: Session, found: _Found | None) -> None:
+    def _check(self, session: Session, entry: _Entry | None) -> None:
         """Refuses an entry that this store cannot have made, and a table that another sink fills."""
-        if found is None:
+        if entry is None:
             self._check_others(session)
             return
         outbox, table = self._target.outbox, self._layout.shown
-        if found.table != table:
+        if entry.table != table:
             raise SinkError(
-                f"the sink '{self._target.sink}' has brought its panes up to {found.position} into {found.table}",
-                detail=f"{table} would get only what comes after them",
+                f"the sink '{self._target.sink}' has delivered its panes up to {entry.position} into {entry.table}",
+                detail=f"{table} would get only later panes",
                 hint=f"give the sink another name, or forget the old table: {self._forget()}",
             )
         birth, newest = birth_of(outbox), newest_pane(outbox)
-        if found.position > newest or (None not in (birth, found.store) and birth != found.store):
+        if entry.position > newest or (None not in (birth, entry.store) and birth != entry.store):
             raise SinkError(
-                f"the table {table} has panes of another store up to {found.position}, whose ids mean something else",
+                f"the table {table} has panes of another store up to {entry.position}, whose pane ids are different",
                 detail=f"the sink is '{self._target.sink}', and our store has fired {newest} panes",
                 hint=f"choose another table and another name for the sink, or empty this one and {self._forget()}",
             )
@@ -165,7 +165,7 @@ class Claim:
 
     def _busy(self) -> SinkError:
         return SinkError(
-            f"the process that wrote to the table {self._layout.shown} before holds it still",
+            f"the previous writer of the table {self._layout.shown} still holds its lock",
             hint="its connection could not be ended: both must use the same role, or end it by pg_terminate_backend",
         )
 

@@ -14,7 +14,7 @@ from penstock.sinks.base import SinkError
 
 #: The oldest server with unique keys in which nulls are equal.
 OLDEST: Final = 150_000
-_SAID: Final = re.compile(r"\b(?:ERROR|FATAL|PANIC):\s+(.*?)(?=\nLINE \d|\. SQLSTATE:|\Z)", re.DOTALL)
+_MESSAGE: Final = re.compile(r"\b(?:ERROR|FATAL|PANIC):\s+(.*?)(?=\nLINE \d|\. SQLSTATE:|\Z)", re.DOTALL)
 _PLAIN: Final = {"adbc.postgresql.use_copy": "false"}
 
 
@@ -28,8 +28,8 @@ class Session:
         except Exception as error:
             raise SinkError(
                 f"cannot connect to {redact_url(url)}",
-                detail=_told(error, url),
-                hint="see that PostgreSQL runs there; a password is taken from PGPASSWORD, ~/.pgpass or the address",
+                detail=_server_message(error, url),
+                hint="check that PostgreSQL runs there; a password is taken from PGPASSWORD, ~/.pgpass or the address",
             ) from None  # the cause may show the address
         self.run("SET timezone = 'UTC'")
         self.run("SET client_min_messages = 'error'")
@@ -39,7 +39,7 @@ class Session:
         try:
             return self._run(statement)
         except Exception as error:
-            raise Refused(_told(error, self._url), getattr(error, "sqlstate", None)) from None
+            raise StatementError(_server_message(error, self._url), getattr(error, "sqlstate", None)) from None
 
     def _run(self, statement: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
@@ -54,7 +54,7 @@ class Session:
                 rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
                 cursor.adbc_ingest(table, rows, mode="append", temporary=True)
         except Exception as error:
-            raise Refused(_told(error, self._url), getattr(error, "sqlstate", None)) from None
+            raise StatementError(_server_message(error, self._url), getattr(error, "sqlstate", None)) from None
 
     def close(self) -> None:
         """Lets go; a transaction that is open is undone by the server."""
@@ -62,7 +62,7 @@ class Session:
             self._connection.close()
 
 
-class Refused(SinkError):
+class StatementError(SinkError):
     """What the database has answered, with its code where it gave one."""
 
     def __init__(self, message: str, code: str | None) -> None:
@@ -70,9 +70,9 @@ class Refused(SinkError):
         self.code = code
 
 
-def _told(error: Exception, url: str) -> str:
+def _server_message(error: Exception, url: str) -> str:
     """What the server said, or else the driver, without our statement."""
     text = str(error).split("Query was:")[0]
-    said = _SAID.search(text)
-    text = said[1] if said else text
+    match = _MESSAGE.search(text)
+    text = match[1] if match else text
     return redact(" ".join(line.strip() for line in text.splitlines() if line.strip()), url)

@@ -38,10 +38,10 @@ def names_of(table: str) -> tuple[str | None, str]:
     >>> names_of("public.Trending"), names_of('"My Table"')
     (('public', 'trending'), (None, 'My Table'))
     """
-    found = _NAME.fullmatch(table) if isinstance(table, str) else None
-    if found is None:
+    match = _NAME.fullmatch(table) if isinstance(table, str) else None
+    if match is None:
         raise DefinitionError(f"not the name of a table: {table!r}", hint="for example 'public.trending'")
-    first, second = found.groups()
+    first, second = match.groups()
     return (None, _meant(first)) if second is None else (_meant(first), _meant(second))
 
 
@@ -55,7 +55,7 @@ def literal(value: str | int | None) -> str:
 
 
 def sql_type(kind: pl.DataType) -> str:
-    """PostgreSQL's type for a column: arrays of what is no array itself, and JSON for what has parts."""
+    """PostgreSQL's type for a column: arrays of what is not an array itself, and JSON for what has parts."""
     if isinstance(kind, pl.List):
         return "jsonb" if _has_parts(kind.inner) else f"{sql_type(kind.inner)}[]"  # type: ignore[arg-type]
     if isinstance(kind, pl.Struct):
@@ -86,17 +86,17 @@ class Layout:
     @property
     def create(self) -> str:
         """The statement that makes it."""
-        made = {**self.columns, **({"final": pl.Boolean()} if self.replaces else {})}
-        lines = [f"{quoted(name)} {sql_type(kind)}" for name, kind in made.items()]
+        columns = {**self.columns, **({"final": pl.Boolean()} if self.replaces else {})}
+        lines = [f"{quoted(name)} {sql_type(kind)}" for name, kind in columns.items()]
         if self.key:
             lines.append(f"UNIQUE NULLS NOT DISTINCT ({_list(self.key)})")
-        elif "pane" in made:
+        elif "pane" in columns:
             lines.append('PRIMARY KEY ("pane")')
         return f"CREATE TABLE {self.shown} (\n  " + ",\n  ".join(lines) + "\n)"
 
-    def having(self, found: Iterable[str]) -> Layout:
+    def having(self, existing: Iterable[str]) -> Layout:
         """The layout with those of the extra columns that the table has."""
-        more = {name: kind for name, kind in self.extra.items() if name in set(found)}
+        more = {name: kind for name, kind in self.extra.items() if name in set(existing)}
         return Layout(self.schema, self.name, {**self.columns, **more}, {}, self.key, self.replaces)
 
     @property

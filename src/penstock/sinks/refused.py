@@ -58,7 +58,7 @@ def read_refused(directory: str | Path) -> Iterator[Row]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines; a last one that was cut by a crash is no line."""
+    """The whole lines; a last one that was cut by a crash is not a line."""
     for text in path.read_bytes().split(b"\n"):
         try:
             yield json.loads(text)

@@ -27,7 +27,7 @@ from penstock.kernel.plan import Plan
 from penstock.model.rows import Rows
 from penstock.model.time import BEGINNING, END, SECOND, Instant, micros_of, to_datetime
 from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.store.block import KEY, VALUE
 
 Row: TypeAlias = dict[str, Any]
@@ -49,7 +49,7 @@ class Decoder:
         self.view = view
         self._keys = plan.key_types
         self._values = plan.values
-        self._counted = isinstance(view.windows, Counted)
+        self._counted = isinstance(view.windows, CountBased)
 
     def schema(self, mode: str) -> dict[str, pl.DataType]:
         """The columns of rows in a mode, with their types."""
@@ -81,8 +81,8 @@ class Decoder:
             rows.append({**keys, "window_start": start, "window_end": end, **results, "final": bool(row["final"])})
         return rows
 
-    def _named(self, given: Row, types: dict[str, pl.DataType]) -> Row:
-        return {name: decoded(given[name], kind) for name, kind in types.items()}
+    def _named(self, row: Row, types: dict[str, pl.DataType]) -> Row:
+        return {name: decoded(row[name], kind) for name, kind in types.items()}
 
     def _bound(self, bound: Any) -> datetime | int | None:
         return window_bound(bound, self._counted)

@@ -46,12 +46,12 @@ class Folder(Protocol):
 class Follower:
     """Goes along with the epochs of a log, on the driver. Most logs have nothing to do there.
 
-    `taken` is how much the epoch takes that is being read, in the unit of the log's limits, where that is known.
+    `epoch_size` is the size of the epoch that is being read, in the unit of the log's limits, where that is known.
     """
 
     #: Whether the driver can read small epochs itself.
     reads_small: ClassVar[bool] = False
-    taken: int | None = None
+    epoch_size: int | None = None
 
     def reading(self, offsets: str) -> tuple[Collection[int], Collection[int]] | None:
         """An epoch up to these offsets is read: the log's partitions, and those that had nothing more to read.
@@ -129,7 +129,7 @@ class Source(ABC):
         return None
 
     def limited(self, limit: int) -> Source:
-        """The same log, of which an epoch takes so much at most."""
+        """The same log with a limit on what an epoch takes."""
         raise NotImplementedError(f"{self!r} has no limits")
 
     def adjust(self, limit: int) -> None:

@@ -32,18 +32,18 @@ class Database:
         kind, _, rest = self.url.partition("://")
         try:
             if kind == "sqlite":
-                made = sqlite.connect(rest.removeprefix("/") or rest)
+                opened = sqlite.connect(rest.removeprefix("/") or rest)
             else:
-                made = driver().connect(with_settings(self.url, {"application_name": "penstock table"}))
-            with made as connection, connection.cursor() as cursor:
+                opened = driver().connect(with_settings(self.url, {"application_name": "penstock table"}))
+            with opened as connection, connection.cursor() as cursor:
                 cursor.execute(self.query)
-                found = pl.from_arrow(cursor.fetch_arrow_table())
+                frame = pl.from_arrow(cursor.fetch_arrow_table())
         except Error as error:
             raise PenstockError(
                 f"the database cannot be read: {redact(str(error), self.url).splitlines()[0]}"
             ) from None
-        assert isinstance(found, pl.DataFrame)
-        return found
+        assert isinstance(frame, pl.DataFrame)
+        return frame
 
     def __repr__(self) -> str:
         return f"ps.database({redact_url(self.url)!r}, {self.query!r})"

@@ -62,8 +62,8 @@ class Generator(Source):
         """The events that the numbers stand for. Events of one block of numbers share one seeded source of chance."""
         numbers = rows["__number"].to_numpy()
         times = rows["__tick"].to_physical().to_numpy()
-        made = self.make(numbers, times)
-        return made.select(pl.col(name).cast(_dtype(kind)) for name, kind in schema)
+        events = self.make(numbers, times)
+        return events.select(pl.col(name).cast(_dtype(kind)) for name, kind in schema)
 
     def make(self, numbers: np.ndarray, times: np.ndarray) -> pl.DataFrame:
         """The events with these numbers. Each depends on its number and time only, not on its neighbours."""
@@ -81,12 +81,12 @@ class Generator(Source):
         return pl.DataFrame(columns)
 
     def __repr__(self) -> str:
-        said = [self.identity, f"rate={self.rate}"]
-        said += [f"seed={self.seed}"] if self.seed else []
-        said += [f"disorder={show_duration(self.disorder)!r}"] if self.disorder else []
-        said += [f"duplicates={self.duplicates}"] if self.duplicates else []
-        said += [f"late={self.late}, lateness={show_duration(self.lateness)!r}"] if self.late else []
-        return f"ps.generator({', '.join(said)})"
+        arguments = [self.identity, f"rate={self.rate}"]
+        arguments += [f"seed={self.seed}"] if self.seed else []
+        arguments += [f"disorder={show_duration(self.disorder)!r}"] if self.disorder else []
+        arguments += [f"duplicates={self.duplicates}"] if self.duplicates else []
+        arguments += [f"late={self.late}, lateness={show_duration(self.lateness)!r}"] if self.late else []
+        return f"ps.generator({', '.join(arguments)})"
 
 
 def _uniform(numbers: np.ndarray, seed: int, stream: int) -> np.ndarray:

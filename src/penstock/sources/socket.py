@@ -85,10 +85,10 @@ class Socket(Source):
         ]
 
     def __repr__(self) -> str:
-        said = [repr(self.host), str(self.port), f"format={self.format!r}"]
-        said += [f"delimiter={self.delimiter!r}"] if self.delimiter != "," else []
-        said += [f"max_line={self.max_line}"] if self.max_line != MAX_LINE else []
-        return f"ps.socket({', '.join(said)})"
+        arguments = [repr(self.host), str(self.port), f"format={self.format!r}"]
+        arguments += [f"delimiter={self.delimiter!r}"] if self.delimiter != "," else []
+        arguments += [f"max_line={self.max_line}"] if self.max_line != MAX_LINE else []
+        return f"ps.socket({', '.join(arguments)})"
 
 
 def socket(host: str, port: int, *, format: str = "json", delimiter: str = ",", max_line: int = MAX_LINE) -> Socket:
@@ -103,5 +103,7 @@ def socket(host: str, port: int, *, format: str = "json", delimiter: str = ",", 
     if not 0 < port < 65536:
         raise DefinitionError(f"{port} cannot be a port", hint="ports go from 1 to 65535")
     if max_line < 1:
-        raise DefinitionError(f"max_line must be above zero, and is {max_line}", hint="so many bytes a line may have")
+        raise DefinitionError(
+            f"max_line must be above zero, and is {max_line}", hint="the most bytes that a line may have"
+        )
     return Socket(host, port, format, delimiter, max_line)

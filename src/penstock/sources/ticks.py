@@ -1,4 +1,4 @@
-"""The numbers of a generator's events and their times, as a stream that Spark reads: so many a second, by the clock.
+"""The numbers of a generator's events and their times, as a stream that Spark reads: at a rate by the clock.
 
 An offset is a number and the instant at which it was due. An epoch's events are due up to the offset at its end, so a
 replay of the epoch gives the same ones. Spark's own source of this kind hands over a whole pause as one epoch.
@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 SECOND: Final = 1_000_000
-#: At most so many seconds of events make an epoch.
+#: The most seconds of events in an epoch.
 LONGEST: Final = 10
-#: A part of an epoch has about so many events, and there are not more parts than these.
+#: About how many events a part of an epoch has, and the most parts.
 PART, PARTS = 50_000, 8
 
 Offset = dict[str, int]

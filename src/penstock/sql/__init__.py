@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.sql.showing import show
     from penstock.sql.statements import Statement
 
-#: Whoever only reads statements does without the app, and so without Spark.
+#: Reading statements needs neither the app nor Spark.
 __getattr__ = lazy(__name__, {
     "answers": ("Answer", "Subscription", "answer", "pane_schema", "subscription", "table_schema"),
     "catalog": ("define", "flows"), "errors": ("SqlError",), "loading": ("load",), "read": ("parse", "parse_one"),

@@ -25,7 +25,7 @@ class Signature:
     inputs: tuple[str, ...] = ("x",)
     optional: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    needed: int = 0  # so many of the settings must be there
+    needed: int = 0  # the number of settings that are required
     options: tuple[str, ...] = ()
     first: bool = False  # the settings stand before the inputs
 
@@ -35,12 +35,12 @@ class Signature:
 
     def usage(self, name: str) -> str:
         must = {*self.inputs, *self.settings[: self.needed]}
-        shown = [part if part in must else f"[{part}]" for part in self.names()]
-        return f"{name}({', '.join([*shown, *(f'[{option} => …]' for option in self.options)])})"
+        parameters = [part if part in must else f"[{part}]" for part in self.names()]
+        return f"{name}({', '.join([*parameters, *(f'[{option} => …]' for option in self.options)])})"
 
 
 def _spark_top_k(x: str, k: int = 5, size: int = 1024, where: str | None = None) -> model.Aggregate:
-    """Spark's approx_top_k: five values unless told otherwise."""
+    """Spark's approx_top_k: five values unless set otherwise."""
     return model.heavy_hitters(x, limit=k, size=size, where=where)
 
 
@@ -103,12 +103,12 @@ def aggregate(source: Source, call: Call) -> model.Aggregate:
     where = None if call.where is None else call.where.text
     if call.distinct:
         if name != "count" or len(call.arguments) != 1 or call.named:
-            raise _refused(source, call, "DISTINCT goes with count(DISTINCT x)", "leave DISTINCT out")
+            raise _refused(source, call, "DISTINCT is allowed in count(DISTINCT x) only", "leave DISTINCT out")
         return _made(source, call, model.count_distinct, {"x": call.arguments[0].text}, where)
     if call.star and name != "count":
         raise _refused(source, call, f"{name}(*) means nothing", f"write {signature.usage(name)}")
-    given = _arguments(source, call, name, signature)
-    return _made(source, call, signature.make, given, where)
+    arguments = _arguments(source, call, name, signature)
+    return _made(source, call, signature.make, arguments, where)
 
 
 def _arguments(source: Source, call: Call, name: str, signature: Signature) -> dict[str, object]:
@@ -116,30 +116,30 @@ def _arguments(source: Source, call: Call, name: str, signature: Signature) -> d
     if len(call.arguments) > len(names):
         extra = call.arguments[len(names)]
         raise source.error(f"{name} takes no '{extra.text}'", extra, detail=f"it is {signature.usage(name)}")
-    said = dict(zip(names, call.arguments, strict=False))
+    arguments = dict(zip(names, call.arguments, strict=False))
     known = (*names, *signature.options)
     for option, piece in call.named:
-        if option.text.lower() not in known or option.text.lower() in said:
+        if option.text.lower() not in known or option.text.lower() in arguments:
             near = difflib.get_close_matches(option.text.lower(), known, n=1)
             raise source.error(
                 f"{name} has no option '{option.text}'" if option.text.lower() not in known
-                else f"{name}: '{option.text}' stands twice",
+                else f"{name}: '{option.text}' appears twice",
                 option, detail=f"it is {signature.usage(name)}", hint=f"did you mean {near[0]}?" if near else None,
             )  # fmt: skip
-        said[option.text.lower()] = piece
+        arguments[option.text.lower()] = piece
     for must in (*signature.inputs, *signature.settings[: signature.needed]):
-        if must not in said:
+        if must not in arguments:
             raise _refused(source, call, f"{name} needs {must}", f"write {signature.usage(name)}")
     constants = {*signature.settings, *signature.options}
-    return {key: plain(source, piece) if key in constants else piece.text for key, piece in said.items()}
+    return {key: plain(source, piece) if key in constants else piece.text for key, piece in arguments.items()}
 
 
 def _made(
-    source: Source, call: Call, make: Callable[..., model.Aggregate], given: dict[str, object], where: str | None
+    source: Source, call: Call, make: Callable[..., model.Aggregate], arguments: dict[str, object], where: str | None
 ) -> model.Aggregate:
     with source.at(call.whole):
         try:
-            return make(**given, **({} if where is None else {"where": where}))
+            return make(**arguments, **({} if where is None else {"where": where}))
         except TypeError:
             usage = AGGREGATES[call.name.text.lower()].usage(call.name.text.lower())
             raise _refused(source, call, "a setting has a value of the wrong kind", f"write {usage}") from None

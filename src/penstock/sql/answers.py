@@ -11,7 +11,7 @@ from penstock.model.expressions import Bound, bind
 from penstock.model.stream import Flow, Stream
 from penstock.model.types import Schema
 from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.sql import statements as sql
 from penstock.sql.catalog import compiled, flows
 from penstock.sql.errors import Piece
@@ -60,7 +60,7 @@ def answer(app: App, statement: sql.Statement) -> Answer:
         case sql.Explain():
             return _lines("plan", _explained(app, statement))
     word = statement.whole.text.split()[0].upper()
-    raise statement.source.error(f"{word} asks nothing about an app", statement.whole)
+    raise statement.source.error(f"{word} is not a question about an app", statement.whole)
 
 
 def subscription(app: App, statement: sql.Subscribe) -> Subscription:
@@ -84,7 +84,7 @@ def subscribed(views: Collection[str], statement: sql.Subscribe, schema_of: Call
 
 def table_schema(view: View) -> Schema:
     """The columns of a view's table with their types."""
-    bound = "bigint" if isinstance(view.windows, Counted) else "timestamp"
+    bound = "bigint" if isinstance(view.windows, CountBased) else "timestamp"
     return Schema((
         *((name, view.bound(text).type or "string") for name, text in view.keys),
         ("window_start", bound), ("window_end", bound),
@@ -110,8 +110,8 @@ def _lines(title: str, text: str) -> Answer:
 
 def _list(app: App, what: str) -> Answer:
     if what == "VIEWS":
-        shown = ((name, _shown(view, name)) for name, view in app.views.items())
-        return Answer(("view", "definition"), tuple(shown))
+        views = ((name, _shown(view, name)) for name, view in app.views.items())
+        return Answer(("view", "definition"), tuple(views))
     if what == "SINKS":
         return Answer(
             ("sink", "of", "into"), tuple((n, _of(app, n), repr(sink)) for n, (_, _, sink) in app.sinks.items())
@@ -121,8 +121,8 @@ def _list(app: App, what: str) -> Answer:
         return Answer(("alert", "view", "when"), tuple(alerts))
     if what == "TABLES":
         known = app.tables.values()
-        told = ((t.name, t.schema.ddl(), ", ".join(t.key), t.shown_reload, repr(t.source)) for t in known)
-        return Answer(("table", "columns", "key", "reload", "from"), tuple(told))
+        tables = ((t.name, t.schema.ddl(), ", ".join(t.key), t.shown_reload, repr(t.source)) for t in known)
+        return Answer(("table", "columns", "key", "reload", "from"), tuple(tables))
     streams: dict[str, Flow] = {**app.streams, **flows(app)}
     rows = [
         (name, flow.schema.ddl() if flow.schema is not None else "", _origin(flow)) for name, flow in streams.items()
@@ -132,9 +132,13 @@ def _list(app: App, what: str) -> Answer:
 
 def _of(app: App, sink: str) -> str:
     """The view or stream that a sink delivers."""
-    view, kept, _ = app.sinks[sink]
+    view, definition, _ = app.sinks[sink]
     known: dict[str, Flow] = {**app.streams, **flows(app)}
-    return view if isinstance(kept, View) else next((name for name, flow in known.items() if flow == kept), repr(kept))
+    return (
+        view
+        if isinstance(definition, View)
+        else next((name for name, flow in known.items() if flow == definition), repr(definition))
+    )
 
 
 def _origin(flow: Flow) -> str:
@@ -161,10 +165,10 @@ def _created(app: App, statement: sql.ShowCreate) -> str:
     if statement.name.text in app.tables:
         with statement.source.at(statement.name):
             return show_table(app.tables[statement.name.text])
-    found = _find(app, statement, statement.name)
-    names = {flow: name for name, flow in flows(app).items() if flow is not found}
+    definition = _find(app, statement, statement.name)
+    names = {flow: name for name, flow in flows(app).items() if flow is not definition}
     with statement.source.at(statement.name):
-        return show(found, statement.name.text, names)
+        return show(definition, statement.name.text, names)
 
 
 def _described(app: App, statement: sql.Describe) -> Answer:
@@ -174,13 +178,13 @@ def _described(app: App, statement: sql.Describe) -> Answer:
     if statement.name.text in app.tables:
         table = app.tables[statement.name.text]
         return Answer(("column", "type", "is"), tuple((n, k, "key" if n in table.key else "") for n, k in table.schema))
-    found = _find(app, statement, statement.name)
-    if isinstance(found, View):
-        roles = dict.fromkeys((name for name, _ in found.keys), "key")
-        roles |= dict.fromkeys(WINDOW_COLUMNS, "window") | dict.fromkeys(found.values, "value")
-        rows = tuple((name, kind, roles.get(name, "")) for name, kind in table_schema(found))
+    definition = _find(app, statement, statement.name)
+    if isinstance(definition, View):
+        roles = dict.fromkeys((name for name, _ in definition.keys), "key")
+        roles |= dict.fromkeys(WINDOW_COLUMNS, "window") | dict.fromkeys(definition.values, "value")
+        rows = tuple((name, kind, roles.get(name, "")) for name, kind in table_schema(definition))
         return Answer(("column", "type", "is"), rows)
-    columns = () if found.schema is None else found.schema.columns
+    columns = () if definition.schema is None else definition.schema.columns
     return Answer(("column", "type"), tuple(columns))
 
 
@@ -188,11 +192,11 @@ def _explained(app: App, statement: sql.Explain) -> str:
     if statement.name is not None and statement.name.text.upper() == "APP" and statement.name.text not in app.views:
         return app.explain()
     if statement.name is not None:
-        found = _find(app, statement, statement.name)
-        if not isinstance(found, View):
-            raise statement.source.error(f"'{statement.name.text}' is no view", statement.name, hint="use DESCRIBE")
+        definition = _find(app, statement, statement.name)
+        if not isinstance(definition, View):
+            raise statement.source.error(f"'{statement.name.text}' is not a view", statement.name, hint="use DESCRIBE")
         others = {name: view for name, view in app.views.items() if name != statement.name.text}
-        return found.explain(others)
+        return definition.explain(others)
     inner = statement.statement
     if isinstance(inner, sql.CreateView):
         return compiled(app, inner).explain()

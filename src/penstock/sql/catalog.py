@@ -39,7 +39,7 @@ from penstock.sql.tables import table_of
 from penstock.sql.views import view_of
 
 #: How what Python says is said in SQL.
-_IN_SQL = {"say .retracting(), or fire once: .trigger(ps.on_close())": "let it say EMIT … RETRACTING, or EMIT ON CLOSE"}
+_IN_SQL = {"call .retracting(), or fire once: .trigger(ps.on_close())": "add EMIT … RETRACTING, or EMIT ON CLOSE"}
 
 
 def flows(app: App) -> dict[str, Flow]:
@@ -72,21 +72,21 @@ def define(app: App, statement: sql.Statement, *, without_log: bool = False) -> 
         case _:
             word = statement.whole.text.split()[0].upper()
             raise statement.source.error(
-                f"{word} defines nothing", statement.whole, hint="here go CREATE and DROP statements"
+                f"{word} is not a definition", statement.whole, hint="use CREATE and DROP statements"
             )
 
 
-def finder(app: App, source: Source, made: str) -> Find:
-    """How queries of an app find a stream by its name. `made` is the name of what the query is for."""
+def finder(app: App, source: Source, target: str) -> Find:
+    """How queries of an app find a stream by its name. `target` is the name of what the query is for."""
 
-    return _Finder(app, source, made)
+    return _Finder(app, source, target)
 
 
 @dataclass(frozen=True)
 class _Finder:
     app: App
     source: Source
-    made: str
+    target: str
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -103,7 +103,7 @@ class _Finder:
     def join_name(self) -> str:
         """The name of the next join that is not declared: it belongs to what the query is for."""
         number = next(self.numbers)
-        return f"{self.made}_join" if number == 1 else f"{self.made}_join_{number}"
+        return f"{self.target}_join" if number == 1 else f"{self.target}_join_{number}"
 
     def __call__(self, named: Named, /) -> Flow:
         app, name = self.app, named.name.text
@@ -144,11 +144,11 @@ def compiled(app: App, statement: sql.CreateView) -> View:
 
 def _stream(app: App, statement: sql.CreateStream, without_log: bool) -> None:
     _refuse_taken(app, statement, statement.name)
-    made = stream_of(statement)
-    if made.log is None and not without_log:
-        hint = "say where it comes from: FROM FILES 'directory'"
-        raise statement.source.error(f"the stream '{made.name}' has no log", statement.name, hint=hint)
-    app.streams[made.name] = made
+    stream = stream_of(statement)
+    if stream.log is None and not without_log:
+        hint = "add where it comes from: FROM FILES 'directory'"
+        raise statement.source.error(f"the stream '{stream.name}' has no log", statement.name, hint=hint)
+    app.streams[stream.name] = stream
 
 
 def _stream_as(app: App, statement: sql.CreateStreamAs) -> None:
@@ -159,23 +159,25 @@ def _stream_as(app: App, statement: sql.CreateStreamAs) -> None:
         with source.at(statement.name if statement.watermark is None else statement.watermark.time):
             app.take_join(statement.name.text, join, **time_of(statement))
         return
-    for said in ([statement.watermark.time] if statement.watermark else []) + [one.name for one in statement.options]:
+    for piece in ([statement.watermark.time] if statement.watermark else []) + [
+        option.name for option in statement.options
+    ]:
         hint = "leave it out; RETIME(stream, time) gives another event time"
-        raise source.error("a stream made from another has its time and its options", said, hint=hint)
+        raise source.error("a stream made from another has its time and its options", piece, hint=hint)
     flows(app)[statement.name.text] = flow_of(source, statement.query, find)
 
 
 def _table(app: App, statement: sql.CreateTable, without_source: bool) -> None:
     _refuse_taken(app, statement, statement.name)
-    made = table_of(statement)
-    if made.source is None and not without_source:
-        hint = "say where it comes from: FROM FILES 'directory'"
-        raise statement.source.error(f"the table '{made.name}' is read from nowhere", statement.name, hint=hint)
-    if made.source is None:
-        app.tables[made.name] = made
+    table = table_of(statement)
+    if table.source is None and not without_source:
+        hint = "add where it comes from: FROM FILES 'directory'"
+        raise statement.source.error(f"the table '{table.name}' has no source", statement.name, hint=hint)
+    if table.source is None:
+        app.tables[table.name] = table
         return
     with statement.source.at(statement.name):
-        app.take_table(made)
+        app.take_table(table)
 
 
 def _view(app: App, statement: sql.CreateView) -> None:
@@ -191,9 +193,9 @@ def _view(app: App, statement: sql.CreateView) -> None:
         streams = dict(app.streams)
         app.views.pop(name, None)
         _forget_joins(app)
-        said = Options(statement.source, statement.options).take(*_OF_APP)
+        options = Options(statement.source, statement.options).take(*_OF_APP)
         try:
-            app.view(name, view, **said)
+            app.view(name, view, **options)
         except Exception:
             if old is not None:
                 app.views[name] = old
@@ -205,7 +207,11 @@ def _view(app: App, statement: sql.CreateView) -> None:
 
 
 def _sinks_of(app: App, view: str) -> list[tuple[str, Sink]]:
-    return [(name, sink) for name, (of, kept, sink) in app.sinks.items() if of == view and isinstance(kept, View)]
+    return [
+        (name, sink)
+        for name, (of, definition, sink) in app.sinks.items()
+        if of == view and isinstance(definition, View)
+    ]
 
 
 def _sink(app: App, statement: sql.CreateSink) -> None:
@@ -215,9 +221,9 @@ def _sink(app: App, statement: sql.CreateSink) -> None:
         raise source.placed(unknown("view or stream", of.text, [*app.views, *known]), of, {})
     if statement.name.text in app.sinks:
         raise source.error(f"the app has a sink '{statement.name.text}' already", statement.name)
-    made = sink_of(statement)
+    sink = sink_of(statement)
     with source.at(statement.target.kind):
-        app.sink(of.text if of.text in app.views else known[of.text], made, name=statement.name.text)
+        app.sink(of.text if of.text in app.views else known[of.text], sink, name=statement.name.text)
 
 
 def _alert(app: App, statement: sql.CreateAlert) -> None:
@@ -281,8 +287,8 @@ def _drop(app: App, statement: sql.Drop) -> None:
         "TABLE": (app.tables,),
     }
     _refuse_part(app, statement)
-    found = [known for known in places[statement.kind] if name in known]
-    if not found:
+    registries = [known for known in places[statement.kind] if name in known]
+    if not registries:
         if statement.if_exists:
             return
         raise source.placed(
@@ -296,7 +302,7 @@ def _drop(app: App, statement: sql.Drop) -> None:
                 f"'{name}' is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
             )
     if statement.kind == "STREAM":
-        users = _readers(app, found[0][name])
+        users = _readers(app, registries[0][name])
         if users:
             raise source.error(
                 f"'{name}' is read by {', '.join(users)}", statement.name, hint=f"drop {users[-1]} first"
@@ -309,7 +315,7 @@ def _drop(app: App, statement: sql.Drop) -> None:
             )
         for sink, _ in _sinks_of(app, name):
             del app.sinks[sink]
-    del found[0][name]
+    del registries[0][name]
     _forget_joins(app)
 
 
@@ -322,9 +328,9 @@ def _forget_joins(app: App) -> None:
 
 def _joined_with(app: App, table: str) -> list[str]:
     """The streams, views and sinks that are joined with a table."""
-    made = [name for name, flow in flows(app).items() if table in tables(flow)]
+    derived = [name for name, flow in flows(app).items() if table in tables(flow)]
     sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and table in tables(of)]
-    return [*made, *(name for name, view in app.views.items() if table in tables(view.input)), *sinks]
+    return [*derived, *(name for name, view in app.views.items() if table in tables(view.input)), *sinks]
 
 
 def _readers(app: App, flow: Flow) -> list[str]:
@@ -335,8 +341,8 @@ def _readers(app: App, flow: Flow) -> list[str]:
         parts = other.inputs if join is None else join.flows
         return other == flow or any(reads(part) for part in parts)
 
-    made = [name for name, other in flows(app).items() if other is not flow and reads(other)]
+    derived = [name for name, other in flows(app).items() if other is not flow and reads(other)]
     joins = {name: join for name, stream in app.streams.items() if (join := join_behind(stream)) is not None}
-    made += [name for name, join in joins.items() if any(reads(side) for side in join.flows)]
+    derived += [name for name, join in joins.items() if any(reads(side) for side in join.flows)]
     sinks = [name for name, (_, of, _) in app.sinks.items() if isinstance(of, Flow) and reads(of)]
-    return [*made, *(name for name, view in app.views.items() if reads(view.input)), *sinks]
+    return [*derived, *(name for name, view in app.views.items() if reads(view.input)), *sinks]

@@ -61,12 +61,12 @@ def columns_of(source: Source, query: sql.Select, windowed: sql.Windowed | None,
 
 def _with_exactness(shown: list[Key], aggregates: tuple[tuple[sql.Call, str, Aggregate], ...]) -> tuple[Key, ...]:
     """What is shown, and beside each pair of a live and a batch aggregate whether its answer is exact."""
-    pairs = {name for _, name, one in aggregates if isinstance(one, Paired)}
-    found: list[Key] = []
+    pairs = {name for _, name, aggregate in aggregates if isinstance(aggregate, Paired)}
+    columns: list[Key] = []
     for at, (name, text) in shown:
-        found.append((at, (name, text)))
-        found += [(at, (exactness(name), exactness(text)))] if text in pairs else []
-    return tuple(found)
+        columns.append((at, (name, text)))
+        columns += [(at, (exactness(name), exactness(text)))] if text in pairs else []
+    return tuple(columns)
 
 
 def _shown(
@@ -107,9 +107,11 @@ def _is_derived(item: sql.Item, query: sql.Select, flow: Flow) -> bool:
         used = {name.lower() for name in parse(item.expression.text).columns}
     except DefinitionError:
         return False
-    made = {other.alias.text.lower() for other in query.items or () if other.alias and (other.call or other.inner)}
+    aggregates = {
+        other.alias.text.lower() for other in query.items or () if other.alias and (other.call or other.inner)
+    }
     grouped = {group.text.lower() for group in query.group or ()} | set(WINDOW_COLUMNS)
-    return bool(used & (made - known)) or bool(used and used <= grouped)
+    return bool(used & (aggregates - known)) or bool(used and used <= grouped)
 
 
 def _input_columns(flow: Flow) -> set[str]:
@@ -130,7 +132,9 @@ def _check_names(source: Source, names: list[tuple[Piece, str]]) -> None:
         if name.lower() in RESERVED:
             raise source.error(f"'{name}' is a column that every view has", place, hint="choose another name")
         if name.lower() in seen:
-            raise source.error(f"the name '{name}' stands twice", place, hint="name keys and aggregates apart")
+            raise source.error(
+                f"the name '{name}' appears twice", place, hint="give keys and aggregates different names"
+            )
         seen.add(name.lower())
 
 
@@ -154,10 +158,10 @@ def _check_bounds(source: Source, query: sql.Select, bounds: list[sql.Item], win
     missing = [bound for bound in WINDOW_COLUMNS if bound not in groups]
     if missing:
         at = query.grouped or (bounds[0].expression if bounds else windowed.place)
-        said = [group.text for group in query.group]
+        grouped = [group.text for group in query.group]
         raise source.error(
             f"GROUP BY lacks {' and '.join(missing)}: the view is kept for each window", at,
-            hint=f"write GROUP BY {', '.join([*said, *missing])}",
+            hint=f"write GROUP BY {', '.join([*grouped, *missing])}",
         )  # fmt: skip
 
 
@@ -174,9 +178,9 @@ def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item], flow:
     for group in query.group:
         if group.text.lower() in WINDOW_COLUMNS:
             continue
-        found = next((item for item in keys if same(item.expression.text, group.text)), None)
+        key = next((item for item in keys if same(item.expression.text, group.text)), None)
         alias = aliases.get(group.text.lower())
-        if found is None and alias is not None and group.text.lower() in _input_columns(flow):
+        if key is None and alias is not None and group.text.lower() in _input_columns(flow):
             text = alias.expression.text
             raise source.error(
                 f"GROUP BY {group.text} means the column '{group.text}', and the select list has only {text} AS "
@@ -184,20 +188,20 @@ def _check_groups(source: Source, query: sql.Select, keys: list[sql.Item], flow:
                 detail="a name that is both a column and an alias means the column, as in Spark",
                 hint=f"write GROUP BY {text}, or select the column itself and choose another alias",
             )  # fmt: skip
-        found = found or alias
+        key = key or alias
         if re.fullmatch(r"[0-9]{1,9}", group.text):
             if not 1 <= int(group.text) <= len(items):
                 raise source.error(f"GROUP BY {group.text}: the select list has {len(items)} entries", group)
-            found = items[int(group.text) - 1]
-        if found is None:
-            shown = group.text if group.text.isidentifier() else f"{group.text} AS name"
+            key = items[int(group.text) - 1]
+        if key is None:
+            column = group.text if group.text.isidentifier() else f"{group.text} AS name"
             raise source.error(
                 f"'{group.text}' is grouped by and not selected", group,
-                detail="a view's keys are columns of its table", hint=f"write SELECT {shown}, …",
+                detail="a view's keys are columns of its table", hint=f"write SELECT {column}, …",
             )  # fmt: skip
-        if found.call is not None:
-            raise source.error(f"GROUP BY cannot take an aggregate: '{found.expression.text}'", group)
-        left = [item for item in left if item is not found]
+        if key.call is not None:
+            raise source.error(f"GROUP BY cannot take an aggregate: '{key.expression.text}'", group)
+        left = [item for item in left if item is not key]
     for item in left:
         raise _neither(source, item)
 

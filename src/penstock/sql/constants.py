@@ -40,24 +40,24 @@ def _value(text: str) -> object:
         return None
     if parsed.columns:
         raise DefinitionError(
-            f"'{text}' is no constant: it has the column '{min(parsed.columns)}'", hint="write text in single quotes"
+            f"'{text}' is not a constant: it has the column '{min(parsed.columns)}'", hint="write text in single quotes"
         )
     bound = bind(text, _NO_COLUMNS)
     if bound.outside is not None:
-        raise DefinitionError(f"'{text}' is no constant that can be read without Spark: {bound.outside}")
-    found = evaluate(bound, {})
-    if found is None:
+        raise DefinitionError(f"'{text}' is not a constant that can be read without Spark: {bound.outside}")
+    result = evaluate(bound, {})
+    if result is None:
         return None
     if bound.type == "timestamp":
-        return to_datetime(found)  # type: ignore[arg-type]
+        return to_datetime(result)  # type: ignore[arg-type]
     if bound.type == "date":
-        return date(1970, 1, 1) + timedelta(days=found)  # type: ignore[arg-type]
-    return found
+        return date(1970, 1, 1) + timedelta(days=result)  # type: ignore[arg-type]
+    return result
 
 
 def plain(source: Source, piece: Piece) -> object:
     """A constant for an option or a parameter: decimals as floats."""
-    found = value(source, piece)
-    several = found if isinstance(found, list) else [found]
+    constant = value(source, piece)
+    several = constant if isinstance(constant, list) else [constant]
     numbers = [float(part) if isinstance(part, Decimal) else part for part in several]
-    return numbers if isinstance(found, list) else numbers[0]
+    return numbers if isinstance(constant, list) else numbers[0]

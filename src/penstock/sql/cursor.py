@@ -82,9 +82,9 @@ class Cursor:
 
     def sign(self, sign: str) -> bool:
         self.note(f"'{sign}'")
-        found = self.token is not None and self.token.token_type is _SIGNS[sign]
-        self.index += found
-        return found
+        matches = self.token is not None and self.token.token_type is _SIGNS[sign]
+        self.index += matches
+        return matches
 
     def need_sign(self, sign: str) -> None:
         if not self.sign(sign):
@@ -96,8 +96,8 @@ class Cursor:
         while left:
             if index >= len(self.tokens) or self.tokens[index].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
                 return None
-            for said in self.tokens[index].text.upper().split():
-                if not left or left.pop(0) != said:
+            for word in self.tokens[index].text.upper().split():
+                if not left or left.pop(0) != word:
                     return None
             index += 1
         return index
@@ -136,11 +136,11 @@ class Cursor:
 
     def whole(self, what: str) -> int:
         """A whole number."""
-        found = self.number(what)
+        token = self.number(what)
         try:
-            return int(found.text)
+            return int(token.text)
         except ValueError:
-            raise self.source.error(f"{what} must be a whole number, and is {found.text}", found) from None
+            raise self.source.error(f"{what} must be a whole number, and is {token.text}", token) from None
 
     def duration(self) -> tuple[Duration, Piece]:
         """INTERVAL 10 SECONDS, 1 HOUR 30 MINUTES, INTERVAL '1 day'; the word INTERVAL may be left out."""
@@ -183,19 +183,19 @@ class Cursor:
             if error.at == start:
                 raise self.unexpected() from None
             whole = self.piece(start, max(start + 1, min(error.at, len(self.tokens))))
-            found = "" if error.at >= len(self.tokens) else f" at '{self.tokens[error.at].text}'"
+            where = "" if error.at >= len(self.tokens) else f" at '{self.tokens[error.at].text}'"
             hint = (
-                "the text ends too early, or an operand is missing" if not found else "write an expression of Spark SQL"
+                "the text ends too early, or an operand is missing" if not where else "write an expression of Spark SQL"
             )
-            raise self.source.error(f"cannot read the expression '{whole.text}'{found}", at, hint=hint) from None
+            raise self.source.error(f"cannot read the expression '{whole.text}'{where}", at, hint=hint) from None
         return self.piece(start)
 
     def several(self, read: Callable[[], T]) -> tuple[T, ...]:
         """One or more, with commas between them."""
-        found = [read()]
+        items = [read()]
         while self.sign(","):
-            found.append(read())
-        return tuple(found)
+            items.append(read())
+        return tuple(items)
 
     # what went wrong
 
@@ -208,7 +208,7 @@ class Cursor:
     def unexpected(self) -> SqlError:
         """The error for what comes next: what was found, what is allowed here, and the near miss."""
         allowed = list(dict.fromkeys(self._tried.get(self.index, [])))
-        found = "the statement ends" if self.token is None else f"found '{self._found()}'"
+        actual = "the statement ends" if self.token is None else f"found '{self._found()}'"
         near = None
         if self.token is not None:
             starts = {word: word for word in allowed if word.isupper()} | {
@@ -216,7 +216,7 @@ class Cursor:
             }
             close = difflib.get_close_matches(self.token.text.upper(), list(starts), n=1, cutoff=0.6)
             near = f"did you mean {starts[close[0]]}?" if close else None
-        return self.source.error(f"expected {_either(allowed)}, and {found}", self.place, hint=near)
+        return self.source.error(f"expected {_either(allowed)}, and {actual}", self.place, hint=near)
 
     def _found(self) -> str:
         assert self.token is not None

@@ -21,10 +21,10 @@ _NO_NAMES = (TokenType.STRING, TokenType.NUMBER)
 class Names:
     """The names of a view's aggregates: those that it shows, and those that only expressions use."""
 
-    def __init__(self, shown: Mapping[str, Call], taken: set[str]) -> None:
+    def __init__(self, shown: Mapping[str, Call], used: set[str]) -> None:
         self.shown = dict(shown)
         self.hidden: dict[str, Call] = {}
-        self._taken = {name.lower() for name in (*shown, *taken)}
+        self._taken = {name.lower() for name in (*shown, *used)}
 
     def of(self, call: Call) -> str:
         """The name of an aggregate."""
@@ -54,18 +54,18 @@ def spliced(
     >>> spliced("sum(a)/n + 1", Piece("", 0, 12), {0: (6, "total")}, {"n": "(x - 1)"})
     'total/(x - 1) + 1'
     """
-    found, at = "", piece.start
+    result, at = "", piece.start
     tokens = tokenize(text[piece.start : piece.end])
     for index, token in enumerate(tokens):
         start, end = token.start + piece.start, token.end + piece.start + 1
         if start < at:
             continue
-        said = text[start:end]
+        word = text[start:end]
         if ranges and start in ranges:
-            end, said = ranges[start]
+            end, word = ranges[start]
         elif names and token.token_type not in _NO_NAMES and token.text.lower() in names:
             called = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
-            said = said if called else names[token.text.lower()]
-        found += (" " if start > at and found else "") + said
+            word = word if called else names[token.text.lower()]
+        result += (" " if start > at and result else "") + word
         at = end
-    return found
+    return result

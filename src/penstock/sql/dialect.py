@@ -40,8 +40,10 @@ def tokenize(text: str) -> list[Token]:
     try:
         return join_doubled_quotes(Penstock().tokenize(text), text)
     except TokenError as error:
-        said = re.search(r":(\d+)$", str(error.__cause__ or ""))
-        raise Unreadable(int(said[1]) if said else len(text), "a quote, a backtick or a comment is left open") from None
+        position = re.search(r":(\d+)$", str(error.__cause__ or ""))
+        raise Unreadable(
+            int(position[1]) if position else len(text), "a quote, a backtick or a comment is left open"
+        ) from None
     except (IndexError, ValueError, RecursionError):
         raise Unreadable(0, "the text has signs that SQL does not know") from None
 

@@ -105,18 +105,18 @@ class Source:
             r"(?:unknown (?:column|function)|the (?:aggregate|window function|generator)) '?(\w+)'?", error.message
         )
         if named:
-            found = re.compile(rf"\b{re.escape(named[1])}\b", re.IGNORECASE).search(self.text, piece.start, piece.end)
-            if found:
-                return found.start()
+            match = re.compile(rf"\b{re.escape(named[1])}\b", re.IGNORECASE).search(self.text, piece.start, piece.end)
+            if match:
+                return match.start()
         return piece.start
 
 
 #: How the Python face calls what SQL calls otherwise, in the hints of the model.
 _WORDS = (
-    ("say event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
-     "say WATERMARK FOR … on the stream, or use COUNT_WINDOW(…) or no window"),
-    ("say how late its events may be: watermark=ps.bounded('10 seconds')",
-     "say how late its events may be: WATERMARK FOR at AS at - INTERVAL 10 SECONDS"),
+    ("set event_time='…' on the stream, or use ps.count_window(n) or ps.global_window()",
+     "write WATERMARK FOR … on the stream, or use COUNT_WINDOW(…) or no window"),
+    ("declare how late its events may be: watermark=ps.bounded('10 seconds')",
+     "declare how late its events may be: WATERMARK FOR at AS at - INTERVAL 10 SECONDS"),
     ("give every stream of the view watermark=ps.percentile(…)",
      "give every stream of the view WATERMARK FOR at AS PERCENTILE(at, 99)"),
     ("use ps.each(), ps.after_count(n) or ps.every(period), or another window",
@@ -124,8 +124,8 @@ _WORDS = (
     ("leave out allow_late, or choose a window in event time",
      "leave out ALLOWED LATENESS, or choose a window in event time"),
     ("use .accumulating() or .retracting()", "use ACCUMULATING or RETRACTING"),
-    ("leave out retain, or say event_time='…' on the stream",
-     "leave out retention, or say WATERMARK FOR … on the stream"),
+    ("leave out retain, or set event_time='…' on the stream",
+     "leave out retention, or write WATERMARK FOR … on the stream"),
     ("leave out retain,", "leave out retention,"), ("end it with .or_finally(…)", "end it with OR FINALLY …"),
     ("use a window in event time, or ps.global_window()", "use a window in event time, or none"),
     ("use count_distinct", "use count(DISTINCT …)"), ("approx_distinct cannot", "approx_count_distinct cannot"),
@@ -135,7 +135,7 @@ _WORDS = (
     ("use stream.transform(…)", "transform the stream in Python"),
     ("; months and years are windows of ps.calendar", "; months and years are windows of CALENDAR(…)"),
     ("make it with app.view(…) first", "make it with CREATE CONTINUOUS VIEW first"),
-    ("say event_time='a timestamp'", "say WATERMARK FOR a timestamp"),
+    ("set event_time='a timestamp'", "write WATERMARK FOR a timestamp"),
     ("use .trigger(ps.on_close()), or mode='panes'", "use EMIT FINAL, or mode = 'panes'"),
     ("use .accumulating(), or mode='panes'", "use ACCUMULATING, or mode = 'panes'"),
     ("ps.after_count", "AFTER n ROWS"), ("ps.after_completeness", "AFTER n PERCENT"), ("ps.every", "EVERY"),

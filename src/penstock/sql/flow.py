@@ -43,7 +43,7 @@ def _once(source: Source, items: tuple[sql.Item, ...], columns: list[tuple[str, 
     seen: set[str] = set()
     for item, (name, _) in zip(items, columns, strict=True):
         if name.lower() in seen:
-            raise source.error(f"the name '{name}' stands twice", item.alias or item.expression)
+            raise source.error(f"the name '{name}' appears twice", item.alias or item.expression)
         seen.add(name.lower())
     return columns
 
@@ -62,22 +62,24 @@ def read_from(source: Source, query: sql.Select, find: Find) -> tuple[sql.Select
             flow = timed(flow, names.plain(source, windowed.time).text)
     elif query.generators:
         known = [] if flow.schema is None else flow.schema.names
-        names = Names({one: {name.lower(): name for name in known} for one in qualifiers(of, query.alias)})
+        names = Names({qualifier: {name.lower(): name for name in known} for qualifier in qualifiers(of, query.alias)})
     for generator in query.generators:
         flow, names = _exploded(source, generator, flow, names)
     if names.known:
-        parts = {one: names.put_in(source, getattr(query, one)) for one in ("items", "where", "group", "having")}
+        parts = {
+            clause: names.put_in(source, getattr(query, clause)) for clause in ("items", "where", "group", "having")
+        }
         query = replace(query, **parts, having_calls=names.put_in(source, query.having_calls))
     return query, flow, windowed
 
 
 def _exploded(source: Source, generator: sql.Generator, flow: Flow, names: Names) -> tuple[Flow, Names]:
     """The flow with a row for each element, and what qualified names mean after it."""
-    made = [name.text for name in generator.names]
+    columns = [name.text for name in generator.names]
     position = None if generator.position is None else generator.position.text
     text = names.plain(source, generator.expression).text
     with source.at(generator.place):
-        flow = Explode(flow, text, tuple(made), generator.outer, position)
+        flow = Explode(flow, text, tuple(columns), generator.outer, position)
     if generator.alias is None:
         return flow, names
     own = {name.lower(): name for name in flow.made}
@@ -104,11 +106,11 @@ def items_exploded(source: Source, query: sql.Select, flow: Flow) -> tuple[sql.S
 
 def _renamed(generator: sql.Generator, used: Collection[str]) -> sql.Generator:
     """The same under names that no column has: `explode(tags) AS tags` takes the place of the column."""
-    taken = {name.lower() for name in used}
+    in_use = {name.lower() for name in used}
 
     def free(piece: Piece) -> Piece:
         text = piece.text
-        while text.lower() in taken:
+        while text.lower() in in_use:
             text += "_element"
         return replace(piece, text=text)
 
@@ -139,15 +141,15 @@ def plain_name(source: Source, item: sql.Item) -> str:
     return name
 
 
-def relation(source: Source, given: sql.Relation, find: Find) -> Flow:
+def relation(source: Source, node: sql.Relation, find: Find) -> Flow:
     """The stream that stands after FROM."""
-    if isinstance(given, sql.Named):
-        return find(given)
-    if isinstance(given, sql.Nested):
-        return flow_of(source, given.query, find)
-    flow = relation(source, given.input, find)
-    with source.at(given.time):
-        return flow.with_time(given.time.text)
+    if isinstance(node, sql.Named):
+        return find(node)
+    if isinstance(node, sql.Nested):
+        return flow_of(source, node.query, find)
+    flow = relation(source, node.input, find)
+    with source.at(node.time):
+        return flow.with_time(node.time.text)
 
 
 def filtered(source: Source, flow: Flow, condition: Piece | None) -> Flow:
@@ -167,7 +169,7 @@ def at_time(source: Source, flow: Flow, time: Piece) -> Flow:
 
 def is_event_time(flow: Flow, text: str) -> bool:
     """Whether an expression is the event time that the events of a flow have anyway."""
-    said = parse(text)
+    parsed = parse(text)
     if isinstance(flow, Changes):
         return flow.event_time is not None and same("window_end", text)
     if isinstance(flow, Stream):
@@ -176,14 +178,14 @@ def is_event_time(flow: Flow, text: str) -> bool:
         return all(is_event_time(part, text) for part in flow.several)
     if isinstance(flow, WithTime):
         return same(flow.expression, text)
-    if isinstance(flow, Map) and any(name in flow.schema for name in said.columns):
+    if isinstance(flow, Map) and any(name in flow.schema for name in parsed.columns):
         return False  # a column that a function made, whatever its name
     if isinstance(flow, Select):
-        made = {name.lower(): expression for name, expression in flow.columns}
-        renamed = {name for name in said.columns if made.get(name.lower(), name) != name}
+        columns = {name.lower(): expression for name, expression in flow.columns}
+        renamed = {name for name in parsed.columns if columns.get(name.lower(), name) != name}
         if not renamed:
             return is_event_time(flow.input, text)
-        return text.lower() in made and is_event_time(flow.input, made[text.lower()])
+        return text.lower() in columns and is_event_time(flow.input, columns[text.lower()])
     return isinstance(flow, Step) and is_event_time(flow.inputs[0], text)
 
 
@@ -196,8 +198,8 @@ def event_time(flow: Flow) -> str | None:
     if isinstance(flow, WithTime):
         return flow.expression
     if isinstance(flow, Union):
-        found = {event_time(part) for part in flow.several}
-        return found.pop() if len(found) == 1 else None
+        times = {event_time(part) for part in flow.several}
+        return times.pop() if len(times) == 1 else None
     return event_time(flow.inputs[0])
 
 

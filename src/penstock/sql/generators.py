@@ -40,7 +40,7 @@ class Column:
 
     name: str
     kind: str
-    given: tuple[Any, ...]
+    arguments: tuple[Any, ...]
 
     def make(self, numbers: np.ndarray, times: np.ndarray, chance: Chance) -> Any:
         match self.kind:
@@ -49,19 +49,21 @@ class Column:
             case "TIME":
                 return times
             case "UNIFORM":
-                low, high = self.given
+                low, high = self.arguments
                 if isinstance(low, int) and isinstance(high, int):
                     return (low + np.floor(chance.uniform() * (high - low + 1))).astype(np.int64)
                 return float(low) + chance.uniform() * (float(high) - float(low))
             case "NORMAL":
-                mean, deviation = (float(value) for value in self.given)
+                mean, deviation = (float(value) for value in self.arguments)
                 radius = np.sqrt(-2 * np.log(1 - chance.uniform()))
                 return mean + deviation * radius * np.cos(2 * np.pi * chance.uniform())
             case _:
-                weights = np.ones(len(self.given)) if self.kind == "CHOICE" else 1 / np.arange(1, len(self.given) + 1)
+                weights = (
+                    np.ones(len(self.arguments)) if self.kind == "CHOICE" else 1 / np.arange(1, len(self.arguments) + 1)
+                )
                 shares = np.cumsum(weights / weights.sum())
-                place = np.minimum(np.searchsorted(shares, chance.uniform(), side="right"), len(self.given) - 1)
-                return np.array(self.given)[place]
+                place = np.minimum(np.searchsorted(shares, chance.uniform(), side="right"), len(self.arguments) - 1)
+                return np.array(self.arguments)[place]
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,14 @@ class Columns:
 
 def generated(source: Source, origin: Origin, options: Options) -> Generator:
     """The log of FROM GENERATOR."""
-    given = {"rate": 10, **options.take(*OPTIONS)}
+    arguments = {"rate": 10, **options.take(*OPTIONS)}
     if origin.address is not None:
         with source.at(origin.address):
-            return generator(_built_in(origin.address.text), **given)
+            return generator(_built_in(origin.address.text), **arguments)
     columns = tuple(_column(source, name, how) for name, how in origin.columns)
     identity = ", ".join(f"{name.text} = {how.text}" for name, how in origin.columns)
     with source.at(origin.kind):
-        return replace(generator(Columns(columns), **given), identity=f"({identity})")
+        return replace(generator(Columns(columns), **arguments), identity=f"({identity})")
 
 
 def _built_in(name: str) -> Callable[..., dict[str, object]]:
@@ -102,15 +104,15 @@ def _column(source: Source, name: Piece, how: Piece) -> Column:
             word = tree.name if isinstance(tree, exp.Anonymous) else how.text
             raise unknown("distribution", word.upper(), DISTRIBUTIONS)
         kind = tree.name.upper()
-        given = tuple(plain(source, Piece(part.sql("spark"), how.start, how.end)) for part in tree.expressions)
-        _check(kind, given)
-    return Column(name.text, kind, given)
+        arguments = tuple(plain(source, Piece(part.sql("spark"), how.start, how.end)) for part in tree.expressions)
+        _check(kind, arguments)
+    return Column(name.text, kind, arguments)
 
 
-def _check(kind: str, given: tuple[object, ...]) -> None:
+def _check(kind: str, arguments: tuple[object, ...]) -> None:
     wanted = {"NUMBER": 0, "TIME": 0, "UNIFORM": 2, "NORMAL": 2}.get(kind)
-    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in given)
-    if (wanted is None and not given) or (wanted is not None and (len(given) != wanted or not numbers)):
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in arguments)
+    if (wanted is None and not arguments) or (wanted is not None and (len(arguments) != wanted or not numbers)):
         raise DefinitionError(f"{kind} takes other values", detail=f"{kind}: {DISTRIBUTIONS[kind]}")
-    if len({type(value) for value in given}) > 1 and wanted is None:
+    if len({type(value) for value in arguments}) > 1 and wanted is None:
         raise DefinitionError(f"the values of {kind} must be of one type")

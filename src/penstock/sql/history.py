@@ -24,34 +24,34 @@ def history(statement: Statement, streams: Collection[str], views: Collection[st
     source = statement.source
     if not isinstance(statement, History):
         raise source.error("this does not query the history", statement.whole, hint="SELECT … FROM HISTORY(stream)")
-    for asked in statement.asked:
-        if asked.name.text not in (*streams, *views):
-            raise source.placed(unknown("stream or view", asked.name.text, [*streams, *views]), asked.name, {})
-        if asked.by == "STATE" and asked.name.text in views:
+    for past in statement.tables:
+        if past.name.text not in (*streams, *views):
+            raise source.placed(unknown("stream or view", past.name.text, [*streams, *views]), past.name, {})
+        if past.by == "STATE" and past.name.text in views:
             raise source.error(
-                f"'{asked.name.text}' is a view, and not what a processor gives", asked.name,
-                hint=f"SELECT … FROM {asked.name.text}",
+                f"'{past.name.text}' is a view, and not what a processor gives", past.name,
+                hint=f"SELECT … FROM {past.name.text}",
             )  # fmt: skip
-        if asked.by == "EPOCH" and asked.name.text in views:
+        if past.by == "EPOCH" and past.name.text in views:
             raise source.error(
-                f"the view '{asked.name.text}' has commits, and only streams have epochs", asked.name,
-                hint=f"HISTORY({asked.name.text}) AS OF COMMIT n",
+                f"the view '{past.name.text}' has commits, and only streams have epochs", past.name,
+                hint=f"HISTORY({past.name.text}) AS OF COMMIT n",
             )  # fmt: skip
-    own = {asked.table for asked in statement.asked}
-    made = {cte.alias.lower() for cte in statement.tree.find_all(exp.CTE)}
+    own = {past.table for past in statement.tables}
+    ctes = {cte.alias.lower() for cte in statement.tree.find_all(exp.CTE)}
     present: dict[str, None] = {}
     for table in statement.tree.find_all(exp.Table):
         at = place(table, statement.whole)
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
             raise source.error(f"'{table.sql('spark')}' is neither a view nor a history", at)
-        if table.name in own or table.name.lower() in made:
+        if table.name in own or table.name.lower() in ctes:
             continue
         if table.name not in views:
             raise source.placed(unknown("view", table.name, views), Piece(table.name, at, at + len(table.name)), {})
         present[table.name] = None
     for function in statement.tree.find_all(exp.Anonymous):
         if function.name.lower() in _REFUSED:
-            raise source.error(f"{function.name} is not answered here", place(function, statement.whole))
+            raise source.error(f"{function.name} is not supported here", place(function, statement.whole))
     return statement.tree.sql("spark", comments=False), list(present)
 
 
@@ -67,6 +67,6 @@ def place(node: exp.Expr, whole: Piece) -> int:
 def refuse_history(statement: History) -> SqlError:
     """The error where only views are asked."""
     return statement.source.error(
-        "HISTORY(stream) can be read by Spark only", statement.asked[0].name,
+        "HISTORY(stream) can be read by Spark only", statement.tables[0].name,
         hint="in a shell: penstock ask \"SELECT … FROM HISTORY(stream)\"; here, ask a view",
     )  # fmt: skip

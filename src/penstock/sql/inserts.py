@@ -27,12 +27,12 @@ def inserted(stream: Stream, statement: Insert) -> Iterator[tuple[int, Mapping[s
                     f"the row has {len(row)} values for {len(names)} columns", row[0],
                     detail=f"they are {', '.join(names)}",
                 )  # fmt: skip
-            given: dict[str, object] = {}
+            values: dict[str, object] = {}
             for name, piece in zip(names, row, strict=True):
                 with source.at(piece):
-                    made = fitting(value(source, piece), schema.type_of(name))
-                    given[name] = fit_column(name, made, schema.type_of(name), SCRIPT_DAY)
-            yield group.partition, {name: given.get(name) for name in schema.names}
+                    fitted = fitting(value(source, piece), schema.type_of(name))
+                    values[name] = fit_column(name, fitted, schema.type_of(name), SCRIPT_DAY)
+            yield group.partition, {name: values.get(name) for name in schema.names}
 
 
 def fitting(value: object, kind: str) -> object:

@@ -46,24 +46,26 @@ class Chain:
         right = relation(self.source, part.relation, self.find)
         known = {name: named_columns(right) for name in qualifiers(part.relation, part.alias)}
         times = times_of(self.flow), times_of(right)
-        found = meeting(Sides(self.source, (self.flow, right), (self.known, known), self.find, times), part, None)
+        pairing = meeting(Sides(self.source, (self.flow, right), (self.known, known), self.find, times), part, None)
         left, right = (
             flow if time is None else retimed(flow, time)
-            for flow, time in zip(found.sides.flows, found.conditions.chosen, strict=True)
+            for flow, time in zip(pairing.sides.flows, pairing.conditions.chosen, strict=True)
         )
-        return replace(found, sides=replace(found.sides, flows=(left, right)))
+        return replace(pairing, sides=replace(pairing.sides, flows=(left, right)))
 
     def _with_stream(self, part: sql.JoinPart) -> Chain:
-        found = self.meeting(part)
-        left, _ = found.sides.flows
-        prefix = f"{next(iter(found.sides.known[1]), 'right')}_"
+        pairing = self.meeting(part)
+        left, _ = pairing.sides.flows
+        prefix = f"{next(iter(pairing.sides.known[1]), 'right')}_"
         with self.source.at(part.on or part.place, WORDS):
-            gives = left_of(left) if part.how in LEFT_ONLY else found.all_columns(prefix)
-            join = found.join(gives)
-            made = stream_of_join(self.find.join_name(), join, join.default_time or next(iter(_sure_times(join)), None))
+            gives = left_of(left) if part.how in LEFT_ONLY else pairing.all_columns(prefix)
+            join = pairing.join(gives)
+            joined = stream_of_join(
+                self.find.join_name(), join, join.default_time or next(iter(_sure_times(join)), None)
+            )
         of_right = {own.lower(): name for name, side, own in gives if side}
-        known = {} if part.how in LEFT_ONLY else dict.fromkeys(found.sides.known[1], of_right)
-        return replace(self, flow=made, known={**self.known, **known})
+        known = {} if part.how in LEFT_ONLY else dict.fromkeys(pairing.sides.known[1], of_right)
+        return replace(self, flow=joined, known={**self.known, **known})
 
     def _with_table(self, part: sql.JoinPart) -> Chain:
         flow, columns = join_table(self.source, part, self.flow, self.known, self.find)
@@ -80,8 +82,8 @@ def chain(source: Source, join: sql.Join, flow: Flow, find: Find) -> Chain:
 
 def join_all(source: Source, join: sql.Join, flow: Flow, find: Find) -> tuple[Flow, Names]:
     """The flow that stands first, joined with all that follows; and what qualified names mean after it."""
-    found = chain(source, join, flow, find).joined(join.parts)
-    return found.flow, Names(found.known)
+    result = chain(source, join, flow, find).joined(join.parts)
+    return result.flow, Names(result.known)
 
 
 # The event time of rows that were joined

@@ -47,15 +47,15 @@ class Sides:
         """The side that a column is of."""
         first = column.parts[0].name
         if len(column.parts) > 1:
-            for side, mine in enumerate(self.qualifiers):
-                if first.lower() in mine:
+            for side, own_names in enumerate(self.qualifiers):
+                if first.lower() in own_names:
                     return side
         having = [side for side in (0, 1) if first.lower() in self.names(side)]
         if len(having) == 1:
             return having[0]
         if having:
-            names = " or ".join(f"{mine[0]}.{first}" for mine in self.qualifiers if mine)
-            raise self.source.error(f"both streams have a column '{first}'", place, hint=f"say which: {names}")
+            names = " or ".join(f"{own_names[0]}.{first}" for own_names in self.qualifiers if own_names)
+            raise self.source.error(f"both streams have a column '{first}'", place, hint=f"write {names}")
         known = [*self.names(0).values(), *self.names(1).values()]
         raise self.source.placed(unknown("column", first, known), place, {})
 
@@ -68,8 +68,8 @@ class Sides:
 
     def of_all(self, tree: exp.Expr, place: Piece) -> int | None:
         """The side that all columns of an expression are of; None if there are none, or of both."""
-        found = {self.of(column, place) for column in tree.find_all(exp.Column)}
-        return found.pop() if len(found) == 1 else None
+        sides = {self.of(column, place) for column in tree.find_all(exp.Column)}
+        return sides.pop() if len(sides) == 1 else None
 
     def plain(self, tree: exp.Expr, side: int, place: Piece) -> str:
         """The text of an expression of a side, without qualifiers."""
@@ -105,13 +105,13 @@ class Conditions:
             if self.as_of and not (self._deletion(part) or self._equal(part)):
                 qualifier = next(iter(self.sides.qualifiers[1]), "table")
                 raise self.sides.source.error(
-                    f"'{canonical(part)}' does not say what of the event and of the table's key is equal",
+                    f"'{canonical(part)}' compares no column of the event with the table's key",
                     self.place,
                     hint=f"a boolean column that deletes a key is named by {qualifier}.column IS NOT TRUE",
                 )
             if not self.as_of and not (self._same_window(part) or self._bound(part) or self._equal(part)):
                 raise self.sides.source.error(
-                    f"'{canonical(part)}' says neither what of both is equal nor how far apart their event times are",
+                    f"'{canonical(part)}' is neither an equality between both streams nor a bound on their event times",
                     self.place,
                     hint="what concerns one stream goes before the join: FROM (SELECT * FROM a WHERE …) AS a JOIN …",
                 )

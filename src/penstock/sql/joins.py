@@ -58,10 +58,10 @@ class Names:
             text += piece.text[at : token.start]
             if qualified:
                 name = tokens[index + 2].text
-                mine = self.known[token.text.lower()]
-                if name.lower() not in mine:
-                    raise source.placed(unknown("column", f"{token.text}.{name}", mine.values()), piece, {})
-                text, at, index = text + mine[name.lower()], tokens[index + 2].end + 1, index + 3
+                columns = self.known[token.text.lower()]
+                if name.lower() not in columns:
+                    raise source.placed(unknown("column", f"{token.text}.{name}", columns.values()), piece, {})
+                text, at, index = text + columns[name.lower()], tokens[index + 2].end + 1, index + 3
             else:
                 text, at, index = text + piece.text[token.start : token.end + 1], token.end + 1, index + 1
         return Piece(text + piece.text[at:], piece.start, piece.end)
@@ -75,10 +75,10 @@ class Names:
         if isinstance(value, Piece):
             return self.plain(source, value)  # type: ignore[return-value]
         if isinstance(value, tuple):
-            return tuple(self.put_in(source, one) for one in value)  # type: ignore[return-value]
+            return tuple(self.put_in(source, item) for item in value)  # type: ignore[return-value]
         if is_dataclass(value) and not isinstance(value, type):
-            found: dict[str, Any] = {one.name: getattr(value, one.name) for one in fields(value)}
-            return replace(value, **{name: self.put_in(source, one) for name, one in found.items()})
+            values: dict[str, Any] = {field.name: getattr(value, field.name) for field in fields(value)}
+            return replace(value, **{name: self.put_in(source, item) for name, item in values.items()})
         return value
 
 
@@ -87,21 +87,21 @@ def join_table(source: Source, part: sql.JoinPart, flow: Flow, known: Known, fin
     table = _table(source, part, find)
     if part.as_of is not None:
         _check_as_of(source, table, Names(known).plain(source, part.as_of), flow, find)
-    made = _joined(source, part, table, flow, known)
-    assert isinstance(made, TableJoin)
-    keys = zip(made.on, table.key, strict=True)
-    return made, {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in made.joined}
+    joined = _joined(source, part, table, flow, known)
+    assert isinstance(joined, TableJoin)
+    keys = zip(joined.on, table.key, strict=True)
+    return joined, {column.lower(): text for text, column in keys} | {own.lower(): name for name, own in joined.joined}
 
 
 def _joined(source: Source, part: sql.JoinPart, table: Table, flow: Flow, known: Known) -> Flow:
     assert flow.schema is not None
-    mine = {one: {name.lower(): f"{table.name}.{name}" for name in table.schema.names}
-            for one in qualifiers(part.relation, part.alias)}  # fmt: skip
-    on: Any = None if part.on is None else Names({**known, **mine}).plain(source, part.on).text
+    qualified = {qualifier: {name.lower(): f"{table.name}.{name}" for name in table.schema.names}
+            for qualifier in qualifiers(part.relation, part.alias)}  # fmt: skip
+    on: Any = None if part.on is None else Names({**known, **qualified}).plain(source, part.on).text
     on = [name.text for name in part.using] if part.using else on
     if on is None:
         raise source.error(
-            "a join says ON what", part.place, hint=f"write … ON stream.column = {table.name}.{table.key[0]}"
+            "a join needs ON", part.place, hint=f"write … ON stream.column = {table.name}.{table.key[0]}"
         )
     with source.at(part.on or part.place):
         return joined(flow, table, on, part.how, f"{table.name}_")
@@ -124,7 +124,7 @@ def _check_as_of(source: Source, table: Table, time: Piece, flow: Flow, find: Fi
         raise source.error(
             f"the table '{table.name}' has no versions",
             time,
-            hint="say WITH (valid_from = 'a timestamp') where it is made",
+            hint="write WITH (valid_from = 'a timestamp') where it is made",
         )
     if not find.is_event_time(flow, time.text):
         raise source.error(

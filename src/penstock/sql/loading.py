@@ -29,7 +29,7 @@ def load(path: str | Path) -> App:
         if not isinstance(statement, _DEFINITIONS):
             word = statement.whole.text.split()[0].upper()
             raise statement.source.error(
-                f"{word} is no part of an app", statement.whole,
+                f"{word} is not part of an app", statement.whole,
                 hint="an app is CREATE statements; tests have a file of their own, for penstock test",
             )  # fmt: skip
         define(app, statement)

@@ -26,10 +26,10 @@ _SHOWN = {bool: "true or false", int: "a whole number", float: "a number", str: 
 class Options:
     """What was said in WITH; `take` hands out the options that someone knows."""
 
-    def __init__(self, source: Source, given: tuple[Option, ...]) -> None:
+    def __init__(self, source: Source, options: tuple[Option, ...]) -> None:
         self.source = source
-        self._given = given
-        self._left = {option.name.text.lower(): option for option in given}
+        self._given = options
+        self._left = {option.name.text.lower(): option for option in options}
         self._known: list[str] = []
 
     def take(self, *names: str) -> dict[str, Any]:
@@ -39,8 +39,8 @@ class Options:
 
     def take_prefixed(self, prefix: str) -> dict[str, str]:
         """The options whose names start so, for someone else's settings."""
-        found = [name for name in self._left if name.startswith(prefix)]
-        return {name: str(self._left.pop(name).value) for name in found}
+        names = [name for name in self._left if name.startswith(prefix)]
+        return {name: str(self._left.pop(name).value) for name in names}
 
     def place(self, name: str) -> Piece | None:
         """Where an option stands that was not taken yet."""

@@ -62,11 +62,11 @@ def _side(join: StreamJoin, number: int, relation: Callable[[Flow], str]) -> str
 def _columns(join: StreamJoin, identifier: Callable[[str], str]) -> str:
     if _all(join) == join.gives:
         return "*"
-    shown = []
+    items = []
     for name, side, own in join.gives:
         text = identifier(own) if side == 2 else f"{_SIDES[side]}.{identifier(own)}"
-        shown.append(text if name == own else f"{text} AS {identifier(name)}")
-    return ", ".join(shown)
+        items.append(text if name == own else f"{text} AS {identifier(name)}")
+    return ", ".join(items)
 
 
 def _all(join: StreamJoin) -> tuple[tuple[str, int, str], ...] | None:
@@ -106,7 +106,7 @@ def _shifted(time: str, by: Duration) -> str:
 def _time_of(flow: Flow) -> str:
     time = event_time(flow)
     if time is None:
-        raise DefinitionError("SQL cannot say this join: its streams have event times of different names")
+        raise DefinitionError("SQL cannot express this join: its streams have event times of different names")
     return time
 
 

@@ -16,7 +16,7 @@ from penstock.sources.kafka import Kafka
 from penstock.sql.generators import Columns
 from penstock.sql.words import only_python, quoted
 
-#: Fields that are no options: addresses, and what has words of its own.
+#: Fields that are not options: addresses, and what has words of its own.
 _ELSEWHERE = {
     "path", "topics", "pattern", "host", "port", "metadata", "options", "avro_text", "function", "identity", "name",
     "folder",

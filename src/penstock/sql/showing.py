@@ -39,8 +39,8 @@ def show(what: View | Flow, name: str, names: Mapping[Flow, str] | None = None) 
     if isinstance(what, View):
         return _view(what, name, names or {})
     if isinstance(what, Stream) and (join := join_behind(what)) is not None:
-        made = show_join(join, lambda flow: relation(flow, names or {}), identifier)
-        return f"CREATE STREAM {identifier(name)}{_time(what)} AS\n  {made}"
+        query = show_join(join, lambda flow: relation(flow, names or {}), identifier)
+        return f"CREATE STREAM {identifier(name)}{_time(what)} AS\n  {query}"
     if isinstance(what, Stream):
         return _stream(what)
     return f"CREATE STREAM {identifier(name)} AS\n  {_query(what, names or {})}"
@@ -67,34 +67,34 @@ def _stream(stream: Stream) -> str:
     origin, options = ("", []) if stream.log is None else show_log(stream.log)
     options += _rules(stream)
     columns = ",\n  ".join(lines)
-    made = f"CREATE STREAM {identifier(stream.name)} (\n  {columns}\n)"
-    return made + (f" {origin}" if origin else "") + (f" WITH ({', '.join(options)})" if options else "")
+    text = f"CREATE STREAM {identifier(stream.name)} (\n  {columns}\n)"
+    return text + (f" {origin}" if origin else "") + (f" WITH ({', '.join(options)})" if options else "")
 
 
 def _time(stream: Stream) -> str:
     """What is said of the rows of a join: their time, and how long they are kept."""
     options = _rules(stream)
-    shown = f" WITH ({', '.join(options)})" if options else ""
+    clause = f" WITH ({', '.join(options)})" if options else ""
     if stream.watermark is None or stream.event_time is None or carries_watermark(stream):
-        return shown
-    return f" (WATERMARK FOR {show_watermark(stream.event_time, stream.watermark)}){shown}"
+        return clause
+    return f" (WATERMARK FOR {show_watermark(stream.event_time, stream.watermark)}){clause}"
 
 
 def _rules(stream: Stream) -> list[str]:
     """The options that say what the events of a stream are."""
-    said = []
+    rules = []
     if (stream.watermark is None or carries_watermark(stream)) and stream.event_time is not None:
-        said.append(f"event_time = {quoted(stream.event_time)}")
+        rules.append(f"event_time = {quoted(stream.event_time)}")
     own = ("id",) if join_behind(stream) is not None else ("id", "sign")
-    said += [f"{what} = {quoted(text)}" for what in own if (text := getattr(stream, what)) is not None]
+    rules += [f"{what} = {quoted(text)}" for what in own if (text := getattr(stream, what)) is not None]
     if stream.id_horizon != DEFAULT_HORIZON:
-        said.append(f"id_horizon = {quoted(show_duration(stream.id_horizon))}")
+        rules.append(f"id_horizon = {quoted(show_duration(stream.id_horizon))}")
     if stream.max_ahead != DEFAULT_AHEAD:
         ahead = stream.max_ahead
-        said.append(f"max_ahead = {'NULL' if ahead is None else quoted(show_duration(ahead))}")
+        rules.append(f"max_ahead = {'NULL' if ahead is None else quoted(show_duration(ahead))}")
     if stream.keep is not None:
-        said.append(f"keep = {quoted(stream.keep)}")
-    return said
+        rules.append(f"keep = {quoted(stream.keep)}")
+    return rules
 
 
 # Flows
@@ -183,27 +183,28 @@ def _view(view: View, name: str, names: Mapping[Flow, str]) -> str:
 def _written(view: View) -> list[tuple[str, str]]:
     """What SQL says is shown: whether a pair's answer is exact stands beside it without a word."""
     shown = view.shown or tuple((name, name) for name, _ in view.aggregates)
-    pairs = {exactness(name): name for name, one in view.aggregates if isinstance(one, Paired)}
+    pairs = {exactness(name): name for name, aggregate in view.aggregates if isinstance(aggregate, Paired)}
     if not pairs:
         return list(shown)
     own = {name for name, _ in view.aggregates}
-    found: list[tuple[str, str]] = []
+    columns: list[tuple[str, str]] = []
     for name, text in shown:
-        if text in pairs and found and found[-1][1] == pairs[text] and exactness(found[-1][0]) == name:
+        if text in pairs and columns and columns[-1][1] == pairs[text] and exactness(columns[-1][0]) == name:
             continue
         if pairs.keys() & ({text} if text in own or text in pairs else set(parse(text).columns)):
             raise DefinitionError(
-                f"SQL cannot say '{text}': a column that says what is exact stands right after its own",
+                f"SQL cannot express '{text}': a column that says what is exact stands right after its own",
                 hint="select it there, or define the view in Python",
             )
-        found.append((name, text))
-    left = {name for name, text in found if name == text} if view.condition is not None else set()
+        columns.append((name, text))
+    left = {name for name, text in columns if name == text} if view.condition is not None else set()
     for column in pairs.keys() & set(parse(view.condition or "true").columns):
         if pairs[column] not in left:
             raise DefinitionError(
-                f"SQL cannot say '{view.condition}': '{pairs[column]}' is not shown", hint="define the view in Python"
+                f"SQL cannot express '{view.condition}': '{pairs[column]}' is not shown",
+                hint="define the view in Python",
             )
-    return found
+    return columns
 
 
 def _over(text: str, calls: Mapping[str, str]) -> str:
@@ -220,5 +221,5 @@ def _source(view: View, flow: Flow, names: Mapping[Flow, str]) -> str:
         return show_window(view.windows, relation(flow.input, names), flow.expression)
     time = event_time(flow)
     if time is None:
-        raise DefinitionError("SQL cannot say this view: its streams have event times of different names")
+        raise DefinitionError("SQL cannot express this view: its streams have event times of different names")
     return show_window(view.windows, relation(flow, names), time)

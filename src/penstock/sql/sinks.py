@@ -39,25 +39,25 @@ def sink_of(statement: CreateSink) -> Sink:
                 raise unknown("file format", chosen, FORMATS)
         name = FORMATS[chosen]
     factory = getattr(sinks, name)
-    given: dict[str, Any] = options.take(*_OPTIONS[kind.text])
+    arguments: dict[str, Any] = options.take(*_OPTIONS[kind.text])
     if kind.text == "KAFKA":
-        given["options"] = options.take_prefixed("kafka.")
+        arguments["options"] = options.take_prefixed("kafka.")
     if kind.text == "HTTP":
         headers = options.take_prefixed("header.")
-        given["headers"] = {name.removeprefix("header."): text for name, text in headers.items()}
-        given |= {"batch": given.pop("rows_per_request")} if "rows_per_request" in given else {}
+        arguments["headers"] = {name.removeprefix("header."): text for name, text in headers.items()}
+        arguments |= {"batch": arguments.pop("rows_per_request")} if "rows_per_request" in arguments else {}
     if kind.text == "POSTGRES":
-        given |= {"key": [name.strip() for name in given["key"].split(",")]} if "key" in given else {}
-    given |= {"create": given.pop("create_table")} if "create_table" in given else {}
+        arguments |= {"key": [name.strip() for name in arguments["key"].split(",")]} if "key" in arguments else {}
+    arguments |= {"create": arguments.pop("create_table")} if "create_table" in arguments else {}
     options.nothing_left(f"a sink into {kind.text}")
     address = statement.target.address
     place = [] if address is None else [address.text]
     if kind.text == "JDBC":
-        given["url"], place = place[0], [given.pop("table", statement.view.text)]
+        arguments["url"], place = place[0], [arguments.pop("table", statement.view.text)]
     with options.blamed(address or kind):
-        made: Sink = factory(*place, **given)
-    _check_secrets(statement, made)
-    return made
+        sink: Sink = factory(*place, **arguments)
+    _check_secrets(statement, sink)
+    return sink
 
 
 def _check_secrets(statement: CreateSink, sink: Sink) -> None:

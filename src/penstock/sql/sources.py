@@ -29,7 +29,7 @@ def log(source: Source, origin: Origin, options: Options, columns: tuple[Column,
     kind = origin.kind.text
     metadata = {column.name.text: column.metadata for column in columns if column.metadata is not None}
     if metadata and kind != "KAFKA":
-        raise source.error("METADATA goes with FROM KAFKA", next(iter(metadata.values())), hint="leave it out")
+        raise source.error("METADATA is for FROM KAFKA only", next(iter(metadata.values())), hint="leave it out")
     if kind == "GENERATOR":
         return generated(source, origin, options)
     factory_name, known = LOGS[kind]
@@ -37,30 +37,32 @@ def log(source: Source, origin: Origin, options: Options, columns: tuple[Column,
     if factory is None:
         raise source.error(f"{kind} is not there yet: this version of Penstock has no ps.{factory_name}", origin.kind)
     assert origin.address is not None
-    given = options.take(*known)
+    arguments = options.take(*known)
     if kind == "KAFKA":
-        given |= {"options": options.take_prefixed("kafka."), "metadata": {k: v.text for k, v in metadata.items()}}
-    address, more = _address(source, kind, origin.address, given)
+        arguments |= {"options": options.take_prefixed("kafka."), "metadata": {k: v.text for k, v in metadata.items()}}
+    address, more = _address(source, kind, origin.address, arguments)
     with options.blamed(origin.address):
         try:
-            return factory(*address, **given, **more)  # type: ignore[no-any-return]
+            return factory(*address, **arguments, **more)  # type: ignore[no-any-return]
         except TypeError as error:
             raise source.error(f"{kind} does not take these options", origin.kind, detail=str(error)) from None
 
 
-def _address(source: Source, kind: str, said: Piece, given: dict[str, Any]) -> tuple[list[object], dict[str, object]]:
+def _address(
+    source: Source, kind: str, address: Piece, arguments: dict[str, Any]
+) -> tuple[list[object], dict[str, object]]:
     """What an address is to the factory of a log: its first arguments, and others."""
     if kind == "SOCKET":
-        host, _, port = said.text.rpartition(":")
+        host, _, port = address.text.rpartition(":")
         if not host or not (port.isascii() and port.isdigit()):
-            raise source.error("a socket's address is a host and a port", said, hint="write 'localhost:9999'")
+            raise source.error("a socket's address is a host and a port", address, hint="write 'localhost:9999'")
         return [host, int(port)], {}
     if kind == "KAFKA":
-        if given.pop("pattern", False):
-            return [], {"pattern": said.text}
-        topics = [topic.strip() for topic in said.text.split(",")]
+        if arguments.pop("pattern", False):
+            return [], {"pattern": address.text}
+        topics = [topic.strip() for topic in address.text.split(",")]
         return [topics[0] if len(topics) == 1 else topics], {}
-    return [said.text], {}
+    return [address.text], {}
 
 
 def _factory(name: str) -> Callable[..., Any] | None:

@@ -153,7 +153,7 @@ class Question(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PastTable:
     """A HISTORY(name) [AS OF EPOCH n | COMMIT n | TIMESTAMP 'time'] in a SELECT, and the table that stands for it.
 
     Or a STATE(name): what a processor keeps now.
@@ -169,7 +169,7 @@ class Asked:
 class History(Statement):
     """A SELECT over the past: the events of streams, or views as they were."""
 
-    asked: tuple[Asked, ...]
+    tables: tuple[PastTable, ...]
     tree: exp.Query = field(compare=False, repr=False)
 
 

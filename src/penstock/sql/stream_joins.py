@@ -27,11 +27,11 @@ from penstock.sql.joins import Find, Names, qualifiers
 
 #: How what Python says is said in SQL.
 WORDS = {
-    "say event_time='…' and watermark=ps.bounded('10 seconds') for it":
-        "say WATERMARK FOR time AS time - INTERVAL 10 SECONDS for it",
-    "say prefix='right_', or select other names before": "name the columns: SELECT a.x, b.x AS y",
+    "set event_time='…' and watermark=ps.bounded('10 seconds') for it":
+        "write WATERMARK FOR time AS time - INTERVAL 10 SECONDS for it",
+    "set prefix='right_', or select other names before": "name the columns: SELECT a.x, b.x AS y",
     "leave it out, or join with how='inner'": "leave it out, or write JOIN",
-    "say event_time='…', or select the columns with the event times": "select the columns with the event times",
+    "set event_time='…', or select the columns with the event times": "select the columns with the event times",
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def stream_join(source: Source, query: sql.Query, find: Find) -> StreamJoin | No
         first = join.first
         if isinstance(first, sql.Windowed):
             raise _not_same(source, join)
-        found = chain(source, join, relation(source, first, find), find).joined(before).meeting(part)
+        pairing = chain(source, join, relation(source, first, find), find).joined(before).meeting(part)
     else:
         flows = [_flow(source, of, find) for of in (join.first, part.relation)]
         known = [
@@ -107,9 +107,9 @@ def stream_join(source: Source, query: sql.Query, find: Find) -> StreamJoin | No
                 (qualifiers(join.first, join.alias), qualifiers(part.relation, part.alias)), flows, strict=True
             )
         ]
-        found = meeting(Sides(source, (flows[0], flows[1]), (known[0], known[1]), find), part, window)
+        pairing = meeting(Sides(source, (flows[0], flows[1]), (known[0], known[1]), find), part, window)
     with source.at(part.on or part.place, WORDS):
-        return found.join(_gives(query, found))
+        return pairing.join(_gives(query, pairing))
 
 
 def meeting(sides: Sides, part: sql.JoinPart, window: Fixed | None) -> Meeting:
@@ -118,21 +118,23 @@ def meeting(sides: Sides, part: sql.JoinPart, window: Fixed | None) -> Meeting:
     if part.how not in HOWS:
         hint = "write JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN"
         raise source.error(f"streams are not joined by {part.place.text}", part.place, hint=hint)
-    said = Conditions(sides, place, window is not None, part.as_of is not None)
+    conditions = Conditions(sides, place, window is not None, part.as_of is not None)
     if part.as_of is not None:
         time = _as_of(sides, part, part.as_of, window)
-        said.chosen[0] = time if time in sides.times[0] else None
+        conditions.chosen[0] = time if time in sides.times[0] else None
     for name in part.using:
         if window is not None and name.text.lower() in WINDOW_COLUMNS:
-            said.in_window = True
+            conditions.in_window = True
         else:
-            said.pairs.append((name.text, name.text))
+            conditions.pairs.append((name.text, name.text))
     if part.on is not None:
-        said.read(part.on)
-    if not said.pairs:
-        raise source.error("a join of streams says what is equal", place, hint="write … ON a.key = b.key AND …")
-    earliest, latest = (0, 0) if part.as_of is not None else _times(said, window)
-    return Meeting(sides, part, said, earliest, latest, window)
+        conditions.read(part.on)
+    if not conditions.pairs:
+        raise source.error(
+            "a join of streams needs an equality between them", place, hint="write … ON a.key = b.key AND …"
+        )
+    earliest, latest = (0, 0) if part.as_of is not None else _times(conditions, window)
+    return Meeting(sides, part, conditions, earliest, latest, window)
 
 
 def _as_of(sides: Sides, part: sql.JoinPart, time: Piece, window: Fixed | None) -> str:
@@ -174,49 +176,54 @@ def _not_same(source: Source, join: sql.Join) -> DefinitionError:
     )  # fmt: skip
 
 
-def _times(said: Conditions, window: Fixed | None) -> tuple[Duration, Duration]:
-    source = said.sides.source
+def _times(conditions: Conditions, window: Fixed | None) -> tuple[Duration, Duration]:
+    source = conditions.sides.source
     if window is not None:
-        if not said.in_window:
+        if not conditions.in_window:
             hint = "add AND a.window_start = b.window_start"
-            raise source.error("in windows a join says that they are the same", said.place, hint=hint)
+            raise source.error(
+                "a join in windows needs the condition that the windows are the same", conditions.place, hint=hint
+            )
         return -window.size, window.size
-    if said.earliest is None or said.latest is None:
-        names = [next(iter(mine), word) for mine, word in zip(said.sides.qualifiers, ("left", "right"), strict=True)]
-        times = [event_time(flow) or "time" for flow in said.sides.flows]
+    if conditions.earliest is None or conditions.latest is None:
+        names = [
+            next(iter(own_names), word)
+            for own_names, word in zip(conditions.sides.qualifiers, ("left", "right"), strict=True)
+        ]
+        times = [event_time(flow) or "time" for flow in conditions.sides.flows]
         left, right = (f"{name}.{time}" for name, time in zip(names, times, strict=True))
         raise source.error(
-            "a join of streams says how far apart the times of its events may be, before and after", said.place,
+            "a join of streams needs bounds on how far apart its events may be, before and after", conditions.place,
             hint=f"add AND {right} BETWEEN {left} - INTERVAL 1 HOUR AND {left}, with spans that fit",
         )  # fmt: skip
-    if said.earliest > said.latest:
+    if conditions.earliest > conditions.latest:
         raise source.error(
-            "no times lie within these bounds", said.place, hint="BETWEEN goes from the earlier to the later"
+            "no times lie within these bounds", conditions.place, hint="BETWEEN goes from the earlier to the later"
         )
-    return said.earliest, said.latest
+    return conditions.earliest, conditions.latest
 
 
-def _gives(query: sql.Select, found: Meeting) -> tuple[tuple[str, int, str], ...]:
+def _gives(query: sql.Select, pairing: Meeting) -> tuple[tuple[str, int, str], ...]:
     """The columns that come out, as the select list says."""
-    sides = found.sides
-    if query.items is None and found.part.how in LEFT_ONLY:
+    sides = pairing.sides
+    if query.items is None and pairing.part.how in LEFT_ONLY:
         return left_of(sides.flows[0])
     if query.items is None:
-        return found.all_columns(f"{next(iter(sides.known[1]), 'right')}_")
+        return pairing.all_columns(f"{next(iter(sides.known[1]), 'right')}_")
     columns: dict[str, tuple[str, int, str]] = {}
     for item in query.items:
-        name, side, own = _given(item, sides, found.conditions)
+        name, side, own = _given(item, sides, pairing.conditions)
         if name.lower() in columns:
-            raise sides.source.error(f"the name '{name}' stands twice", item.alias or item.expression)
+            raise sides.source.error(f"the name '{name}' appears twice", item.alias or item.expression)
         columns[name.lower()] = name, side, own
     return tuple(columns.values())
 
 
-def _given(item: sql.Item, sides: Sides, said: Conditions) -> tuple[str, int, str]:
+def _given(item: sql.Item, sides: Sides, conditions: Conditions) -> tuple[str, int, str]:
     with sides.source.at(item.expression):
         tree = parse(item.expression.text).tree
     assert isinstance(tree, exp.Column)  # is_plain
-    plain = len(tree.parts) == 1 and (tree.name, tree.name) in said.pairs
+    plain = len(tree.parts) == 1 and (tree.name, tree.name) in conditions.pairs
     side = 0 if plain else sides.of(tree, item.expression)
     schema = sides.flows[side].schema
     assert schema is not None

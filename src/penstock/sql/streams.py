@@ -30,7 +30,7 @@ def stream_of(statement: CreateStream) -> Stream:
     watermark = None
     if statement.watermark is not None:
         if place is not None:
-            raise source.error("WATERMARK FOR says what the event time is", place, hint="leave out event_time")
+            raise source.error("WATERMARK FOR already sets the event time", place, hint="leave out event_time")
         watermark = _watermark(source, statement.watermark)
         rules["event_time"] = statement.watermark.time.text
     if origin is not None and statement.origin is not None:
@@ -43,12 +43,12 @@ def stream_of(statement: CreateStream) -> Stream:
 def time_of(statement: CreateStreamAs) -> dict[str, Any]:
     """What a statement says of the rows of a stream made from others: their event time, watermark, how long to keep."""
     options = Options(statement.source, statement.options)
-    said = options.take("event_time", "max_ahead", "keep")
+    settings = options.take("event_time", "max_ahead", "keep")
     options.nothing_left("a join of streams")
     if statement.watermark is None:
-        return said
+        return settings
     time = statement.watermark.time.text
-    return {**said, "event_time": time, "watermark": _watermark(statement.source, statement.watermark)}
+    return {**settings, "event_time": time, "watermark": _watermark(statement.source, statement.watermark)}
 
 
 def schema_of(statement: CreateStream | CreateTable) -> Schema:
@@ -72,10 +72,10 @@ def _type(text: str) -> str:
 
 
 def _watermark(source: Source, clause: WatermarkClause) -> model.Watermark:
-    said = {} if clause.idle == "default" else {"idle": None if clause.idle is None else show_duration(clause.idle)}
+    settings = {} if clause.idle == "default" else {"idle": None if clause.idle is None else show_duration(clause.idle)}
     with source.at(clause.value):
         if clause.kind == "percentile":
-            return model.percentile(clause.percent, **said)
+            return model.percentile(clause.percent, **settings)
         if clause.kind == "punctuated":
-            return model.punctuated(clause.value.text, **said)
-        return model.bounded(show_duration(clause.delay), **said)
+            return model.punctuated(clause.value.text, **settings)
+        return model.bounded(show_duration(clause.delay), **settings)

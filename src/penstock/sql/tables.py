@@ -46,28 +46,30 @@ def _origin(source: Source, origin: Origin, options: Options) -> Files | Databas
         place, query = options.place("query"), options.take("query").get("query")
         if query is None:
             raise source.error(
-                "a table from a database says which rows", place or origin.kind, hint="WITH (query = 'SELECT …')"
+                "a table from a database needs a query for its rows",
+                place or origin.kind,
+                hint="WITH (query = 'SELECT …')",
             )
         return database(origin.address.text, query)
 
 
-def show_table(made: Table) -> str:
+def show_table(table: Table) -> str:
     """The statement that makes a table."""
-    columns = ",\n  ".join(f"{name} {kind.upper()}" for name, kind in made.schema)
-    options = [f"key = {quoted(', '.join(made.key))}"]
-    if isinstance(made.source, Database):
-        origin = f" FROM DATABASE {quoted(made.source.url)}"
-        options.append(f"query = {quoted(made.source.query)}")
-    elif isinstance(made.source, Files):
-        said, more = show_log(made.source)
-        origin, options = f" {said}", [*options, *more]
-    elif made.source is None:
+    columns = ",\n  ".join(f"{name} {kind.upper()}" for name, kind in table.schema)
+    options = [f"key = {quoted(', '.join(table.key))}"]
+    if isinstance(table.source, Database):
+        origin = f" FROM DATABASE {quoted(table.source.url)}"
+        options.append(f"query = {quoted(table.source.query)}")
+    elif isinstance(table.source, Files):
+        source_text, more = show_log(table.source)
+        origin, options = f" {source_text}", [*options, *more]
+    elif table.source is None:
         origin = ""
     else:
-        raise only_python(made.source)
-    if made.reload != AT_START:
-        options.append(f"reload = {quoted(made.shown_reload)}")
-    options += [f"{what} = {quoted(text)}" for what in ("valid_from", "valid_to") if (text := getattr(made, what))]
-    if made.broadcast is not None:
-        options.append(f"broadcast = {str(made.broadcast).lower()}")
-    return f"CREATE TABLE {made.name} (\n  {columns}\n){origin} WITH ({', '.join(options)})"
+        raise only_python(table.source)
+    if table.reload != AT_START:
+        options.append(f"reload = {quoted(table.shown_reload)}")
+    options += [f"{what} = {quoted(text)}" for what in ("valid_from", "valid_to") if (text := getattr(table, what))]
+    if table.broadcast is not None:
+        options.append(f"broadcast = {str(table.broadcast).lower()}")
+    return f"CREATE TABLE {table.name} (\n  {columns}\n){origin} WITH ({', '.join(options)})"

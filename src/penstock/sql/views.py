@@ -60,12 +60,12 @@ def _grouped(source: Source, flow: Flow, window: Window, columns: Columns, place
         with source.at(at):
             Select(flow, (("key", text),))
     keys = flow.group_by(**dict(pair for _, pair in columns.keys))
-    for call, name, one in columns.aggregates:
+    for call, name, aggregate in columns.aggregates:
         filtered(source, flow, call.where)
         with source.at(call.whole, words):
-            keys.agg(**{name: one})
+            keys.agg(**{name: aggregate})
     with source.at(place, words):
-        return keys.window(window).agg(**{name: one for _, name, one in columns.aggregates})
+        return keys.window(window).agg(**{name: part for _, name, part in columns.aggregates})
 
 
 def _shown(source: Source, view: View, columns: Columns, query: sql.Select) -> View:

@@ -17,7 +17,7 @@ from penstock.model.time import Duration, show_duration
 
 def only_python(what: object) -> DefinitionError:
     """The error for what SQL has no words for."""
-    return DefinitionError(f"SQL cannot say {what!r}", hint="it holds a Python function; define it in Python")
+    return DefinitionError(f"SQL cannot express {what!r}", hint="it holds a Python function; define it in Python")
 
 
 def quoted(text: str) -> str:
@@ -106,8 +106,8 @@ def show_trigger(trigger: when.Trigger) -> str:
 
 def _inside(trigger: when.Trigger) -> str:
     """A trigger as a part of another."""
-    shown = show_trigger(trigger)
-    return f"({shown})" if isinstance(trigger, (when.OnTime, when.OrFinally)) else shown
+    text = show_trigger(trigger)
+    return f"({text})" if isinstance(trigger, (when.OnTime, when.OrFinally)) else text
 
 
 # Watermarks
@@ -118,16 +118,16 @@ def show_watermark(time: str, watermark: marks.Watermark) -> str:
     default: Duration | None = marks.DEFAULT_IDLE
     match watermark:
         case marks.Percentile():
-            shown = f"PERCENTILE({time}, {watermark.percent:g})"
+            clause = f"PERCENTILE({time}, {watermark.percent:g})"
         case marks.Punctuated():
-            shown, default = f"PUNCTUATED({watermark.mark})", None
+            clause, default = f"PUNCTUATED({watermark.mark})", None
         case marks.Bounded():
-            shown = f"{time} - {interval(watermark.delay)}" if watermark.delay else time
+            clause = f"{time} - {interval(watermark.delay)}" if watermark.delay else time
         case _:
             raise only_python(watermark)
     if watermark.idle != default:
-        shown += " IDLE NEVER" if watermark.idle is None else f" IDLE AFTER {span(watermark.idle)}"
-    return f"{time} AS {shown}"
+        clause += " IDLE NEVER" if watermark.idle is None else f" IDLE AFTER {span(watermark.idle)}"
+    return f"{time} AS {clause}"
 
 
 # Aggregates
@@ -179,7 +179,7 @@ def _called(aggregate: agg.Aggregate) -> str:
 def _paired(pair: agg.Paired) -> str:
     live, batch = pair.live, pair.batch
     if not (isinstance(live, agg.ApproxDistinct) and batch == agg.count_distinct(live.x, where=live.where)):
-        raise DefinitionError(f"SQL cannot say {pair!r}", hint="define the view in Python")
+        raise DefinitionError(f"SQL cannot express {pair!r}", hint="define the view in Python")
     return f"{_called(live)[:-1]}, exact_in_batch => true)"
 
 

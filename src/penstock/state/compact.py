@@ -22,7 +22,7 @@ from penstock.state.sorted_rows import SortedRows
 
 #: Runs that are merged at once, and the rows of a run of the lowest tier.
 FANOUT, SMALLEST = 4, 20_000
-#: At most about so many rows are in memory at a time.
+#: About the most rows in memory at a time.
 PIECE = 250_000
 
 

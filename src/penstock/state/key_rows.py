@@ -24,13 +24,13 @@ from penstock.state.selection import Bound, Selection
 
 #: A key with more rows than this, in all segments and versions, is left to `SegmentTable`.
 MOST_ROWS: Final = 1_000
-#: In so many windows of a segment a loop is faster than a search in all of them at once.
+#: Up to this number of windows of a segment, a loop is faster than a search in all of them at once.
 _FEW: Final = 16
 _SHIFT: Final = 1 << 63
 
 
 class TooManyRows(Exception):
-    """The key has so many rows that reading columns is faster."""
+    """The key has enough rows for reading columns to be faster."""
 
 
 class SegmentCells:

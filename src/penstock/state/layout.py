@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import polars as pl
 
 from penstock.kernel.columns import END, START
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 
 if TYPE_CHECKING:
     from penstock.kernel.plan import Plan
@@ -51,7 +51,7 @@ class Layout:
 
 def in_place(plan: Plan) -> bool:
     """Whether windows close by the watermark alone, and stay what and where they are."""
-    return not plan.merging and not isinstance(plan.view.windows, Counted)
+    return not plan.merging and not isinstance(plan.view.windows, CountBased)
 
 
 def layouts(plan: Plan) -> dict[Kind, Layout]:
@@ -64,7 +64,7 @@ def layouts(plan: Plan) -> dict[Kind, Layout]:
         kinds.append(Layout("final", keys, window, {**plan.state_schema, **flags}, by_window=True))
     if plan.merging:
         kinds.append(Layout("ghosts", keys, (START, END, "__shown"), plan.ghost_schema))
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         kinds.append(Layout("seen", keys, (), {**plan.key_types, "__seen": pl.Int64()}))
     return {layout.kind: layout for layout in kinds}
 

@@ -55,11 +55,11 @@ NOTHING_SEEN: Final = Seen()
 class ShardedOperator(ShardedState):
     """The state of an operator, by the stream that it gives.
 
-    `given` is how many rows it has given out. Rows of a join that ended before `expired`, the watermark of its input,
+    `rows_given` counts its output rows. Rows of a join that ended before `expired`, the watermark of its input,
     are gone. `replayed`: up to which commit of the past it has read its inputs; `LIVE` once it takes part in epochs.
     """
 
-    given: int = 0
+    rows_given: int = 0
     replayed: int = 0
 
 
@@ -108,10 +108,10 @@ class SegmentRows:
         for column, seen, through in ((DUE_MARK, self._seen.mark, mark), (DUE_CLOCK, self._seen.now, now)):
             after = {one: seen if one.run <= self._seen.run else _NEVER for one in self._rows.segments}
             parts.append(self._rows.due_by(column, through, after))
-        found = [part for part in parts if part.height]
-        if len(found) < 2:
-            return found[0] if found else nothing(self._kind.schema)
-        return pl.concat(found).unique(self._kind.identity, maintain_order=True)
+        frames = [part for part in parts if part.height]
+        if len(frames) < 2:
+            return frames[0] if frames else nothing(self._kind.schema)
+        return pl.concat(frames).unique(self._kind.identity, maintain_order=True)
 
     def due_rows(self, mark: Instant, now: Instant) -> int:
         """About how many rows `due` and `ending` would give. It reads indexes only."""

@@ -25,7 +25,7 @@ from penstock.state.durable_file import DurableFile
 
 #: The folder of such files beside the segments.
 FOLDER: Final = "panes"
-#: To cut files into blocks, every so many keys are compared first.
+#: To cut files into blocks, keys at this distance are compared first.
 STRIDE: Final = 64
 _HINT: Final = "restore a savepoint (penstock savepoint restore), or drop the sinks that need it"
 
@@ -53,7 +53,7 @@ class PaneFile:
 
 @dataclass(frozen=True)
 class PaneSlice:
-    """So many panes of a file, from one on."""
+    """A number of panes of a file, from one on."""
 
     path: str
     first: int

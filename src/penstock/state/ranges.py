@@ -42,7 +42,7 @@ class Ranges:
         return positions
 
     def at(self, number: int) -> int:
-        """The position that has so many before it."""
+        """The position with `count` positions before it."""
         ends = np.cumsum(self.lasts - self.firsts)
         place = int(np.searchsorted(ends, number, side="right"))
         return int(self.lasts[place] - (ends[place] - number))
@@ -60,19 +60,19 @@ class Ranges:
 
 def hash_positions(hashes: Array, ranges: Ranges, wanted: Array) -> Array:
     """The positions of wanted hashes, where each range is sorted by hash."""
-    found = [np.zeros(0, np.int64)]
+    positions = [np.zeros(0, np.int64)]
     for hashed in wanted:
         first = _first_not_below(hashes, ranges, hashed)
         hit = first < ranges.lasts
         hit[hit] = hashes[first[hit]] == hashed
         places, lasts = first[hit], ranges.lasts[hit]
         while len(places):  # one turn, but for hashes that are equal by chance
-            found.append(places)
+            positions.append(places)
             places = places + 1
             more = places < lasts
             more[more] = hashes[places[more]] == hashed
             places, lasts = places[more], lasts[more]
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(positions))
 
 
 def _first_not_below(hashes: Array, ranges: Ranges, wanted: np.uint64) -> Array:

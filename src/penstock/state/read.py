@@ -23,7 +23,7 @@ from penstock.state.ranges import Ranges, hash_positions
 from penstock.state.segment import MappedSegment
 from penstock.state.selection import Selection, comparable
 
-#: A piece has at most so many rows of each segment.
+#: The most rows of each segment in a piece.
 PIECE: Final = 1 << 16
 
 
@@ -51,8 +51,8 @@ class Rows:
 
     def column(self, name: str) -> pa.Array:
         """A column of the view or of the state, as it is kept."""
-        kept = PRESENTED + name
-        column = self.segment.batch.column(kept if kept in self.segment.columns else name)
+        stored_name = PRESENTED + name
+        column = self.segment.batch.column(stored_name if stored_name in self.segment.columns else name)
         if len(self) and (np.diff(self.positions) == 1).all():
             return column.slice(int(self.positions[0]), len(self))
         return column.take(pa.array(self.positions))
@@ -226,8 +226,8 @@ class SortedPart:
         same = [other.where(hashed.is_in(wanted).to_numpy()) for other, hashed in zip(newer, others, strict=True)]
         identities = pl.concat([self._identity(other) for other in same if len(other)])
         by = identities.columns
-        mine = self._identity(rows.where(replaced)).with_row_index("__row")
-        known = mine.join(identities, on=by, how="semi", nulls_equal=True)["__row"].to_numpy()
+        own_identities = self._identity(rows.where(replaced)).with_row_index("__row")
+        known = own_identities.join(identities, on=by, how="semi", nulls_equal=True)["__row"].to_numpy()
         places = np.flatnonzero(replaced)
         replaced[:] = False
         replaced[places[known]] = True

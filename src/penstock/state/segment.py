@@ -98,7 +98,7 @@ ALL: Final = HashRange()
 
 
 def shards(count: int) -> list[HashRange]:
-    """So many shards of equal size.
+    """Shards of equal size.
 
     >>> [hex(shard.low) for shard in shards(4)]
     ['0x0', '0x4000000000000000', '0x8000000000000000', '0xc000000000000000']
@@ -269,8 +269,8 @@ class MappedSegment:
 
     def take(self, positions: Array, columns: Sequence[str]) -> pl.DataFrame:
         """Rows by their positions."""
-        taken = self.batch.select(list(columns)).take(pa.array(positions))
-        frame = pl.from_arrow(taken)
+        batch = self.batch.select(list(columns)).take(pa.array(positions))
+        frame = pl.from_arrow(batch)
         assert isinstance(frame, pl.DataFrame)
         return frame
 

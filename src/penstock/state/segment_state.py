@@ -13,7 +13,7 @@ from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.layout import DUE, FINAL, PRESENTED, TOUCHED, VISIBLE, Kind, in_place, layouts
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, encoded
-from penstock.state.sorted_rows import NOTHING_LOOKED_AT, Looked, SortedRows
+from penstock.state.sorted_rows import NOTHING_LOOKED_AT, ScanMark, SortedRows
 
 
 class SegmentState:
@@ -31,7 +31,7 @@ class SegmentState:
         *,
         closed: Instant = -FOREVER,
         shard: HashRange = ALL,
-        looked: Looked = NOTHING_LOOKED_AT,
+        looked: ScanMark = NOTHING_LOOKED_AT,
     ) -> None:
         self.plan, self.root, self.segments, self.closed, self.shard = plan, root, tuple(segments), closed, shard
         self._looked = looked
@@ -143,10 +143,10 @@ def encoded_change(owner: str, plan: Plan, change: Change, run: int) -> list[Enc
     if together.height or gone.height:
         parts.append(encoded(owner, by_kind["rows"], run, together, gone))
     if plan.merging and (change.ghosts.height or change.ghosts_taken.height):
-        kept = change.ghosts.unique(maintain_order=True)
+        unique = change.ghosts.unique(maintain_order=True)
         by = [*plan.keys, START, END, "__shown"]
-        removed = change.ghosts_taken.select(by).unique().join(kept, on=by, how="anti", nulls_equal=True)
-        parts.append(encoded(owner, by_kind["ghosts"], run, kept, removed))
+        removed = change.ghosts_taken.select(by).unique().join(unique, on=by, how="anti", nulls_equal=True)
+        parts.append(encoded(owner, by_kind["ghosts"], run, unique, removed))
     if change.seen.height:
         parts.append(encoded(owner, by_kind["seen"], run, change.seen))
     return parts
@@ -155,13 +155,15 @@ def encoded_change(owner: str, plan: Plan, change: Change, run: int) -> list[Enc
 def _gone(plan: Plan, change: Change) -> pl.DataFrame:
     """The identities of rows that were taken and not put back."""
     by = [*plan.keys, START, END]
-    taken = change.taken.select(by)
+    removed = change.taken.select(by)
     if in_place(plan) and not plan.forgets:
-        return taken.clear()  # such rows are only replaced
-    kept = change.live.select(by)
+        return removed.clear()  # such rows are only replaced
+    put_back = change.live.select(by)
     if in_place(plan):
-        kept = pl.concat([kept, change.closed.select(by)])
-    return taken.join(kept, on=by, how="anti", nulls_equal=True) if taken.height and kept.height else taken
+        put_back = pl.concat([put_back, change.closed.select(by)])
+    return (
+        removed.join(put_back, on=by, how="anti", nulls_equal=True) if removed.height and put_back.height else removed
+    )
 
 
 def presented(plan: Plan, rows: pl.DataFrame, final: bool) -> pl.DataFrame:
@@ -171,9 +173,11 @@ def presented(plan: Plan, rows: pl.DataFrame, final: bool) -> pl.DataFrame:
     if plan.view.signed and not plan.view.has_one_row:
         visible = visible & (pl.col("__rows") != 0)
     due = pl.lit(None, pl.Int64).alias(DUE) if final else due_time(plan)
-    made = [series.alias(column) for series in answers if (column := answer_column(plan, series.name)) != series.name]
+    answers_renamed = [
+        series.alias(column) for series in answers if (column := answer_column(plan, series.name)) != series.name
+    ]
     state = rows.select(*plan.state_schema).with_columns(pl.lit(final).alias(FINAL), due, visible.alias(VISIBLE))
-    return state.hstack(made)
+    return state.hstack(answers_renamed)
 
 
 def answer_column(plan: Plan, name: str) -> str:

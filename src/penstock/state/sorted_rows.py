@@ -25,7 +25,7 @@ _AGE = "__age"
 
 
 @dataclass(frozen=True)
-class Looked:
+class ScanMark:
     """Up to which processing time the rows of runs have been looked at: those that were due have newer versions."""
 
     run: int = -1
@@ -37,7 +37,7 @@ class Looked:
 
 
 #: Before the first look.
-NOTHING_LOOKED_AT: Final = Looked()
+NOTHING_LOOKED_AT: Final = ScanMark()
 
 
 class SortedRows:
@@ -61,16 +61,16 @@ class SortedRows:
         hashed, open_, left = self._hashes(wanted), np.ones(wanted.height, bool), wanted.height
         groups, frames = self._groups(wanted, hashed), []
         for segment in self.mapped():
-            positions, asked = self._candidates(segment, groups, hashed, open_)
+            positions, numbers = self._candidates(segment, groups, hashed, open_)
             if not len(positions):
                 continue
             rows = segment.take(positions, [*self.layout.schema, GONE])
-            same = self._same(rows, wanted[asked], len(asked))
+            same = self._same(rows, wanted[numbers], len(numbers))
             if not same.all():
-                rows, asked = rows.filter(same), asked[same.to_numpy()]
+                rows, numbers = rows.filter(same), numbers[same.to_numpy()]
             frames.append(rows)
-            open_[asked] = False
-            left -= len(asked)
+            open_[numbers] = False
+            left -= len(numbers)
             if not left:
                 break
         return self._live(frames)
@@ -84,7 +84,7 @@ class SortedRows:
         self, segment: MappedSegment, groups: Sequence[tuple[Instant, Instant, Array]], hashed: Array, open_: Array
     ) -> tuple[Array, Array]:
         """Positions of rows with the hashes of open ones (and their windows); and the number of each wanted row."""
-        positions, asked = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        positions, row_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         low, high = segment.bounds
         for end, start, numbers in groups:
             place = segment.window(end, start) if self.layout.by_window else (0, segment.batch.num_rows)
@@ -95,15 +95,15 @@ class SortedRows:
             numbers = numbers[open_[numbers]]
             at, of = _sorted_matches(segment.hashes[place[0] : place[1]], hashed[numbers])
             positions.append(at + place[0])
-            asked.append(numbers[of])
-        return np.concatenate(positions), np.concatenate(asked)
+            row_numbers.append(numbers[of])
+        return np.concatenate(positions), np.concatenate(row_numbers)
 
     def _hashes(self, rows: pl.DataFrame) -> Array:
         keys = self.layout.keys
         return hashes(rows.select(keys)) if keys else np.zeros(rows.height, np.uint64)
 
     def _same(self, rows: pl.DataFrame, others: pl.DataFrame, count: int) -> pl.Series:
-        """Which of so many rows have the identity of the others beside them."""
+        """Which of `count` rows have the identity of the others beside them."""
         same = pl.repeat(True, count, eager=True)
         for name in self.layout.identity:
             same = same & rows[name].eq_missing(others[name].cast(rows[name].dtype))
@@ -130,15 +130,15 @@ class SortedRows:
         """The rows with the hashes of these keys, of windows that end after an instant. No row was ever replaced."""
         hashed, frames = np.sort(hashes(keys.select(self.layout.keys))), []
         for segment in self.mapped():
-            found = [
+            matches = [
                 positions + first
                 for end, _, first, last in segment.windows()
                 if end > after
                 for positions, _ in [_sorted_matches(segment.hashes[first:last], hashed)]
                 if len(positions)
             ]
-            if found:
-                frames.append(segment.take(np.concatenate(found), list(self.layout.schema)))
+            if matches:
+                frames.append(segment.take(np.concatenate(matches), list(self.layout.schema)))
         return pl.concat(frames) if frames else nothing(self.layout.schema)
 
     # by time
@@ -166,7 +166,7 @@ class SortedRows:
         return self._newest(frames)
 
     def count_ending(self, segment: MappedSegment, spans: Sequence[Span]) -> int:
-        """At most so many rows of a segment are of windows that end within one of these spans."""
+        """The most rows of a segment that windows can have which end within one of these spans."""
         listed = segment.segment
         if not self.layout.by_window:
             touched = any(low < listed.last_end and listed.first_end <= high for low, high in spans)
@@ -177,7 +177,7 @@ class SortedRows:
             count += int(segment.firsts[last] - segment.firsts[first])
         return count
 
-    def due(self, now: Instant, looked: Looked) -> pl.DataFrame:
+    def due(self, now: Instant, looked: ScanMark) -> pl.DataFrame:
         """The rows that are due by a processing time. Versions that newer ones replaced are left out."""
         after = {segment: looked.after(segment) for segment in self.segments if segment.due <= now}
         return self._timed(DUE, after, now)
@@ -207,9 +207,9 @@ class SortedRows:
             if not places:
                 return None
             rows = self.lookup(pl.concat(places).unique()).filter(pl.col(column) > after)
-            found = rows[column].min()
-            if isinstance(found, int) and (bound is None or found <= bound):
-                return found
+            smallest = rows[column].min()
+            if isinstance(smallest, int) and (bound is None or smallest <= bound):
+                return smallest
             if bound is None:
                 return None
             after = bound
@@ -267,13 +267,13 @@ class SortedRows:
         for end, start, first, last in self._parts(newer):
             place = segment.window(end, start) if self.layout.by_window else (0, segment.batch.num_rows)
             if place is not None and first < last:
-                mine, theirs = _matches(segment.hashes[place[0] : place[1]], newer.hashes[first:last], place[0])
-                pairs += [(mine, theirs + first)] if len(mine) else []
+                own, theirs = _matches(segment.hashes[place[0] : place[1]], newer.hashes[first:last], place[0])
+                pairs += [(own, theirs + first)] if len(own) else []
         if pairs:
-            mine, theirs = (np.concatenate(part) for part in zip(*pairs, strict=True))
+            own, theirs = (np.concatenate(part) for part in zip(*pairs, strict=True))
             identity = self.layout.identity
-            same = self._same(segment.take(mine, identity), newer.take(theirs, identity), len(mine))
-            holds[mine[same.to_numpy()] - offset] = False
+            same = self._same(segment.take(own, identity), newer.take(theirs, identity), len(own))
+            holds[own[same.to_numpy()] - offset] = False
 
     # the newest version
 

@@ -22,11 +22,11 @@ from penstock.model.time import Instant
 from penstock.state.pane_file import NOTHING_FILED, FiledPanes
 from penstock.state.segment import ALL, EncodedRows, HashRange, Segment, SegmentFile, shards
 from penstock.state.segment_state import SegmentState, encoded_change
-from penstock.state.sorted_rows import NOTHING_LOOKED_AT, Looked
+from penstock.state.sorted_rows import NOTHING_LOOKED_AT, ScanMark
 
 
 @dataclass(frozen=True)
-class Reached:
+class FixedPercentiles:
     """The percentile watermarks that a trigger asks for, as values: they travel."""
 
     at: Mapping[float, Instant]
@@ -37,7 +37,9 @@ class Reached:
 
 def fixed_time(plan: Plan, time: Time) -> Time:
     """A commit's time as values."""
-    return replace(time, reached=Reached({percent: time.reached(percent) for percent in percents(plan.view.firing)}))
+    return replace(
+        time, reached=FixedPercentiles({percent: time.reached(percent) for percent in percents(plan.view.firing)})
+    )
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class ShardStep:
     run: int
     time: Time
     shard: HashRange = ALL
-    looked: Looked = NOTHING_LOOKED_AT
+    looked: ScanMark = NOTHING_LOOKED_AT
 
     def within(self, shard: HashRange) -> ShardStep:
         """The same step for a part of the keys."""
@@ -134,7 +136,7 @@ def ordered(plan: Plan, panes: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def steps(work: ShardStep, deltas: Sequence[pl.DataFrame], count: int) -> Iterator[SteppedShard]:
-    """The steps of so many shards, one after the other in this process."""
+    """The steps of several shards, one after the other in this process."""
     parts = [parted(work.plan, frame, count) for frame in deltas]
     for number, shard in enumerate(shards(count)):
         own = [part[number] for part in parts if part[number].height]

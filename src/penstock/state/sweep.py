@@ -22,7 +22,7 @@ from penstock.state.spool import FOLDER
 
 #: Replaced segments stay so long: readers may still map them.
 GRACE: Final = duration("10 minutes")
-#: Files of panes stay so long after everyone has them: a reader maps them as soon as it has read the outbox.
+#: How long files of panes stay after all readers have them: a reader maps them as soon as it has read the outbox.
 PANE_GRACE: Final = duration("10 seconds")
 _OURS: Final = re.compile(r"\d+-")
 
@@ -118,5 +118,5 @@ def _names(root: Path) -> list[str]:
 
 def _remove(store: SegmentList, names: Iterable[str]) -> None:
     for name in names:
-        store.check_owner()  # whoever has taken over may be writing
+        store.check_owner()  # another process may have taken over and be writing
         (Path(store.segments_at) / name).unlink(missing_ok=True)

@@ -20,16 +20,16 @@ from penstock.store.base import StoreError
 
 #: Names the store of an app that does not say where it is.
 VARIABLE: Final = "PENSTOCK_STORE"
-#: So many bytes the name of a schema may have: roles and locks are named after it.
+#: The most bytes of the name of a schema: roles and locks are named after it.
 _LONGEST: Final = 50
-#: A process remembers so many URLs with their passwords.
+#: The number of URLs whose passwords a process remembers.
 _MOST_URLS: Final = 256
 
 
 class GivenUrls(RecentlyUsed[str, str]):
     """The URLs that this process was given, with their passwords, by the same without.
 
-    A directory names its store without a password. Whoever opens the directory in this process finds it here.
+    A directory names its store without a password. It is kept here for the rest of this process.
     """
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class Address:
     @classmethod
     def remembered(cls, text: str) -> Address:
         """The same for a URL without a password, with the one that this process knows for it."""
-        said = os.environ.get(VARIABLE, "")
+        url = os.environ.get(VARIABLE, "")
         address = cls.read(text)
-        if is_url(said):
-            cls.read(said, address.schema)
+        if is_url(url):
+            cls.read(url, address.schema)
         return cls(process.of(GivenUrls).get(address.shown) or address.url, address.schema)
 
     @property

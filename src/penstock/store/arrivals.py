@@ -22,11 +22,11 @@ from penstock.model.time import SECOND, Instant
 if TYPE_CHECKING:
     from penstock.store.connection import Connection
 
-#: So many buckets lie between an age and twice that age.
+#: The number of buckets between an age and twice that age.
 STEPS: Final = 8
-#: So long arrivals and deliveries are kept.
+#: How long arrivals and deliveries are kept.
 KEPT: Final = 600 * SECOND
-#: They are trimmed once in so many commits.
+#: The number of commits between two trims.
 _TRIM_EVERY: Final = 100
 
 ARRIVAL_TABLES: Final = (
@@ -45,7 +45,7 @@ class Ages:
 
     @classmethod
     def of(cls, milliseconds: Iterable[float], events: int = 1) -> Ages:
-        """Of some ages, with so many events each. One that is below zero counts as zero: clocks differ."""
+        """Of some ages, each with its number of events. One that is below zero counts as zero: clocks differ."""
         counts: dict[int, int] = {}
         for age in milliseconds if events else ():
             bucket = bucket_of(age)

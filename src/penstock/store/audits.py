@@ -11,7 +11,7 @@ from penstock.store.connection import Connection
 AUDITS: Final = """CREATE TABLE IF NOT EXISTS __audits (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
     view TEXT NOT NULL, "commit" INTEGER NOT NULL, rows INTEGER NOT NULL, events INTEGER NOT NULL,
     differences INTEGER NOT NULL, problems TEXT NOT NULL, unable TEXT, seconds REAL NOT NULL)"""
-#: So many are remembered.
+#: The number of audits that are kept.
 _REMEMBERED: Final = 10_000
 
 

@@ -224,7 +224,7 @@ class Store(ABC):
 
     @abstractmethod
     def count_open(self, view: str, most: int) -> int:
-        """How many open windows a view in the store's own tables has; at most so many are counted."""
+        """How many open windows a view in the store's own tables has, counted up to `most`."""
 
     @abstractmethod
     def shard(self, view: str, shards: int) -> None:
@@ -247,7 +247,7 @@ class Store(ABC):
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
 
     @abstractmethod
-    def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
+    def memory(self, stream: str, keys: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
@@ -263,7 +263,7 @@ class Store(ABC):
         """Removes the blocks of panes that end at this id or before; how many panes they had."""
 
     @abstractmethod
-    def keep_history(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+    def keep_history(self, streams: Mapping[str, tuple[str, str]], location: str | None) -> None:
         """Remembers what the history keeps of each stream from here on, with its schema, and where it lies.
 
         Without a location that is beside the store.

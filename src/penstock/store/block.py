@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The prefixes of keys and of values among the columns of a block.
 KEY, VALUE = "k:", "v:"
-#: A block has at most so many panes, so that a reader can take a part of a large commit.
+#: The most panes in a block, so that a reader can take a part of a large commit.
 LARGEST: Final = 10_000
 #: A block of fewer panes is compressed as a whole: most of its bytes are the schema.
 _FEW: Final = 64
@@ -82,7 +82,7 @@ def _unpacked(data: bytes) -> pl.DataFrame:
 
 
 def _repeated(name: str, value: int | str | bool, count: int) -> pl.Series:
-    """So many times the same value; without Polars' planner, which costs more than small blocks do."""
+    """The same value repeated; without Polars' planner, which costs more than small blocks do."""
     return pl.Series(name, [value]).new_from_index(0, count)
 
 

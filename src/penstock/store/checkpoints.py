@@ -49,7 +49,7 @@ class Place:
 
     @property
     def told(self) -> str:
-        """What Spark is told: a path alone would mean the file system that it is set up for."""
+        """The location for Spark: a path alone would mean the file system that it is set up for."""
         return self.at if self.is_url else f"file://{Path(self.at).absolute()}"
 
     def exists(self) -> bool:
@@ -78,24 +78,24 @@ class Place:
         from fsspec.core import url_to_fs
 
         try:
-            found: tuple[Any, str] = url_to_fs(self.at)
+            filesystem: tuple[Any, str] = url_to_fs(self.at)
         except (ImportError, ValueError) as error:
             raise StoreError(
                 f"'{self.at}' is on a file system that this Python cannot read",
                 detail=str(error),
                 hint="the driver reads checkpoints too: install fsspec's part for it (s3fs, gcsfs, adlfs …)",
             ) from error
-        return found
+        return filesystem
 
 
-def checkpoints(directory: Path, given: str | Path | None = None) -> Place:
+def checkpoints(directory: Path, location: str | Path | None = None) -> Place:
     """Where the checkpoints of an app are: where it is said, else where they were, else in its directory."""
     note = directory / NOTE
-    if given is None:
+    if location is None:
         return Place(note.read_text().strip()) if note.exists() else Place(str(directory / FOLDER))
-    if "://" not in str(given):
-        given = f"file://{Path(given).absolute()}"
-    return Place(str(given))
+    if "://" not in str(location):
+        location = f"file://{Path(location).absolute()}"
+    return Place(str(location))
 
 
 def remember(directory: Path, place: Place) -> None:

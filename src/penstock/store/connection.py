@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.store.base import StoreError
 from penstock.store.dialect import Dialect
 
-#: So many rows a batch has.
+#: The number of rows in a batch.
 BATCH: Final = 1 << 16
 
 
@@ -107,7 +107,7 @@ class Connection(ABC):
         """Nothing is asked any more."""
 
     def check_place(self) -> None:  # noqa: B027
-        """Refuses to go on where the database is another one than before, if it can be told."""
+        """Refuses to go on where the database is another one than before, if that is known."""
 
     # what there is
 

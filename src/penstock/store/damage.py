@@ -1,7 +1,7 @@
 """Finds a damaged store before it is asked: a question that happens not to read the damaged pages would be answered.
 
 SQLite has no checksums. What can be seen is the structure: a file that is shorter than its header says, pages that are
-no pages, rows that are no rows, a log that belongs to another file. Changed bytes inside a value cannot be seen; an
+no pages, rows that are not rows, a log that belongs to another file. Changed bytes inside a value cannot be seen; an
 audit finds them.
 """
 
@@ -39,11 +39,11 @@ def check_undamaged(connection: Connection, path: Path, whole: int = WHOLE) -> N
 
 def _check(connection: Connection, path: Path, pragma: str) -> None:
     try:
-        found = connection.rows(pragma).to_series().to_list()
+        findings = connection.rows(pragma).to_series().to_list()
     except StoreError as error:
         raise damaged(path, error.detail or error.message) from error
-    if found != ["ok"]:
-        raise damaged(path, str(found[0]))
+    if findings != ["ok"]:
+        raise damaged(path, str(findings[0]))
 
 
 def _check_size(path: Path) -> None:

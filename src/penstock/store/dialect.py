@@ -21,7 +21,7 @@ _WORDS: Final = re.compile(
 _MARK: Final = re.compile(rf"{_QUOTED}|--[^\n]*|/\*.*?\*/|\?(\d+)", re.DOTALL)
 #: Microseconds from the year 1 to the year 9999: in these, instants are text.
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-#: So many bytes a name may have in PostgreSQL.
+#: The most bytes of a name in PostgreSQL.
 LONGEST: Final = 63
 
 
@@ -48,7 +48,7 @@ def numbered(sql: str, mark: str) -> str:
     >>> numbered("SELECT '?1', ?1, ?2", "$")
     "SELECT '?1', $1, $2"
     """
-    return _MARK.sub(lambda found: found[0] if found[1] is None else f"{mark}{found[1]}", sql)
+    return _MARK.sub(lambda match: match[0] if match[1] is None else f"{mark}{match[1]}", sql)
 
 
 class Dialect(ABC):
@@ -72,7 +72,7 @@ class Dialect(ABC):
 
     def table(self, statement: str) -> str:
         """A statement that makes a table, as the database takes it."""
-        return _WORDS.sub(lambda found: self._words.get(found[0], found[0]), statement)
+        return _WORDS.sub(lambda match: self._words.get(match[0], match[0]), statement)
 
     @abstractmethod
     def by_index(self, index: str) -> str:
@@ -87,10 +87,10 @@ class Dialect(ABC):
         """Removes what people read of a view."""
 
     @abstractmethod
-    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
+    def stub(self, name: str, statement: str, columns: Sequence[str], message: str) -> list[str]:
         """Makes a view that cannot be read here: asked for rows, it fails with a message.
 
-        `made` is the statement that would make it from the table of that name.
+        `statement` is the statement that would make it from the table of that name.
         """
 
     @abstractmethod
@@ -122,8 +122,8 @@ class Sqlite(Dialect):
     def drop_view(self, name: str) -> list[str]:
         return [f"DROP VIEW IF EXISTS {quoted(name)}"]
 
-    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
-        return [made]  # SQLite looks for the table when the view is read
+    def stub(self, name: str, statement: str, columns: Sequence[str], message: str) -> list[str]:
+        return [statement]  # SQLite looks for the table when the view is read
 
     def index(self, name: str, table: str, by: Sequence[str], columns: Sequence[str]) -> list[str]:
         return [f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {table} ({', '.join(by)})"]
@@ -167,14 +167,14 @@ class Postgres(Dialect):
     def drop_view(self, name: str) -> list[str]:
         return [f"DROP VIEW IF EXISTS {quoted(self.people)}.{quoted(name)}", f"DROP VIEW IF EXISTS {quoted(name)}"]
 
-    def stub(self, name: str, made: str, columns: Sequence[str], message: str) -> list[str]:
+    def stub(self, name: str, statement: str, columns: Sequence[str], message: str) -> list[str]:
         raising = "CREATE OR REPLACE FUNCTION __unreadable(message text) RETURNS boolean LANGUAGE plpgsql AS "
         body = "$$ BEGIN RAISE EXCEPTION '%', message; END $$"
         shown = ", ".join(f"NULL::text AS {quoted(column)}" for column in columns)
         text = f"the view {name} is {message}".replace("'", "''")
         select = f"AS SELECT {shown} WHERE __unreadable('{text}')"
         views = [quoted(name), *([f"{quoted(self.people)}.{quoted(name)}"] if self.people else [])]
-        comment = made.replace("'", "''")
+        comment = statement.replace("'", "''")
         return [
             raising + body,
             *(f"CREATE VIEW {view} {select}" for view in views),
@@ -184,11 +184,11 @@ class Postgres(Dialect):
     def index(self, name: str, table: str, by: Sequence[str], columns: Sequence[str]) -> list[str]:
         if len(name.encode()) > LONGEST:
             name = f"__by_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-        told = json.dumps(list(columns)).replace("'", "''")
+        columns_json = json.dumps(list(columns)).replace("'", "''")
         expressions = ", ".join(f"({expression})" for expression in by)
         return [
             f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {table} ({expressions})",
-            f"COMMENT ON INDEX {quoted(name)} IS '{told}'",  # of which columns it is
+            f"COMMENT ON INDEX {quoted(name)} IS '{columns_json}'",  # of which columns it is
         ]
 
     def instant(self, column: str) -> str:

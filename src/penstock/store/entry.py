@@ -19,7 +19,7 @@ NO_PARTS: Final = f"kind NOT IN ({', '.join(repr(kind) for kind in TEXTS)})"
 class Entry:
     """A stream, view or sink, with the statement of a shell that made it, or none if it is the app's own.
 
-    `id` is never given twice: a view that was dropped and made anew is another one. `columns` are those of a view's
+    `id` is never used twice: a view that was dropped and created again is another one. `columns` are those of a view's
     table with their types. `since` is the last commit before it was made, `rested` the one after which it rests.
     """
 
@@ -33,7 +33,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Made:
+class GenerationRecord:
     """A generation as the store remembers it."""
 
     view: str

@@ -33,7 +33,7 @@ class Intake:
 class Lateness:
     """How many events were late for at least one view, and how many pairs of an event and a view.
 
-    A derived stream may find events late that it reads. They are no rows of its own: `inputs` is how many it has read,
+    A derived stream may find events late that it reads. They are not rows of its own: `inputs` is how many it has read,
     `late_inputs` how many of those were late.
     """
 

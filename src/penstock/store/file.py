@@ -56,7 +56,7 @@ class Tombstone:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StreamHistory:
     """What is kept of a stream, as its definition says; after which commit every event is held (None: none is)."""
 
     keep: str
@@ -69,7 +69,7 @@ class Listing:
     """All that a store knows of its history at one moment.
 
     `home` is the folder of the files that this store writes. `location` is where the history lies, None in the app's
-    directory. `kept` is by stream.
+    directory. `streams` is what is kept of each stream.
     """
 
     last: int
@@ -77,7 +77,7 @@ class Listing:
     location: str | None
     files: list[File]
     tombstones: list[Tombstone]
-    kept: Mapping[str, Kept]
+    streams: Mapping[str, StreamHistory]
 
     def of(self, stream: str, kind: FileKind = "events") -> list[File]:
         """The files of a stream, in the order of their commits."""

@@ -18,7 +18,7 @@ from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.dialect import marks, quoted, select
 from penstock.store.file import File as File
-from penstock.store.file import HistorySize, Kept, Listing
+from penstock.store.file import HistorySize, Listing, StreamHistory
 from penstock.store.file import Tombstone as Tombstone
 
 HISTORY_TABLES: Final = (
@@ -110,11 +110,11 @@ def settle(connection: Connection, location: str | None) -> None:
     connection.run(sql, [location])
 
 
-def note_kept(connection: Connection, kept: Mapping[str, tuple[str, str]]) -> None:
+def note_kept(connection: Connection, streams: Mapping[str, tuple[str, str]]) -> None:
     """Remembers what is kept of each stream, and its schema. Where that begins late, earlier commits are not held."""
-    for stream, (keep, schema) in kept.items():
-        found = connection.rows("SELECT since FROM __kept WHERE stream = ?1", [stream])
-        since = found.item() if found.height else None
+    for stream, (keep, schema) in streams.items():
+        held_since = connection.rows("SELECT since FROM __kept WHERE stream = ?1", [stream])
+        since = held_since.item() if held_since.height else None
         if keep == "none":
             since = None
         elif since is None:
@@ -227,8 +227,10 @@ def tombstones(connection: Connection, stream: str | None = None) -> list[Tombst
 
 def listing(connection: Connection) -> Listing:
     """All of it at one moment; the caller sees to it that this is one transaction."""
-    said = dict(connection.rows("SELECT name, value FROM __history").iter_rows())
+    settings = dict(connection.rows("SELECT name, value FROM __history").iter_rows())
     rows = connection.rows("SELECT stream, keep, since, schema FROM __kept").iter_rows()
-    kept = {stream: Kept(keep, since, schema) for stream, keep, since, schema in rows}
+    streams = {stream: StreamHistory(keep, since, schema) for stream, keep, since, schema in rows}
     (last,) = connection.rows(f"SELECT {_LAST}").row(0)
-    return Listing(last, said.get("home"), said.get("location"), listed(connection), tombstones(connection), kept)
+    return Listing(
+        last, settings.get("home"), settings.get("location"), listed(connection), tombstones(connection), streams
+    )

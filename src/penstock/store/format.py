@@ -9,7 +9,7 @@ from penstock.store.base import StoreError
 FORMAT: Final = 10
 #: The oldest format that can be migrated.
 OLDEST: Final = 2
-#: Whoever reads a view whose rows are in segments with SQL of the database finds no table of this name.
+#: A view whose rows are in segments has no table of its name in the database.
 IN_SEGMENTS: Final = "__kept in segments, read it with: penstock query"
 
 
@@ -17,7 +17,7 @@ def check_known(where: str, version: int) -> None:
     """Refuses a store of a newer version, and one that is too old."""
     if version > FORMAT:
         raise StoreError(
-            f"the store '{where}' has format {version}, and this version of Penstock knows {FORMAT}",
+            f"the store '{where}' has format {version}, and this version of Penstock reads {FORMAT}",
             hint="use the newer version that wrote it",
         )
     if version < OLDEST:

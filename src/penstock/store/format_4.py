@@ -23,7 +23,7 @@ from penstock.store.marks import MARK_TABLES, MarkRow, put_marks, write_ticks
 from penstock.store.tables import COMMITS
 from penstock.store.versions import PAST_VERSIONS, VERSIONS, write_past_versions, write_versions
 
-#: So many commits are read at a time.
+#: The number of commits read at a time.
 _BATCH: Final = 20_000
 _COMMITS: Final = {
     "number": pl.Int64(), "kind": pl.String(), "stream": pl.String(), "query": pl.String(), "epoch": pl.Int64(),

@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.model.time import SECOND, Instant
 from penstock.store.arrivals import Ages
 
-#: The figures are those of so much time.
+#: The span of time that the figures are of.
 SPAN: Final = 60 * SECOND
 
 #: The commits of some time, and those that sinks have delivered in it; after an instant.
@@ -69,11 +69,11 @@ def freshness(
         now, known = ages.get(commit) or (committed, Ages.of([0.0], rows or 0))
         if now is not None and known.events:
             by_sink.setdefault(sink, []).extend(_later(known, at - now))
-    found: dict[frozenset[str], Delay | None] = {}
+    delays: dict[frozenset[str], Delay | None] = {}
     for streams in map(frozenset, feeding.values()):
-        if streams not in found:
-            found[streams] = delay([one for stream in streams for one in by_stream.get(stream, ())])
-    views = {view: found[frozenset(streams)] for view, streams in feeding.items()}
+        if streams not in delays:
+            delays[streams] = delay([one for stream in streams for one in by_stream.get(stream, ())])
+    views = {view: delays[frozenset(streams)] for view, streams in feeding.items()}
     return Freshness(_known(views), _known({sink: delay(some) for sink, some in sorted(by_sink.items())}))
 
 

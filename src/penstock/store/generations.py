@@ -20,12 +20,12 @@ from penstock.kernel.stack import place_schema
 from penstock.kernel.step import Change
 from penstock.kernel.swap import Settled, settle, standing
 from penstock.model.time import Instant
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
 from penstock.store.dialect import quoted, select
 from penstock.store.encode import loaded_frame
-from penstock.store.entry import Made as Made
+from penstock.store.entry import GenerationRecord as GenerationRecord
 from penstock.store.outbox import drop_panes
 from penstock.store.retention import note_retention
 from penstock.store.state import put
@@ -40,7 +40,7 @@ GENERATIONS: Final = """CREATE TABLE IF NOT EXISTS __generations (view TEXT NOT 
     WITHOUT ROWID"""
 #: The kind of a definition that no run from the past has made.
 FIRST: Final = "first"
-#: So many generations of a view are remembered.
+#: The number of generations of a view that are kept.
 REMEMBERED: Final = 20
 
 _PLACE: Final = (END, START, "__key")
@@ -182,7 +182,7 @@ def _find(connection: Connection, old: Layout, new: Layout, columns: Iterable[st
 def _rows(connection: Connection, layout: Layout, kinds: str) -> pl.DataFrame:
     """The rows of a generation at the noted places: its state, and `final`."""
     plan = layout.plan
-    found = []
+    frames = []
     on = " AND ".join(f"r.{name} = d.{name}" for name in (_PLACE if layout.in_place else ("final", *_PLACE)))
     for final in (0, 1):
         schema = {**plan.value_schema, "__index": pl.Int64()} if final else plan.state_schema
@@ -195,8 +195,8 @@ def _rows(connection: Connection, layout: Layout, kinds: str) -> pl.DataFrame:
             frame = loaded_frame(rows, schema)
             lacking = [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in schema]
             frame = frame.with_columns(lacking).select(*plan.state_schema)
-            found.append(frame.with_columns(pl.lit(bool(final)).alias("final")))
-    return pl.concat(found) if found else nothing({**plan.state_schema, "final": pl.Boolean()})
+            frames.append(frame.with_columns(pl.lit(bool(final)).alias("final")))
+    return pl.concat(frames) if frames else nothing({**plan.state_schema, "final": pl.Boolean()})
 
 
 # The same definition: only what differs changes
@@ -212,7 +212,7 @@ def swap_rows(connection: Connection, old: Layout, new: Layout, scope: Scope, wa
     settled = settle(plan, fresh, standing(plan, gone), gone, watermark)
     panes = pl.concat([_laid(connection, old), settled.panes]) if plan.merging and plan.retracting else settled.panes
     _write(connection, old, settled, "kind > 0")
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         connection.script([f"DELETE FROM {old.seen}", f"INSERT INTO {old.seen} SELECT * FROM {new.seen}"])
     return panes
 
@@ -225,11 +225,11 @@ def _laid(connection: Connection, layout: Layout) -> pl.DataFrame:
         f"AND d.__start = {quoted(f':{OWNER_START}')} AND d.__end = {quoted(f':{OWNER_END}')})"
     )
     columns = select(list(layout.stored_ghosts.values()))
-    found = connection.rows(f"SELECT {columns} FROM {layout.ghosts} WHERE {owned}")
-    if not found.height:
+    ghosts = connection.rows(f"SELECT {columns} FROM {layout.ghosts} WHERE {owned}")
+    if not ghosts.height:
         return nothing(pane_schema(plan))
     connection.run(f"DELETE FROM {layout.ghosts} WHERE {owned}")
-    return taken_back_ghosts(plan, loaded_frame(found, plan.ghost_schema))
+    return taken_back_ghosts(plan, loaded_frame(ghosts, plan.ghost_schema))
 
 
 def taken_back_ghosts(plan: Plan, ghosts: pl.DataFrame) -> pl.DataFrame:
@@ -265,7 +265,7 @@ def same_face(old: Plan, new: Plan) -> bool:
     return (
         old.key_names == new.key_names
         and old.values == new.values
-        and isinstance(old.view.windows, Counted) == isinstance(new.view.windows, Counted)
+        and isinstance(old.view.windows, CountBased) == isinstance(new.view.windows, CountBased)
     )
 
 
@@ -284,7 +284,7 @@ def swap_tables(
         connection.run(f"UPDATE {new.table} SET {', '.join(unshown)} WHERE {quoted(':__index')} > 0")
         if plan.merging:
             connection.run(f"DELETE FROM {new.ghosts}")
-    made = [columns for columns, _ in connection.indexes_of(f"__view_{name}")]
+    indexed = [columns for columns, _ in connection.indexes_of(f"__view_{name}")]
     connection.script(drop_view(name, connection.dialect))
     final = Layout(name, plan, connection.dialect)
     moved = [(new.table, final.table)]
@@ -292,7 +292,7 @@ def swap_tables(
     if plan.merging:
         moved.append((new.ghosts, final.ghosts))
         indexes += [new.key_index, new.ghost_index]
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         moved.append((new.seen, final.seen))
     connection.script(
         [
@@ -301,7 +301,7 @@ def swap_tables(
             *final.create_indexes(),
             *([f"CREATE INDEX {final.ghost_index} ON {final.ghosts} (__key)"] if plan.merging else []),
             *final.create_view(),
-            *(line for by in made if set(by) <= final.public.keys() for line in final.create_index(by)),
+            *(line for by in indexed if set(by) <= final.public.keys() for line in final.create_index(by)),
         ]
     )
     return panes
@@ -365,11 +365,11 @@ def compare(connection: Connection, old: Layout, new: Layout, scope: Scope, limi
     counts = dict(connection.rows("SELECT kind, count(*) FROM __differences GROUP BY kind").iter_rows())
     keys = [f"coalesce(n.{quoted(k)}, o.{quoted(k)}) AS {quoted(k)}" for k in new.plan.keys]
     bounds = [_shown_bound(new, name) for name in ("window_start", "window_end")]
-    told = [f"o.{quoted(c)} AS {quoted(f'{c} before')}" for c in old.plan.values]
-    told += [f"n.{quoted(c)} AS {quoted(f'{c} after')}" for c in new.plan.values]
+    values = [f"o.{quoted(c)} AS {quoted(f'{c} before')}" for c in old.plan.values]
+    values += [f"n.{quoted(c)} AS {quoted(f'{c} after')}" for c in new.plan.values]
     on = "{row}.__end = d.__end AND {row}.__start = d.__start AND {row}.__key = d.__key"
     rows = connection.rows(
-        f"SELECT {', '.join([*keys, *bounds, *told])} FROM __differences d "
+        f"SELECT {', '.join([*keys, *bounds, *values])} FROM __differences d "
         f"LEFT JOIN {old.table} o ON {on.format(row='o')} LEFT JOIN {new.table} n ON {on.format(row='n')} "
         f"ORDER BY d.__end, d.__start, d.__key LIMIT {limit}"
     )
@@ -385,5 +385,5 @@ def with_panes(plan: Plan, panes: pl.DataFrame) -> Change:
     state, place = nothing(plan.state_schema), nothing(place_schema(plan))
     seen = nothing({**plan.key_types, "__seen": pl.Int64()})
     late, ghosts = nothing(late_schema()), nothing(plan.ghost_schema)
-    taken = nothing({**place_schema(plan), "__shown": pl.Int64()})
-    return Change(place, state, state, panes, late, taken, ghosts, seen)
+    no_rows = nothing({**place_schema(plan), "__shown": pl.Int64()})
+    return Change(place, state, state, panes, late, no_rows, ghosts, seen)

@@ -26,7 +26,7 @@ from penstock.store.segment_lookup import MARK, SegmentQuestion, shown_column
 from penstock.store.segment_scan import BOUNDS
 from penstock.store.version_probe import VersionProbe
 
-#: What is kept should be forgotten if nobody has asked for so many seconds.
+#: Seconds without a question after which the cache should be dropped.
 UNUSED: Final = 60.0
 
 
@@ -109,11 +109,16 @@ class KeyTable:
         """The one key that is asked for."""
         values: list[object] = []
         for name in self._view.keys:
-            given = question.keys.get(name)
-            if given is None and name in question.null:
+            values_of_key = question.keys.get(name)
+            if values_of_key is None and name in question.null:
                 values.append(None)
-            elif given is not None and len(given) == 1 and given[0] is not None and name not in question.null:
-                values.append(given[0])
+            elif (
+                values_of_key is not None
+                and len(values_of_key) == 1
+                and values_of_key[0] is not None
+                and name not in question.null
+            ):
+                values.append(values_of_key[0])
             else:
                 return None
         if not values or len(question.keys) + len(question.null) != len(values):
@@ -146,14 +151,14 @@ _PLAIN: Final[Mapping[str, frozenset[pa.DataType]]] = {
 
 def _column(view: Scannable, name: str) -> Callable[[SegmentCells, int], Any]:
     """What shows a value of a column. Types that need more than that are shown as columns of one row."""
-    kind, kept = view.schema.type_of(name), BOUNDS.get(name, name)
+    kind, stored_name = view.schema.type_of(name), BOUNDS.get(name, name)
     if name in BOUNDS and not view.windows:
         return _nothing
     plain, show = _PLAIN.get(kind, frozenset()), _SHOW.get(kind, _itself)
 
     def value(cells: SegmentCells, position: int) -> Any:
-        if cells.columns[kept].type in plain:
-            return show(cells.value(kept, position))
+        if cells.columns[stored_name].type in plain:
+            return show(cells.value(stored_name, position))
         return shown_column(Rows(cells.segment, np.array([position])), name, view)[0]
 
     return value

@@ -35,18 +35,18 @@ class KnownIds:
 
     def lookup(self, stream: str, candidates: pl.DataFrame) -> pl.DataFrame:
         """Which of these ids (column `__id`) are known: `__id`, `__at`. They are in the store's own table."""
-        asked = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
+        wanted = candidates.select("__id").with_columns(encoded(candidates.select("__id")).alias("id"))
         with self._access.read() as connection:
             for statement in create_ids(stream):  # a stream without a view has none yet
                 connection.run(statement)
-            known = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", asked.select("id"))
+            known = connection.rows_of(f"SELECT id, at FROM {ids_table(stream)} WHERE id = ?1", wanted.select("id"))
         if not known.height:
-            return asked.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
+            return wanted.select("__id", pl.lit(None, pl.Int64).alias("__at")).clear()
         known = known.select("id", pl.col("at").cast(pl.Int64).alias("__at"))
-        return asked.join(known, on="id").select("__id", "__at")
+        return wanted.join(known, on="id").select("__id", "__at")
 
     def count(self, stream: str, most: int) -> int:
-        """How many ids are known in the store's own table; at most so many are counted."""
+        """How many ids are known in the store's own table, counted up to `most`."""
         with self._access.read() as connection:
             if f"__ids_{stream}" not in connection.tables():
                 return 0

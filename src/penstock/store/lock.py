@@ -25,7 +25,7 @@ from penstock.store.base import StoreError
 _log = logging.getLogger("penstock.store")
 #: The file of the lock, in the app's directory.
 LOCK: Final = "lock"
-#: So often, in seconds, a holder gives a sign of life, and so often a standby looks for one.
+#: How often, in seconds, a holder gives a sign of life, and a standby looks for one.
 _BEAT: Final = 1.0
 _LOOK: Final = 0.2
 
@@ -43,7 +43,7 @@ class TakenOver(StoreError):
 
 @dataclass(frozen=True)
 class Standby:
-    """How a standby waits: after so many seconds without a sign of life it takes over. `tell` gets what goes on."""
+    """How a standby waits: it takes over after that many seconds without a sign of life. `tell` gets messages."""
 
     takeover_after: float = 10.0
     tell: Callable[[str], object] = _log.warning
@@ -88,23 +88,23 @@ class FileLock:
 
         Only time that this process sees pass counts: neither the clock's jumps nor its own sleep.
         """
-        seen, silent, told, last = (0, 0), 0.0, "", time.monotonic()
+        seen, silent, holder, last = (0, 0), 0.0, "", time.monotonic()
         while True:
             try:
                 self.take()
                 return False
             except InUse as held:
-                if held.holder != told:
-                    told = held.holder
+                if held.holder != holder:
+                    holder = held.holder
                     standby.tell(
-                        f"standby: process {told} writes to '{self.path.parent}'; waiting until it ends, "
+                        f"standby: process {holder} writes to '{self.path.parent}'; waiting until it ends, "
                         f"or is silent for {standby.takeover_after:g} s"
                     )
                 now = time.monotonic()
                 silent = silent + min(now - last, 2 * _LOOK) if held.seen == seen else 0.0
                 seen, last = held.seen, now
-            if silent >= standby.takeover_after and self._replace(seen[0], told):
-                standby.tell(f"process {told} has been silent for {standby.takeover_after:g} s: taking over")
+            if silent >= standby.takeover_after and self._replace(seen[0], holder):
+                standby.tell(f"process {holder} has been silent for {standby.takeover_after:g} s: taking over")
                 return True
             time.sleep(_LOOK)
 
@@ -127,7 +127,7 @@ class FileLock:
         (device, inode), holder = self._replaced
         try:
             files = list(Path(f"/proc/{holder}/fd").iterdir())
-        except OSError:  # it is gone, somebody else's, or the system has no such folder
+        except OSError:  # it does not exist, somebody else's, or the system has no such folder
             return self._killed
         for file in files:
             with suppress(OSError):

@@ -116,11 +116,11 @@ def write_mark(
 
 
 def write_made_marks(
-    connection: Connection, made: Collection[Mark], mark: Mark | None, number: int, now: Instant
+    connection: Connection, marks: Collection[Mark], mark: Mark | None, number: int, now: Instant
 ) -> None:
     """Records the same for streams that operators have made rows of in a commit; `mark` is that of its source."""
     written = set() if mark is None else {(row.sources, row.reader) for row in mark.rows}
-    for one in made:
+    for one in marks:
         write_mark(
             connection, replace(one, rows=tuple(row for row in one.rows if (row.sources, row.reader) not in written)),
             number, MADE, number, now, None,
@@ -142,9 +142,9 @@ def write_ticks(connection: Connection, passed: Mapping[str, Instant], number: i
 
 def trim_marks(connection: Connection, through: int, streams: Collection[str]) -> None:
     """Forgets old epochs, but not those of events that the history holds, nor the last one of a stream."""
-    kept = dict(connection.rows("SELECT stream, since FROM __kept").iter_rows())
-    for stream in dict.fromkeys([*kept, *streams]):
-        since = kept.get(stream)
+    kept_since = dict(connection.rows("SELECT stream, since FROM __kept").iter_rows())
+    for stream in dict.fromkeys([*kept_since, *streams]):
+        since = kept_since.get(stream)
         bound = through if since is None else min(through, since)
         old = (
             'SELECT "commit" FROM __epochs WHERE stream = ?1 AND "commit" <= ?2 '

@@ -33,28 +33,28 @@ def remember(connection: Connection, changes: Mapping[str, pl.DataFrame]) -> Non
         if not rows.height:
             continue
         create(connection, stream)
-        kept = rows.filter(pl.col("value").is_not_null()).sort("part", "key")
+        changed = rows.filter(pl.col("value").is_not_null()).sort("part", "key")
         conflict = "ON CONFLICT (part, key) DO UPDATE SET value = excluded.value"
-        connection.put(memory_table(stream), kept, columns=list(REMEMBERED), conflict=conflict)
+        connection.put(memory_table(stream), changed, columns=list(REMEMBERED), conflict=conflict)
         gone = rows.filter(pl.col("value").is_null()).select("part", "key")
         if gone.height:
             connection.remove(memory_table(stream), "part = ?1 AND key = ?2", gone)
 
 
-def recall(connection: Connection, stream: str, asked: pl.DataFrame | None, part: str | None) -> pl.DataFrame:
+def recall(connection: Connection, stream: str, keys: pl.DataFrame | None, part: str | None) -> pl.DataFrame:
     """What is remembered: of these parts and keys, else of a part, else all of it."""
     table = memory_table(stream)
     create(connection, stream)
-    if asked is not None:
+    if keys is not None:
         sql = f"SELECT part, key, value FROM {table} WHERE part = ?1 AND key = ?2"
-        found = connection.rows_of(sql, asked.select("part", "key").unique())
+        remembered = connection.rows_of(sql, keys.select("part", "key").unique())
     elif part is not None:
-        found = connection.rows(f"SELECT part, key, value FROM {table} WHERE part = ?1", [part])
+        remembered = connection.rows(f"SELECT part, key, value FROM {table} WHERE part = ?1", [part])
     else:
-        found = connection.rows(f"SELECT part, key, value FROM {table}")
-    if not found.height:
+        remembered = connection.rows(f"SELECT part, key, value FROM {table}")
+    if not remembered.height:
         return pl.DataFrame(schema=REMEMBERED)
-    return found.select(pl.col(name).cast(kind) for name, kind in REMEMBERED.items())
+    return remembered.select(pl.col(name).cast(kind) for name, kind in REMEMBERED.items())
 
 
 def forget(connection: Connection, stream: str) -> None:

@@ -45,16 +45,16 @@ class Operators:
                     add_sharding(connection, owner_of(stream), _SHARDS)
                     state = ShardedOperator(stream, self._access.root, _SHARDS)
                 else:
-                    was, given, mark, replayed = rows.row(0)
+                    was, rows_given, mark, replayed = rows.row(0)
                     if was != definition:
                         raise DefinitionError(
-                            f"'{stream}' was defined otherwise, and its state does not fit the new definition",
+                            f"'{stream}' had another definition, and its state does not fit the new one",
                             detail=f"it was: {was}; it is: {definition}",
                             hint="give it another name: it then begins with what the history has; or take back the "
                             f'change; or drop it: penstock sql -c "DROP STREAM {stream}"',
                         )
                     segments = segments_of(connection, owner_of(stream))
-                    state = ShardedOperator(stream, self._access.root, _SHARDS, segments, mark, given, replayed)
+                    state = ShardedOperator(stream, self._access.root, _SHARDS, segments, mark, rows_given, replayed)
             self._known[stream], self._kinds[stream] = state, kinds
         return state
 
@@ -99,8 +99,8 @@ class Operators:
             state = self._known[stream]
             over = tuple(one for one in state.segments if is_over(one, state.expired))
             state = state.changed(change.added, over)
-            given, expired = state.given + change.rows, max(state.expired, change.mark)
-            self._known[stream] = replace(state, given=given, expired=expired, replayed=change.replayed)
+            rows_given, expired = state.rows_given + change.rows, max(state.expired, change.mark)
+            self._known[stream] = replace(state, rows_given=rows_given, expired=expired, replayed=change.replayed)
 
 
 def write_operators(connection: Connection, changes: Mapping[str, OperatorChange], now: Instant) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.kernel.columns import END, START
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 from penstock.store.dialect import quoted, timestamp
 
 if TYPE_CHECKING:
@@ -22,23 +22,23 @@ _CASTS: Final = {"tinyint": "smallint", "smallint": "smallint", "int": "integer"
 _FIRST, _LAST = -210_000_000_000_000_000, 9_200_000_000_000_000_000
 
 
-def people_view(layout: Layout, made: str, there: str) -> list[str]:
-    """The statements that make it, with its comments. The store's own has as comment the statement that `made` it."""
+def people_view(layout: Layout, statement: str, there: str) -> list[str]:
+    """The statements that make it, with its comments. The store's own has as comment `statement`."""
     name = f"{quoted(layout.dialect.people)}.{quoted(layout.name)}"
     kinds = columns(layout.plan)
     shown = ", ".join(f"{_value(layout, column, kind)} AS {quoted(column)}" for column, kind in kinds.items())
-    told = _comments(layout.plan)
+    comments = _comments(layout.plan)
     return [
-        f"COMMENT ON VIEW {quoted(layout.name)} IS {_text(made)}",
+        f"COMMENT ON VIEW {quoted(layout.name)} IS {_text(statement)}",
         f"CREATE VIEW {name} AS SELECT {shown} FROM {layout.table}{there}",
         f"COMMENT ON VIEW {name} IS {_text(repr(layout.plan.written))}",
-        *(f"COMMENT ON COLUMN {name}.{quoted(column)} IS {_text(told[column])}" for column in kinds),
+        *(f"COMMENT ON COLUMN {name}.{quoted(column)} IS {_text(comments[column])}" for column in kinds),
     ]
 
 
 def columns(plan: Plan) -> dict[str, str]:
     """The columns of a view's table with their types, in Spark's words."""
-    bound = "bigint" if isinstance(plan.view.windows, Counted) else "timestamp"
+    bound = "bigint" if isinstance(plan.view.windows, CountBased) else "timestamp"
     window = {"window_start": bound, "window_end": bound}
     return {**plan.key_names, **window, **plan.view.value_types, "final": "boolean"}
 
@@ -50,7 +50,7 @@ def _value(layout: Layout, column: str, kind: str) -> str:
         if isinstance(windows, Global):
             return "NULL::timestamptz"
         bound = START if column == "window_start" else END
-        return bound if isinstance(windows, Counted) else instant(bound)
+        return bound if isinstance(windows, CountBased) else instant(bound)
     name = quoted(column)
     if column == "final":
         return "(final = 1)"
@@ -86,24 +86,26 @@ def _parsed_date(name: str) -> str:
     return _in_years(name, f"make_date({numbers})", "date")
 
 
-def _in_years(name: str, made: str, kind: str) -> str:
+def _in_years(name: str, expression: str, kind: str) -> str:
     """Years before 1 and after 9999 are beyond all time."""
     first = f"substr({name}, 1, 1)"
     before = f"WHEN {first} = '-' OR substr({name}, 1, 4) = '0000' THEN {kind} '-infinity'"
-    return f"CASE {before} WHEN {first} = '+' THEN {kind} 'infinity' ELSE {made} END"
+    return f"CASE {before} WHEN {first} = '+' THEN {kind} 'infinity' ELSE {expression} END"
 
 
 def _comments(plan: Plan) -> dict[str, str]:
     """What each column is."""
     view = plan.written
-    unit = "number of its first element" if isinstance(view.windows, Counted) else "start of the window, part of it"
-    last = "number after its last element" if isinstance(view.windows, Counted) else "end of the window, not part of it"
-    told = {name: f"key: {text}" for name, text in view.keys}
-    told |= dict.fromkeys(plan.view.value_types, "computed from the other columns")
-    told |= {name: repr(aggregate) for name, aggregate in view.aggregates}
-    told |= {"window_start": unit, "window_end": last}
-    return told | {"final": "whether the window is closed: from then on its row stays as it is"}
+    unit = "number of its first element" if isinstance(view.windows, CountBased) else "start of the window, part of it"
+    last = (
+        "number after its last element" if isinstance(view.windows, CountBased) else "end of the window, not part of it"
+    )
+    comments = {name: f"key: {text}" for name, text in view.keys}
+    comments |= dict.fromkeys(plan.view.value_types, "computed from the other columns")
+    comments |= {name: repr(aggregate) for name, aggregate in view.aggregates}
+    comments |= {"window_start": unit, "window_end": last}
+    return comments | {"final": "whether the window is closed: from then on its row stays as it is"}
 
 
-def _text(said: str) -> str:
-    return "'" + said.replace("'", "''") + "'"
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -19,7 +19,7 @@ from penstock.model.time import SECOND, Instant, to_datetime
 
 #: The days of 400 years.
 _CYCLE = 146_097
-#: Decimals of up to so many digits survive as a double.
+#: The most digits of a decimal that a double keeps.
 EXACT_DIGITS = 15
 
 

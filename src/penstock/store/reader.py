@@ -22,7 +22,7 @@ from penstock.store.block import Block, Head
 from penstock.store.connection import Away, Connection
 from penstock.store.damage import check_undamaged
 from penstock.store.database import FILE, Database, SqliteFile, database_of
-from penstock.store.entry import NO_PARTS, Entry, Made
+from penstock.store.entry import NO_PARTS, Entry, GenerationRecord
 from penstock.store.file import File, HistorySize, Listing
 from penstock.store.files import history_sizes, listing, removed
 from penstock.store.format import IN_SEGMENTS
@@ -176,18 +176,18 @@ class Reader:
         """By stream what the state of the operator behind it depends on."""
         return dict(self._rows("SELECT stream, definition FROM __operators ORDER BY stream").iter_rows())
 
-    def generations_of(self, view: str) -> list[Made]:
+    def generations_of(self, view: str) -> list[GenerationRecord]:
         """The generations of a view that are remembered, oldest first. The first definition is not one of them."""
         rows = self._rows(
             'SELECT view, number, kind, definition, statement, pickled, point, "commit", now FROM __generations '
             "WHERE view = ?1 ORDER BY number", [view],
         )  # fmt: skip
-        return [Made(*row) for row in rows.iter_rows()]
+        return [GenerationRecord(*row) for row in rows.iter_rows()]
 
     def leftovers(self) -> list[str]:
         """The streams that are forgotten in the store only."""
-        found = self._rows("SELECT substr(name, 11) FROM __meta WHERE substr(name, 1, 10) = 'forgotten:'")
-        return [name for (name,) in found.iter_rows()]
+        rows = self._rows("SELECT substr(name, 11) FROM __meta WHERE substr(name, 1, 10) = 'forgotten:'")
+        return [name for (name,) in rows.iter_rows()]
 
     def to_reread(self) -> list[str]:
         """The streams whose sources are to be read from their beginning."""
@@ -223,8 +223,8 @@ class Reader:
 
     def trackers(self) -> dict[str, dict[str, Any]]:
         """What each stream's watermark tracker has saved."""
-        found = self._rows("SELECT stream, snapshot FROM __trackers")
-        return {stream: json.loads(snapshot) for stream, snapshot in found.iter_rows()}
+        snapshots = self._rows("SELECT stream, snapshot FROM __trackers")
+        return {stream: json.loads(snapshot) for stream, snapshot in snapshots.iter_rows()}
 
     def view_times(self) -> dict[str, Instant]:
         """Each view's watermark, where it has one."""
@@ -232,8 +232,8 @@ class Reader:
 
     def closed(self) -> dict[str, Instant]:
         """Up to where each view's windows were closed when it allowed less lateness than now, where it did."""
-        found = self._rows("SELECT substr(name, 8), value FROM __meta WHERE substr(name, 1, 7) = 'closed:'")
-        return dict(found.iter_rows())
+        rows = self._rows("SELECT substr(name, 8), value FROM __meta WHERE substr(name, 1, 7) = 'closed:'")
+        return dict(rows.iter_rows())
 
     def forgotten_before(self) -> dict[str, Instant]:
         """Of views that forget keys: those that nothing has touched since this time are forgotten."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.kernel.plan import Plan
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.store.connection import Connection
 from penstock.store.signed import Signer
 from penstock.store.tables import Layout
@@ -53,7 +53,7 @@ def _move_tables(connection: Connection, before: Layout, after: Layout) -> None:
         moved.append((before.ghosts, after.ghosts))
         indexes += [before.key_index, before.ghost_index]
         made.append(f"CREATE INDEX {after.ghost_index} ON {after.ghosts} (__key)")
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         moved.append((before.seen, after.seen))
     connection.script(
         [

@@ -7,7 +7,7 @@ from penstock.store.connection import Connection
 from penstock.store.dialect import quoted
 from penstock.store.tables import TOUCHED, Layout, set_meta
 
-#: What is noted for a view that keeps its keys for ever.
+#: What is noted for a view that never drops its keys.
 _FOR_EVER = -1
 
 

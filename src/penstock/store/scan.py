@@ -92,7 +92,7 @@ class Snapshot:
     def views(self) -> Mapping[str, Scannable]:
         sql = _VIEWS.format(schema=self._connection.dialect.schema)
         rows = self._connection.rows(sql).iter_rows()
-        return {name: _view(name, columns, made) for name, columns, made in rows}
+        return {name: _view(name, columns, statement) for name, columns, statement in rows}
 
     @cached_property
     def own_tables(self) -> Mapping[str, Scannable]:
@@ -197,8 +197,8 @@ class Snapshot:
                     rules.append(f"final = {mark(int(bool(condition.values[0])))}")
                 continue
             state, nan = self._state(of, condition.column), self._connection.dialect.finds_nan
-            made = rule(kind, quoted(condition.column), state, condition, mark, nan)
-            rules += [made] if made else []
+            filter_sql = rule(kind, quoted(condition.column), state, condition, mark, nan)
+            rules += [filter_sql] if filter_sql else []
         return list(dict.fromkeys(rules)), parameters
 
     def _batches(
@@ -239,10 +239,10 @@ def scanning(reader: Reader) -> Iterator[Snapshot]:
 
 
 @lru_cache(maxsize=4096)
-def _view(name: str, columns: str, made: str) -> Scannable:
-    match = _MADE.fullmatch(made)
+def _view(name: str, columns: str, definition: str) -> Scannable:
+    match = _MADE.fullmatch(definition)
     if match is None:
-        raise StoreError(f"the view '{name}' was not made by Penstock", detail=made)
+        raise StoreError(f"the view '{name}' was not made by Penstock", detail=definition)
     shown, table, where = match.groups()
     schema = Schema(tuple((column, kind) for column, kind in json.loads(columns)))
     windows = "count" if schema.type_of("window_start") == "bigint" else "time"

@@ -162,8 +162,8 @@ def _times(texts: pa.Array, ordinary: str, time: str | None) -> pa.Array:
     return _array(parsed.to_arrow())
 
 
-def _array(found: Any) -> pa.Array:
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+def _array(array: Any) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _turn(kind: pa.DataType) -> Callable[[Any], Any]:

@@ -89,7 +89,7 @@ def _shown(value: Any, kind: str, nan: bool) -> object:
             return value
     elif kind == "string":
         if isinstance(value, str):
-            value.encode()  # what is no Unicode is nowhere in the store
+            value.encode()  # what is not valid Unicode is nowhere in the store
             return value
     elif kind == "binary":
         if isinstance(value, bytes):

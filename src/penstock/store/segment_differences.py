@@ -13,7 +13,7 @@ from penstock.kernel.fire import shows
 from penstock.kernel.keys import encoded
 from penstock.kernel.plan import END, START, Plan
 from penstock.kernel.plan import shown as shown_column
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 from penstock.state.compact import PIECE, kept_windows, pieces
 from penstock.state.layout import FINAL, in_place
 from penstock.state.segment import HashRange
@@ -49,8 +49,8 @@ class Differences:
 def current_rows(view: ShardedView, shard: HashRange) -> pl.DataFrame:
     """A view's rows with `final`. Like tables they have no firing state of final rows but the number of panes."""
     rows = view.state(shard).whole()
-    kept = kept_windows(view.expired)
-    rows = rows if kept is None else rows.filter(kept)
+    unexpired = kept_windows(view.expired)
+    rows = rows if unexpired is None else rows.filter(unexpired)
     firing = [name for name in view.plan.firing_schema if name != "__index"]
     return rows.with_columns(pl.when(~pl.col(FINAL)).then(pl.col(name)).alias(name) for name in firing)
 
@@ -172,7 +172,7 @@ def _side_by_side(old: Plan, new: Plan, piece: Differences) -> pl.DataFrame:
 def _bounds(plan: Plan, rows: pl.DataFrame) -> Iterator[pl.Series]:
     """A window's bounds as people read them."""
     for name, column in (("window_start", START), ("window_end", END)):
-        if isinstance(plan.view.windows, Counted):
+        if isinstance(plan.view.windows, CountBased):
             yield rows[column].alias(name)
         elif isinstance(plan.view.windows, Global):
             yield pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias(name)

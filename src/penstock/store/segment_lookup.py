@@ -34,7 +34,7 @@ _PLACES: Final = {"__e": pl.Int64, "__s": pl.Int64, "__k": pl.Binary, "__positio
 
 @dataclass(frozen=True)
 class SegmentQuestion:
-    """At most so many rows of a view. With `places`, each row ends with its place: end and start of the window, key.
+    """A page of rows of a view. With `places`, each row ends with its place: end and start of the window, key.
 
     Values of keys are those that `segment_scan.key_series` takes, but for decimals, which are text. `bounds` are
     (column, operator, number). `after` is the place of the last row of the page before.
@@ -68,7 +68,7 @@ class SegmentQuestion:
 
 
 def look_up(snapshot: Snapshot, question: SegmentQuestion, check: Callable[[], None] = lambda: None) -> list[list[Any]]:
-    """The rows of a page, as the store shows them. `check` is called now and then, and may end it."""
+    """The rows of a page, as the store shows them. `check` is called periodically, and may end it."""
     view = snapshot.views.get(question.view)
     if view is None or not view.in_segments:
         raise StoreError(f"the view '{question.view}' is not in segments any more", hint="ask again")

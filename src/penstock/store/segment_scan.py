@@ -25,7 +25,7 @@ from penstock.store.segments import segments_of
 
 _Answer = TypeVar("_Answer")
 BOUNDS: Final = {"window_start": START, "window_end": END}
-#: A reader that misses a file starts again from the newest commit, so often at most.
+#: A reader that misses a file starts again from the newest commit; how often at most.
 ATTEMPTS: Final = 5
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -122,7 +122,7 @@ def key_series(kind: str, values: Sequence[object]) -> pl.Series | None:
 
 
 class _Unusable(Exception):
-    """A value that is no value of the column."""
+    """A value that is not a value of the column."""
 
 
 def physical(value: Any, kind: str) -> object:

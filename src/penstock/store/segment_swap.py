@@ -55,11 +55,11 @@ class SegmentSwap:
         """Another definition: all segments of the new generation, under the view's name."""
         old, new = self.old, self.new
         if old is not None and same_face(old.plan, new.plan):
-            added, kept = self.files.write(self._corrected_rows(old, new)), new.segments
+            added, rest = self.files.write(self._corrected_rows(old, new)), new.segments
         else:
             added = self.files.write(_unshown_rows(new, self.largest))
-            kept = tuple(segment for segment in new.segments if segment.kind != "ghosts")
-        return self._change([replace(segment, owner=self.name) for segment in (*kept, *added)])
+            rest = tuple(segment for segment in new.segments if segment.kind != "ghosts")
+        return self._change([replace(segment, owner=self.name) for segment in (*rest, *added)])
 
     def _change(self, segments: Sequence[Segment]) -> SegmentChange:
         plan = self.new.plan

@@ -13,7 +13,7 @@ from penstock.store.connection import Connection
 from penstock.store.segments import add_sharding, list_segments, segments_of, shardings
 from penstock.store.tables import ids_table
 
-#: So many ids are moved at a time.
+#: The number of ids moved at a time.
 _ROWS: Final = 500_000
 
 

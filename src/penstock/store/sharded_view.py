@@ -25,7 +25,7 @@ from penstock.store.segments import list_segments, replace_segments
 from penstock.store.tables import Layout
 from penstock.store.views import afresh, kept_columns
 
-#: So many rows are moved at a time.
+#: The number of rows moved at a time.
 _ROWS: Final = 200_000
 
 
@@ -73,7 +73,7 @@ def move_to_segments(connection: Connection, layout: Layout, root: str, shards: 
 
 
 def rewritten(connection: Connection, view: ShardedView, restarts: bool, token: int, now: Instant) -> ShardedView:
-    """The view with all windows written anew, because its definition has other columns of state now. Values stay.
+    """The view with all windows rewritten, because its definition has other columns of state now. Values stay.
 
     If it fires otherwise (`restarts`), open windows get a fresh firing state. If it forgets keys now and did not
     before, they count as touched at its watermark, or now.

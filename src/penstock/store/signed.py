@@ -60,7 +60,7 @@ def without_signature(signed: bytes) -> bytes:
 
 def foreign(connection: Connection, signer: Signer) -> list[str]:
     """What in a store is pickled and was not signed by this app: views, and streams with state of their own."""
-    found = [
+    unsigned = [
         f"view '{view}'"
         for view, definition, data in _definitions(connection)
         if signer.verified(data, "view", view, definition) is None and not _is_plain(without_signature(data))
@@ -69,8 +69,8 @@ def foreign(connection: Connection, signer: Signer) -> list[str]:
         stream = table.removeprefix(_MEMORY)
         rows = _pickled(connection, table)
         if any(signer.verified(value, "memory", stream, part, key) is None for part, key, value in rows):
-            found.append(f"stream '{stream}'")
-    return sorted(set(found))
+            unsigned.append(f"stream '{stream}'")
+    return sorted(set(unsigned))
 
 
 def sign_again(connection: Connection, signer: Signer) -> None:

@@ -44,7 +44,7 @@ class SqlStore(Reader, Store):
         self.keep = keep
         self._lock = FileLock(self.directory / LOCK)
         self._writer: Connection | None = None
-        #: Whoever uses the writer's connection holds it: several threads may call a store.
+        #: Held while the writer's connection is used: several threads may call a store.
         self._mutex = RLock()
         self._open = False  # a transaction is, of the thread that holds the lock
         #: The connection of a transaction of several parts, and whether one of them has failed.
@@ -65,14 +65,14 @@ class SqlStore(Reader, Store):
             self._lock.take()
             return self._claim()
         self.took_over = self._lock.wait(standby)
-        told = ""
+        last_message = ""
         while True:
             try:
                 return self._claim(standby)
             except Busy as busy:
-                if (now := self._told(busy)) != told:
-                    told = now
-                    standby.tell(told)
+                if (now := self._told(busy)) != last_message:
+                    last_message = now
+                    standby.tell(last_message)
 
     @abstractmethod
     def _claim(self, standby: Standby | None = None) -> int:
@@ -80,7 +80,7 @@ class SqlStore(Reader, Store):
 
     @abstractmethod
     def _told(self, busy: Busy) -> str:
-        """What a standby is told that waits for another one."""
+        """The message for a standby that waits for another one."""
 
     def check_owner(self) -> None:
         """Refuses to go on where another process has taken over. A small read, that any thread may do."""
@@ -301,7 +301,7 @@ class SqlStore(Reader, Store):
         return sorted(self._views.sharded.keys() - self.generations.in_segments)
 
     def count_open(self, view: str, most: int) -> int:
-        """How many open windows a view in the store's own tables has; at most so many are counted."""
+        """How many open windows a view in the store's own tables has, counted up to `most`."""
         return self._views.count_open(view, most)
 
     def shard(self, view: str, shards: int) -> None:
@@ -372,10 +372,10 @@ class SqlStore(Reader, Store):
         """Which of these ids (column `__id`) are known: `__id`, `__at`."""
         return self.known_ids.lookup(stream, candidates)
 
-    def memory(self, stream: str, asked: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
+    def memory(self, stream: str, keys: pl.DataFrame | None = None, *, part: str | None = None) -> pl.DataFrame:
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
         with self._own_read() as connection:
-            return memory.recall(connection, stream, asked, part)
+            return memory.recall(connection, stream, keys, part)
 
     def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
         """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
@@ -396,11 +396,11 @@ class SqlStore(Reader, Store):
 
     # the history
 
-    def keep_history(self, kept: Mapping[str, tuple[str, str]], location: str | None) -> None:
+    def keep_history(self, streams: Mapping[str, tuple[str, str]], location: str | None) -> None:
         """Remembers what the history keeps of each stream from here on, with its schema, and where it lies."""
         with self._transaction() as connection:
             files.settle(connection, location)
-            files.note_kept(connection, kept)
+            files.note_kept(connection, streams)
 
     def renew_home(self) -> None:
         """Writes the history's files into another folder from here on; those that are listed stay where they are."""

@@ -58,19 +58,19 @@ class SqlState:
         if not self.plan.merging:
             return nothing(self.plan.ghost_schema)
         sql = f"SELECT {select(list(self.layout.stored_ghosts.values()))} FROM {self.layout.ghosts}"
-        found = self._fetch(f"{sql} WHERE __key = ?1", _keys(keys))
-        return loaded_frame(found, self.plan.ghost_schema) if found.height else nothing(self.plan.ghost_schema)
+        rows = self._fetch(f"{sql} WHERE __key = ?1", _keys(keys))
+        return loaded_frame(rows, self.plan.ghost_schema) if rows.height else nothing(self.plan.ghost_schema)
 
     def seen_of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """How many elements these keys had."""
-        asked = _keys(keys)
-        found = self._fetch(f"SELECT __key, __seen FROM {self.layout.seen} WHERE __key = ?1", asked)
-        if not found.height:
+        encoded_keys = _keys(keys)
+        rows = self._fetch(f"SELECT __key, __seen FROM {self.layout.seen} WHERE __key = ?1", encoded_keys)
+        if not rows.height:
             return nothing({**self.plan.key_types, "__seen": pl.Int64()})
-        found = found.cast({"__key": pl.Binary, "__seen": pl.Int64})
+        rows = rows.cast({"__key": pl.Binary, "__seen": pl.Int64})
         if not keys.width:
-            return found.select("__seen")
-        return keys.with_columns(asked["__key"]).join(found, on="__key").select(*keys.columns, "__seen")
+            return rows.select("__seen")
+        return keys.with_columns(encoded_keys["__key"]).join(rows, on="__key").select(*keys.columns, "__seen")
 
     def due(self, time: Time) -> pl.DataFrame:
         """What `kernel.fire.due` selects, by the table's order and the indexes of `__due` and `__touched`."""
@@ -100,16 +100,16 @@ class SqlState:
     def table(self) -> pl.DataFrame:
         """The value state of all windows, open and final, with `final`."""
         columns = select([self.layout.stored[name] for name in self.plan.value_schema])
-        found = [
+        frames = [
             loaded_frame(rows, self.plan.value_schema).with_columns(pl.lit(bool(final)).alias("final"))
             for final in (0, 1)
             if (rows := self._fetch(f"SELECT {columns} FROM {self.layout.table} WHERE final = {final}", None)).height
         ]
-        return pl.concat(found) if found else nothing({**self.plan.value_schema, "final": pl.Boolean()})
+        return pl.concat(frames) if frames else nothing({**self.plan.value_schema, "final": pl.Boolean()})
 
     def _rows(self, sql: str, bound: pl.DataFrame | None = None) -> pl.DataFrame:
-        found = self._fetch(sql, bound)
-        return loaded_frame(found, self.plan.state_schema) if found.height else nothing(self.plan.state_schema)
+        rows = self._fetch(sql, bound)
+        return loaded_frame(rows, self.plan.state_schema) if rows.height else nothing(self.plan.state_schema)
 
     def _fetch(self, sql: str, bound: pl.DataFrame | None) -> pl.DataFrame:
         with self._read() as connection:
@@ -141,8 +141,8 @@ class SqlState:
             return self._places(change.taken.join(change.live, on=by, how="anti", nulls_equal=True))
         if not self.plan.merging:
             return self._places(change.closed)
-        taken, live = self._places(change.taken), self._places(change.live)
-        return taken.join(live, on=_PLACE, how="anti", maintain_order="left") if live.height else taken
+        places_taken, live = self._places(change.taken), self._places(change.live)
+        return places_taken.join(live, on=_PLACE, how="anti", maintain_order="left") if live.height else places_taken
 
     def _apply_ghosts(self, change: Change) -> None:
         table, keys = self.layout.ghosts, self.plan.keys
@@ -218,8 +218,8 @@ def _conflict(layout: Layout, names: Sequence[str], final: bool) -> str:
     if final and not layout.in_place:
         return ""
     # An update leaves the indexes alone whose columns stay as they are; a replacement would not.
-    kept = {"final", *_PLACE, *layout.plan.keys}
-    updates = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept]
+    fixed = {"final", *_PLACE, *layout.plan.keys}
+    updates = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in fixed]
     if layout.in_place:
         # What is final stays so: the table refuses 2 and 3.
         updates.append(f"final = excluded.final + 2 * {layout.table}.final")
@@ -240,6 +240,6 @@ def _keys(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _all_keys(keys: pl.DataFrame, height: int) -> pl.Series:
-    """The same for each of so many rows."""
+    """The same for each of `count` rows."""
     key = encoded(keys) if keys.width else pl.repeat(b"", height, dtype=pl.Binary, eager=True)
     return key.alias("__key")

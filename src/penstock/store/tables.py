@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import unknown
 from penstock.kernel.columns import END, START
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 from penstock.state.layout import in_place
 from penstock.store.base import StoreError
 from penstock.store.connection import Connection
@@ -124,13 +124,13 @@ class Layout:
     @cached_property
     def stored(self) -> dict[str, str]:
         """Column of the kernel's state → column of the table."""
-        found = {START: START, END: END}
-        found |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
+        names = {START: START, END: END}
+        names |= {name: name for name, kind in self.plan.key_types.items() if shown_as_stored(kind)}
         if self.plan.view.shown is None:
-            found |= {
+            names |= {
                 part.name: part.name for part in self.plan.columns if part.is_answer and shown_as_stored(part.result)
             }
-        return {name: found.get(name, f":{name}") for name in self.plan.state_schema}
+        return {name: names.get(name, f":{name}") for name in self.plan.state_schema}
 
     @cached_property
     def stored_ghosts(self) -> dict[str, str]:
@@ -139,15 +139,15 @@ class Layout:
     @cached_property
     def columns(self) -> dict[str, str]:
         """The table's columns with their SQL types."""
-        found = {"final": "INTEGER NOT NULL", END: "INTEGER NOT NULL", START: "INTEGER NOT NULL"}
-        found["__key"] = "BLOB NOT NULL"
-        found |= {name: shown_type(kind) for name, kind in self.plan.key_types.items()}
-        found |= {name: shown_type(kind) for name, kind in self.plan.values.items()}
+        types = {"final": "INTEGER NOT NULL", END: "INTEGER NOT NULL", START: "INTEGER NOT NULL"}
+        types["__key"] = "BLOB NOT NULL"
+        types |= {name: shown_type(kind) for name, kind in self.plan.key_types.items()}
+        types |= {name: shown_type(kind) for name, kind in self.plan.values.items()}
         if self.plan.view.condition is not None:
-            found["__holds"] = "INTEGER NOT NULL"
+            types["__holds"] = "INTEGER NOT NULL"
         state = self.plan.state_schema
-        found |= {column: sql_type(state[name]) for name, column in self.stored.items() if column not in found}
-        return found | {"__due": "INTEGER"}
+        types |= {column: sql_type(state[name]) for name, column in self.stored.items() if column not in types}
+        return types | {"__due": "INTEGER"}
 
     @property
     def signature(self) -> str:
@@ -166,10 +166,10 @@ class Layout:
     @cached_property
     def public(self) -> dict[str, str]:
         """The columns that people read, each as SQL over the table."""
-        found = {name: quoted(name) for name in self.plan.view.columns}
+        expressions = {name: quoted(name) for name in self.plan.view.columns}
         for name, column in (("window_start", START), ("window_end", END)):
-            found[name] = _bound(self.plan, column, self.dialect)
-        return found | {"final": self.dialect.truth("final")}
+            expressions[name] = _bound(self.plan, column, self.dialect)
+        return expressions | {"final": self.dialect.truth("final")}
 
     def create_index(self, columns: Sequence[str]) -> list[str]:
         """An index by columns that people read; it is there once, however often it is asked for."""
@@ -203,8 +203,8 @@ class Layout:
 
     def drop_tables(self) -> list[str]:
         """Removes the tables: the rows are in segments now. SQL over the view gets an error that says so."""
-        made = self._made(quoted(IN_SEGMENTS))
-        stub = self.dialect.stub(self.name, made, list(self.public), IN_SEGMENTS.strip("_"))
+        definition = self._made(quoted(IN_SEGMENTS))
+        stub = self.dialect.stub(self.name, definition, list(self.public), IN_SEGMENTS.strip("_"))
         tables = (f"DROP TABLE IF EXISTS {table}" for table in (self.table, self.ghosts, self.seen))
         return [*self.dialect.drop_view(self.name), *tables, *stub]
 
@@ -224,10 +224,10 @@ class Layout:
 
     def create_indexes(self) -> list[str]:
         """What finds open windows by the time at which they are due, by key, and keys by their newest element."""
-        made = [f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL"]
+        statements = [f"CREATE INDEX {self.due_index} ON {self.table} (__due) WHERE __due IS NOT NULL"]
         if self.plan.merging:
-            made.append(f"CREATE INDEX {self.key_index} ON {self.table} (__key) WHERE final = 0")
-        return [*made, *self.create_touched_index()]
+            statements.append(f"CREATE INDEX {self.key_index} ON {self.table} (__key) WHERE final = 0")
+        return [*statements, *self.create_touched_index()]
 
     def create_touched_index(self) -> list[str]:
         """What finds the keys that are to be forgotten, where the view forgets some."""
@@ -246,7 +246,7 @@ class Layout:
         ]
 
     def _create_seen(self) -> list[str]:
-        if not isinstance(self.plan.view.windows, Counted):
+        if not isinstance(self.plan.view.windows, CountBased):
             return []
         return [f"CREATE TABLE {self.seen} (__key BLOB PRIMARY KEY, __seen INTEGER NOT NULL) WITHOUT ROWID"]
 
@@ -255,8 +255,8 @@ class Layout:
 
         The one row of a view without keys over all time stays.
         """
-        made = self._made(self.table)
-        return [made, *people_view(self, made, self._there)] if self.dialect.people else [made]
+        definition = self._made(self.table)
+        return [definition, *people_view(self, definition, self._there)] if self.dialect.people else [definition]
 
     def _made(self, table: str) -> str:
         columns = ", ".join(f"{text} AS {quoted(name)}" for name, text in self.public.items())
@@ -279,6 +279,6 @@ def drop_view(name: str, dialect: Dialect) -> list[str]:
 
 def _bound(plan: Plan, column: str, dialect: Dialect) -> str:
     """A window's bound as people read it: an element's number, an instant as text, or null for all time."""
-    if isinstance(plan.view.windows, Counted):
+    if isinstance(plan.view.windows, CountBased):
         return column
     return dialect.no_time if isinstance(plan.view.windows, Global) else dialect.instant(column)

@@ -35,8 +35,8 @@ class ViewGenerations:
 
     def hidden(self, view: str) -> str:
         """The name of the next generation of a view while it is in the making."""
-        made = self._reader.generations_of(view)
-        return generations.hidden_name(view, made[-1].number + 1 if made else 2)
+        generations_made = self._reader.generations_of(view)
+        return generations.hidden_name(view, generations_made[-1].number + 1 if generations_made else 2)
 
     def begin(self, hidden: str, plan: Plan) -> None:
         """Makes room for a generation; by its hidden name `state` and `load` know it.
@@ -92,7 +92,7 @@ class ViewGenerations:
         return frozenset(files.id for files in list(self._files.values()))
 
     def compare(self, view: str, hidden: str, scope: Scope, limit: int) -> Difference:
-        """How a generation in the making differs from the current one, with so many rows of it."""
+        """How a generation in the making differs from the current one, with up to `count` rows of it."""
         self._bring_together(view, hidden)
         if hidden in self._files:
             return segment_differences.compare(self._views.sharded[view], self._views.sharded[hidden], scope, limit)
@@ -178,8 +178,8 @@ class ViewGenerations:
 
     def _has_erased(self, view: str, plan: Plan) -> bool:
         """Whether events of a view were erased since its last generation. Then no file may keep their rows."""
-        made, sources = self._reader.generations_of(view), {source.name for source in plan.written.input.sources}
-        last = made[-1].commit if made else 0
+        records, sources = self._reader.generations_of(view), {source.name for source in plan.written.input.sources}
+        last = records[-1].commit if records else 0
         return any(one.stream in sources and one.commit >= last for one in self._reader.listing().tombstones)
 
     def _note_segments(

@@ -118,7 +118,7 @@ class ViewStates:
         return state.plan
 
     def count_open(self, view: str, most: int) -> int:
-        """How many open windows a view in the store's own tables has; at most so many are counted."""
+        """How many open windows a view in the store's own tables has, counted up to `most`."""
         table = self.tables_of(view).layout.table
         with self._access.read() as connection:
             sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE final = 0 LIMIT {most}) open_windows"

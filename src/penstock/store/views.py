@@ -11,7 +11,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.triggers import Moment, apply
 from penstock.model.naming import valid_name
 from penstock.model.time import BEGINNING, Instant
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.store.base import StoreError
 from penstock.store.catalog import forget, note, note_columns
 from penstock.store.connection import Connection
@@ -147,14 +147,16 @@ def _check_definition(layout: Layout, row: tuple[str, str, str, str, str]) -> bo
 
 
 def _migrate(connection: Connection, layout: Layout) -> None:
-    """Makes the view's table anew: values stay, open windows get a fresh firing state."""
+    """Rebuilds the view's table: values stay, open windows get a fresh firing state."""
     plan, name = layout.plan, layout.name
     (watermark,) = connection.rows("SELECT watermark FROM __views WHERE name = ?1", [name]).row(0)
     (now,) = connection.rows("SELECT coalesce(max(now), 0) FROM __commits").row(0)
     had = connection.columns_of(f"__view_{name}")
-    kept = [n for n in kept_columns(plan) if layout.stored[n] in had]
-    old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept])
-    made = [statement for _, statements in connection.indexes_of(f"__view_{name}") for statement in statements]
+    kept_names = [n for n in kept_columns(plan) if layout.stored[n] in had]
+    old, columns = quoted(f"__old_{name}"), select([layout.stored[n] for n in kept_names])
+    index_statements = [
+        statement for _, statements in connection.indexes_of(f"__view_{name}") for statement in statements
+    ]
     live = connection.rows(f"SELECT {columns} FROM {layout.table} WHERE final = 0")
     connection.script(
         [
@@ -166,9 +168,9 @@ def _migrate(connection: Connection, layout: Layout) -> None:
     )
     both = select([column for column in layout.columns if column in had])
     connection.run(f"INSERT INTO {layout.table} ({both}) SELECT {both} FROM {old} WHERE final = 1")
-    connection.script([f"DROP TABLE {old}", *made])
+    connection.script([f"DROP TABLE {old}", *index_statements])
     if live.height:
-        rows = loaded_frame(live, {n: plan.state_schema[n] for n in kept})
+        rows = loaded_frame(live, {n: plan.state_schema[n] for n in kept_names})
         put(connection, layout, afresh(plan, rows, BEGINNING if watermark is None else watermark, now), final=False)
     if plan.merging and not plan.retracting:
         connection.run(f"DELETE FROM {layout.ghosts}")
@@ -192,7 +194,7 @@ def afresh(plan: Plan, rows: pl.DataFrame, watermark: Instant, now: Instant) -> 
     - retracting: the pane that stands stays known if it was recorded; one fired before is never taken back;
     - discarding: what no pane has shown stays known if it was recorded; else the next pane shows everything so far.
     """
-    complete = pl.lit(False) if isinstance(plan.view.windows, Counted) else is_complete(plan, watermark)
+    complete = pl.lit(False) if isinstance(plan.view.windows, CountBased) else is_complete(plan, watermark)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
     fresh = [plan.trigger.over(moment).alias("__finished"), pl.lit(True).alias("__wake")]
     fresh += [pl.lit(None, column.dtype).alias(name) for name, column in plan.trigger.columns.items()]

@@ -89,7 +89,7 @@ def _summarize(connection: Connection, record: Commit, number: int, panes: int) 
 
 
 def trim(connection: Connection, record: Commit, number: int, keep: Keep) -> None:
-    """Forgets the oldest commits, now and then, and the oldest refused rows when there are new ones."""
+    """Forgets the oldest commits periodically, and the oldest refused rows when there are new ones."""
     if number == 1:
         set_meta(connection, "born", record.now)
     if number % keep.every == 0:

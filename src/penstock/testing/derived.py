@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DefinitionError
 from penstock.model.join import join_behind
-from penstock.model.join_played import JoinPlayed, join_played
+from penstock.model.join_played import JoinRun, join_played
 from penstock.model.loops import Iteration
-from penstock.model.played import Played, played
+from penstock.model.played import ProcessRun, played
 from penstock.model.process import Processed, process_of
 from penstock.model.processor import Processor
 from penstock.model.side_tables import Rows
@@ -21,10 +21,10 @@ from penstock.model.time import duration
 from penstock.testing.script import TestStream
 
 if TYPE_CHECKING:
-    from penstock.learning.played import Learned
-    from penstock.runtime.derived.loops.local import LoopPlayed
+    from penstock.learning.played import LearningRun
+    from penstock.runtime.derived.loops.local import LoopRun
     from penstock.topology.builder import TopologyBuilder
-    from penstock.topology.local import Played as PlayedTopology
+    from penstock.topology.local import TopologyRun
     from penstock.topology.streams import Flowing
 
 
@@ -37,7 +37,7 @@ def process(
     allow_late: str | timedelta = "0 seconds",
     tables: Sequence[Table] = (),
     initial: Rows | None = None,
-) -> Played:
+) -> ProcessRun:
     """Runs a processor over a script, without Spark: its class, with its keys, or what `app.process` gave.
 
     `of` is the flow that it reads; without it, the one stream of the script. `tables` are those that its code looks
@@ -47,11 +47,11 @@ def process(
         return played(processor.process, script.commits())
     keys = (by,) if isinstance(by, str) else tuple(by)
     flow = of if of is not None else script.stream_of(None)
-    made = process_of(flow, processor, keys, duration(allow_late), tables=tables, initial=initial)
-    return played(made, script.commits())
+    process = process_of(flow, processor, keys, duration(allow_late), tables=tables, initial=initial)
+    return played(process, script.commits())
 
 
-def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
+def learn(learned: Stream, script: TestStream | Path | str) -> LearningRun:
     """Runs a model, as `app.learn` gave its stream, without Spark: over a script, of which each commit is an epoch.
 
     Or over the directory of an app that ran: again over what the history has, in the epochs that were recorded.
@@ -60,7 +60,7 @@ def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
 
     learning = getattr(learned.log, "learning", None)
     if learning is None:
-        raise DefinitionError(f"'{learned.name}' is no model's stream", hint="give what app.learn(…) returned")
+        raise DefinitionError(f"'{learned.name}' is not a model's stream", hint="give what app.learn(…) returned")
     if isinstance(script, TestStream):
         return learned_of(learning, script.commits())
     from penstock.runtime.derived.learning.again import learned_again
@@ -70,7 +70,7 @@ def learn(learned: Stream, script: TestStream | Path | str) -> Learned:
 
 def run_topology(
     topology: TopologyBuilder | Flowing, script: TestStream | None = None, *, settle: bool = True, **options: Any
-) -> PlayedTopology:
+) -> TopologyRun:
     """Runs a topology without Spark, one task at a time: what `app.topology` gave, or a builder with its options.
 
     A commit of the script is an epoch. With `settle` epochs follow until no tree is open.
@@ -78,23 +78,23 @@ def run_topology(
     from penstock.topology.builder import TopologyBuilder
     from penstock.topology.local import play
 
-    made = topology.build("topology", **options) if isinstance(topology, TopologyBuilder) else topology.topology
-    return play(made, (script or TestStream().clock("+0 seconds")).commits(), settle=settle)
+    built = topology.build("topology", **options) if isinstance(topology, TopologyBuilder) else topology.topology
+    return play(built, (script or TestStream().clock("+0 seconds")).commits(), settle=settle)
 
 
-def join(joined: Stream, script: TestStream) -> JoinPlayed:
+def join(joined: Stream, script: TestStream) -> JoinRun:
     """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
     definition = join_behind(joined)
     if definition is None:
-        raise DefinitionError(f"'{joined.name}' is no join of streams", hint="give what app.join(…) returned")
+        raise DefinitionError(f"'{joined.name}' is not a join of streams", hint="give what app.join(…) returned")
     return join_played(definition, script.commits())
 
 
-def iterate(loop: Stream, script: TestStream) -> LoopPlayed:
+def iterate(loop: Stream, script: TestStream) -> LoopRun:
     """Runs a loop, as `app.iterate` gave it, over a script, without Spark."""
     from penstock.runtime.derived.loops.local import played as loop_played
 
     iteration = getattr(loop.log, "iteration", None)
     if not isinstance(iteration, Iteration):
-        raise DefinitionError(f"'{loop.name}' is no loop", hint="give what app.iterate(…) returned")
+        raise DefinitionError(f"'{loop.name}' is not a loop", hint="give what app.iterate(…) returned")
     return loop_played(iteration, script.commits())

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from penstock.errors import unknown
 from penstock.model.chain import chained, far_sources
-from penstock.model.commits import Commit, Pane, Refused, TableRow
+from penstock.model.commits import Commit, Pane, Rejection, TableRow
 from penstock.model.reference import Reference
 from penstock.model.view import View
 from penstock.testing.result import Fired, Result
@@ -18,7 +18,7 @@ from penstock.testing.script import TestStream
 class Engine(Protocol):
     """What runs a view, commit by commit."""
 
-    def commit(self, commit: Commit) -> tuple[list[Pane], list[Refused]]: ...
+    def commit(self, commit: Commit) -> tuple[list[Pane], list[Rejection]]: ...
     def table(self) -> list[TableRow]: ...
     def restart(self) -> Engine: ...
 
@@ -41,7 +41,7 @@ def start(view: View, engine: str, fed: Collection[str] = ()) -> Engine:
 def replay(view: View, script: TestStream, runner: Engine) -> Result:
     """Runs a script on an engine."""
     fired: list[Fired] = []
-    refused: list[Refused] = []
+    refused: list[Rejection] = []
     names = far_sources((view.input,), script.fed).keys()
     number = 0
     for commit in script.commits():
@@ -49,8 +49,8 @@ def replay(view: View, script: TestStream, runner: Engine) -> Result:
             runner = runner.restart()
             continue
         number += 1
-        mine = tuple(event for event in commit.events if event.stream in names)
-        panes, turned_away = runner.commit(replace(commit, events=mine))
+        own_events = tuple(event for event in commit.events if event.stream in names)
+        panes, turned_away = runner.commit(replace(commit, events=own_events))
         fired += [Fired(number, pane) for pane in panes]
         refused += turned_away
     rows = tuple(runner.table())

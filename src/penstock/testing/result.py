@@ -9,12 +9,12 @@ from typing import Any
 
 from penstock.html_table import html_table
 from penstock.model.chain import far_sources
-from penstock.model.commits import Pane, Refused, TableRow
+from penstock.model.commits import Pane, Rejection, TableRow
 from penstock.model.stream import Flow
 from penstock.model.time import BEGINNING, END, Instant, to_datetime
 from penstock.model.types import Schema
 from penstock.model.view import View
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.text_table import text_table, value_text
 
 
@@ -33,7 +33,7 @@ class Result:
     view: View
     fired: tuple[Fired, ...]
     rows: tuple[TableRow, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[Rejection, ...]
     lowered: View | None = None  # the same view over columns of which Spark knows the types
 
     @property
@@ -72,7 +72,7 @@ class Result:
         return self._refused("dead")
 
     def _shown(self, row: Pane | TableRow) -> dict[str, object]:
-        counted = isinstance(self.view.windows, Counted)
+        counted = isinstance(self.view.windows, CountBased)
         names = self.view.values
         types = self._types()
         return {
@@ -102,7 +102,7 @@ class StreamResult:
 
     flow: Flow
     rows: list[dict[str, object]]
-    refused: tuple[Refused, ...]
+    refused: tuple[Rejection, ...]
 
     @property
     def late(self) -> list[dict[str, object]]:
@@ -131,13 +131,13 @@ def _html(rows: Sequence[Mapping[str, object]], caption: str | None = None) -> s
     return html_table(names, (list(row.values()) for row in rows), caption, text_of)
 
 
-def _refused_rows(flow: Flow, refused: Sequence[Refused], kind: str) -> list[dict[str, object]]:
+def _refused_rows(flow: Flow, refused: Sequence[Rejection], kind: str) -> list[dict[str, object]]:
     schemas = {name: source.schema for name, source in far_sources((flow,)).items()}
     schemas |= {source.name: source.schema for source in flow.sources}
     return [{**_row(one, schemas), "reason": one.reason} for one in refused if one.kind == kind]
 
 
-def _row(refused: Refused, schemas: Mapping[str, Schema]) -> dict[str, object]:
+def _row(refused: Rejection, schemas: Mapping[str, Schema]) -> dict[str, object]:
     """An event that was rejected. What code or an operator has made is shown as it came out."""
     event = refused.event
     if event.partition is None or event.partition < 0 or event.stream not in schemas:

@@ -57,10 +57,11 @@ class TestStream:
         steps: tuple[Step, ...] = (),
         continues: bool = False,
     ) -> None:
-        for given in streams:
-            if not isinstance(given, Stream):
+        for stream in streams:
+            if not isinstance(stream, Stream):
                 raise DefinitionError(
-                    f"TestStream takes streams, not {given!r}", hint="give ps.stream(…), not what is made of it"
+                    f"TestStream takes streams, not {stream!r}",
+                    hint="pass the ps.stream(…) itself, not a stream derived from it",
                 )
         object.__setattr__(self, "streams", streams)
         object.__setattr__(self, "steps", steps)
@@ -179,7 +180,9 @@ class TestStream:
         """The stream of this name; without one, the only stream of the script."""
         if name is None:
             if len(self.streams) != 1:
-                raise DefinitionError("which stream?", hint="say add(…, to='name') where a script has several streams")
+                raise DefinitionError(
+                    "which stream?", hint="write add(…, to='name') where a script has several streams"
+                )
             return self.streams[0]
         for stream in self.streams:
             if stream.name == name:
@@ -194,17 +197,17 @@ class TestStream:
         return TestStream(*self.streams, clock=self.start, steps=(*self.steps, replace(step, also=self.continues)))
 
 
-def _row(stream: Stream | Table, given: Given, partition: int) -> tuple[int, Mapping[str, object]]:
+def _row(stream: Stream | Table, row_values: Given, partition: int) -> tuple[int, Mapping[str, object]]:
     names = stream.schema.names
-    if isinstance(given, Mapping):
-        row = {str(name): value for name, value in given.items()}
+    if isinstance(row_values, Mapping):
+        row = {str(name): value for name, value in row_values.items()}
         if "partition" in row and "partition" not in stream.schema:
             partition = int(str(row.pop("partition")))
     else:
-        if isinstance(given, str) or len(given) > len(names):
+        if isinstance(row_values, str) or len(row_values) > len(names):
             raise DefinitionError(
-                f"not a row of '{stream.name}': {given!r}", detail=f"its columns are {', '.join(names)}"
+                f"not a row of '{stream.name}': {row_values!r}", detail=f"its columns are {', '.join(names)}"
             )
-        row = dict(zip(names, given, strict=False))
+        row = dict(zip(names, row_values, strict=False))
     values = {stream.schema.find(name): value for name, value in row.items()}
     return partition, {name: fit_column(name, values.get(name), kind, DAY) for name, kind in stream.schema}

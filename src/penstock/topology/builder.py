@@ -35,36 +35,38 @@ from penstock.topology.tuples import DEFAULT
 TASKS = 4
 
 
-class Declared:
+class BoltDeclarer:
     """A bolt on its way into a topology: what it takes, and how that is divided among its tasks."""
 
     def __init__(self, name: str, bolt: Bolt, tasks: int, tick: Duration | None) -> None:
         self.name, self.bolt, self.tasks, self.tick = name, bolt, tasks, tick
         self.inputs: list[Grouping] = []
 
-    def shuffle(self, source: str, stream: str = DEFAULT) -> Declared:
+    def shuffle(self, source: str, stream: str = DEFAULT) -> BoltDeclarer:
         """Evenly: each task gets as many tuples as the others."""
         return self._takes("shuffle", source, stream)
 
-    def fields(self, source: str, *fields: str, stream: str = DEFAULT) -> Declared:
+    def fields(self, source: str, *fields: str, stream: str = DEFAULT) -> BoltDeclarer:
         """Tuples with the same values of these fields come to the same task, always."""
         if not fields:
-            raise DefinitionError(f"'{self.name}' is grouped by no field of '{source}'", hint='.fields("x", "word")')
+            raise DefinitionError(
+                f"'{self.name}' is not grouped by any field of '{source}'", hint='.fields("x", "word")'
+            )
         return self._takes("fields", source, stream, fields)
 
-    def all(self, source: str, stream: str = DEFAULT) -> Declared:
+    def all(self, source: str, stream: str = DEFAULT) -> BoltDeclarer:
         """Every task gets every tuple."""
         return self._takes("all", source, stream)
 
-    def global_(self, source: str, stream: str = DEFAULT) -> Declared:
+    def global_(self, source: str, stream: str = DEFAULT) -> BoltDeclarer:
         """All tuples come to one task, the first."""
         return self._takes("global", source, stream)
 
-    def local_or_shuffle(self, source: str, stream: str = DEFAULT) -> Declared:
+    def local_or_shuffle(self, source: str, stream: str = DEFAULT) -> BoltDeclarer:
         """Tuples stay in the process that emitted them, where both have as many tasks; else evenly."""
         return self._takes("local_or_shuffle", source, stream)
 
-    def _takes(self, kind: Kind, source: str, stream: str, fields: tuple[str, ...] = ()) -> Declared:
+    def _takes(self, kind: Kind, source: str, stream: str, fields: tuple[str, ...] = ()) -> BoltDeclarer:
         self.inputs.append(Grouping(kind, source, stream, fields))
         return self
 
@@ -74,10 +76,10 @@ class TopologyBuilder:
 
     def __init__(self) -> None:
         self._spouts: dict[str, SpoutOf] = {}
-        self._bolts: dict[str, Declared] = {}
+        self._bolts: dict[str, BoltDeclarer] = {}
 
     def spout(self, name: str, source: Flow | Spout | type[Spout], tasks: int | None = None) -> TopologyBuilder:
-        """Where tuples come from: a stream of the app, what steps make of it, or code (`Spout`) in so many tasks."""
+        """Where tuples come from: a stream of the app, what steps make of it, or code (`Spout`) in `tasks` tasks."""
         self._check_name(name)
         if isinstance(source, Flow):
             if tasks is not None:
@@ -87,21 +89,21 @@ class TopologyBuilder:
             _check_flow(name, source)
             self._spouts[name] = SpoutOf(name, source, 0)
             return self
-        made = _made(name, source, Spout, "spout")
-        self._spouts[name] = SpoutOf(name, made, _tasks(name, 1 if tasks is None else tasks))
+        source_of = _made(name, source, Spout, "spout")
+        self._spouts[name] = SpoutOf(name, source_of, _tasks(name, 1 if tasks is None else tasks))
         return self
 
     def bolt(
         self, name: str, bolt: Bolt | type[Bolt], tasks: int = TASKS, *, tick: str | timedelta | None = None
-    ) -> Declared:
-        """A bolt in so many tasks; say next where its tuples come from. With `tick` a tick tuple comes that often."""
+    ) -> BoltDeclarer:
+        """A bolt in `tasks` tasks; a grouping says where its tuples come from, `tick` how often a tick tuple comes."""
         self._check_name(name)
-        made = _made(name, bolt, Bolt, "bolt")
-        base = next(base for base in (StatefulBolt, BasicBolt, Bolt) if isinstance(made, base))
-        if type(made).execute is base.execute:
+        instance = _made(name, bolt, Bolt, "bolt")
+        base = next(base for base in (StatefulBolt, BasicBolt, Bolt) if isinstance(instance, base))
+        if type(instance).execute is base.execute:
             raise DefinitionError(f"the bolt '{name}' has no execute(self, tup, …)")
         every = None if tick is None else positive(tick, f"the tick of '{name}'")
-        self._bolts[name] = Declared(name, made, _tasks(name, tasks), every)
+        self._bolts[name] = BoltDeclarer(name, instance, _tasks(name, tasks), every)
         return self._bolts[name]
 
     def build(
@@ -119,7 +121,7 @@ class TopologyBuilder:
         if guarantee not in GUARANTEES:
             raise unknown("guarantee", str(guarantee), GUARANTEES)
         if tries < 1 or max_pending < 1:
-            raise DefinitionError(f"'{name}': a message is tried, and may be pending, at least once")
+            raise DefinitionError(f"'{name}': the number of attempts and of pending messages must be at least 1")
         bolts = tuple(BoltOf(b.name, b.bolt, b.tasks, tuple(b.inputs), b.tick) for b in self._bolts.values())
         if not self._spouts or not bolts:
             raise DefinitionError(
@@ -158,8 +160,8 @@ class TopologyBuilder:
                     raise unknown(f"field of '{grouping.source}'", field, streams[grouping.stream].names)
         if isinstance(bolt.bolt, StatefulBolt) and not any(one.kind == "fields" for one in bolt.inputs):
             raise DefinitionError(
-                f"the stateful bolt '{bolt.name}' is grouped by no fields, which its state goes by",
-                hint='.fields("component", "field"); what a plain bolt has as attributes is remembered too',
+                f"the stateful bolt '{bolt.name}' needs a grouping by fields, which are the keys of its state",
+                hint='.fields("component", "field"); the attributes of a plain bolt are stored too',
             )
 
 
@@ -174,45 +176,45 @@ def _check_flow(name: str, flow: Flow) -> None:
     check_by_kernel(
         flow,
         lambda step: DefinitionError(
-            f"{step.label} stands before the spout '{name}', and only Spark can run it", hint="do it in a bolt"
+            f"{step.label} comes before the spout '{name}', and only Spark can run it", hint="do it in a bolt"
         ),
         lambda text: DefinitionError(
-            f"'{text}' stands before the spout '{name}', and only Spark can compute it", hint="compute it in a bolt"
+            f"'{text}' comes before the spout '{name}', and only Spark can compute it", hint="compute it in a bolt"
         ),
         DefinitionError(f"the columns of the spout '{name}' are not known", hint="select them with casts"),
     )
 
 
-def _made(name: str, given: Any, base: type[Component], what: str) -> Any:
-    made = given
-    if inspect.isclass(given) and issubclass(given, base):
+def _made(name: str, component: Any, base: type[Component], what: str) -> Any:
+    instance = component
+    if inspect.isclass(component) and issubclass(component, base):
         try:
-            made = given()
+            instance = component()
         except TypeError as error:
-            said = f"the {what} '{name}' cannot be made"
-            raise DefinitionError(said, detail=str(error), hint="give one that is made") from None
-    if not isinstance(made, base):
-        raise DefinitionError(f"'{name}' is no {what}: {given!r}", hint=f"derive it from ps.{base.__name__}")
-    fields_of(name, made)
-    return made
+            message = f"the {what} '{name}' cannot be made"
+            raise DefinitionError(message, detail=str(error), hint="pass an instance") from None
+    if not isinstance(instance, base):
+        raise DefinitionError(f"'{name}' is not a {what}: {component!r}", hint=f"derive it from ps.{base.__name__}")
+    fields_of(name, instance)
+    return instance
 
 
 def _tasks(name: str, tasks: int) -> int:
     if not isinstance(tasks, int) or not 1 <= tasks <= 10_000:
-        raise DefinitionError(f"'{name}' cannot have {tasks!r} tasks", hint="say how many: 4")
+        raise DefinitionError(f"'{name}' cannot have {tasks!r} tasks", hint="give a number, for example 4")
     return tasks
 
 
 def _outputs(
-    bolts: tuple[BoltOf, ...], given: Iterable[str | tuple[str, str]] | str | None
+    bolts: tuple[BoltOf, ...], names: Iterable[str | tuple[str, str]] | str | None
 ) -> tuple[tuple[str, str], ...]:
     """The streams that leave the topology: those that were named, else those that no bolt takes."""
     known = {(bolt.name, stream): fields for bolt in bolts for stream, fields in bolt.streams.items()}
-    if given is None:
-        taken = {(one.source, one.stream) for bolt in bolts for one in bolt.inputs}
-        return tuple(one for one in known if one not in taken and known[one].schema is not None)
-    found: list[tuple[str, str]] = []
-    for one in [given] if isinstance(given, str) else given:
+    if names is None:
+        taken_streams = {(one.source, one.stream) for bolt in bolts for one in bolt.inputs}
+        return tuple(one for one in known if one not in taken_streams and known[one].schema is not None)
+    chosen_streams: list[tuple[str, str]] = []
+    for one in [names] if isinstance(names, str) else names:
         chosen = (one, DEFAULT) if isinstance(one, str) else (one[0], one[1])
         if chosen not in known:
             raise unknown("output stream of a bolt", ".".join(chosen), [".".join(name) for name in known])
@@ -221,8 +223,8 @@ def _outputs(
                 f"the fields of '{'.'.join(chosen)}' have no types, which a stream of the app needs",
                 hint="outputs = 'word string, n bigint'",
             )
-        found.append(chosen)
-    return tuple(dict.fromkeys(found))
+        chosen_streams.append(chosen)
+    return tuple(dict.fromkeys(chosen_streams))
 
 
 def _sorted(bolts: tuple[BoltOf, ...]) -> tuple[BoltOf, ...]:
@@ -232,7 +234,8 @@ def _sorted(bolts: tuple[BoltOf, ...]) -> tuple[BoltOf, ...]:
         ready = [bolt for bolt in left.values() if not any(one.source in left for one in bolt.inputs)]
         if not ready:
             raise DefinitionError(
-                f"the bolts {', '.join(left)} go in a circle", hint="tuples flow one way, from spouts to the last bolts"
+                f"the bolts {', '.join(left)} form a cycle",
+                hint="tuples must flow one way, from spouts to the last bolts",
             )
         done += ready
         for bolt in ready:

@@ -92,12 +92,12 @@ class Collector:
     def fail(self, tup: Tuple, reason: str | None = None) -> None:
         """A tuple has failed, and with it its tree: it is tried again, as the guarantee says."""
         self.failed += 1
-        said = f"the bolt '{self._component}' failed a tuple" + (f": {reason}" if reason else "")
+        message = f"the bolt '{self._component}' failed a tuple" + (f": {reason}" if reason else "")
         roots = self.at_hand if self._basic else tup._roots
         if roots is None:
             self.lost += 1
         else:
-            self.blame(roots, said)
+            self.blame(roots, message)
 
     # what runs them calls
 
@@ -128,7 +128,7 @@ class Collector:
         return self._random(64) or 1
 
     def _root(self, row: tuple[Any, ...], message_id: Any) -> Roots:
-        """The tree of a message that a spout emits, where it is to be told apart."""
+        """The tree of a message that a spout emits, where it must be identified."""
         if self._topology.tracking == "none" or (message_id is None and not self._always):
             return None
         root = (self._expected.pop(message_id, None) if message_id is not None else None) or self.new_id()
@@ -147,8 +147,8 @@ class Collector:
                 for task, values, roots in self._divided(bolt, grouping, outlet):
                     if values:
                         ids = self._ids(roots) if tracking == "track" else None
-                        told = None if tracking == "none" else roots
-                        yield bolt, task, Packet(self._component, stream, self._task, values, told, ids)
+                        anchors = None if tracking == "none" else roots
+                        yield bolt, task, Packet(self._component, stream, self._task, values, anchors, ids)
 
     def _divided(self, bolt: BoltOf, grouping: Grouping, outlet: Outlet) -> Parted:
         """Tuples by the task of a bolt that they are grouped to."""
@@ -163,28 +163,28 @@ class Collector:
             names = self._topology.fields(self._component, grouping.stream).names
             keys = self.keys.setdefault(bolt.name, {}) if bolt.is_stateful else {}
             places = [names.index(name) for name in grouping.fields]
-            found, refused = by_fields(values, roots, places, tasks, keys)
+            parts, refused = by_fields(values, roots, places, tasks, keys)
             for root, why in refused:
                 self.failed += 1
                 self.lost += root is None
                 self.blame(root, f"'{self._component}' emitted what '{bolt.name}' cannot be grouped by: {why}")
-            return found
+            return parts
         return [((self._turn + n) % tasks, values[n::tasks], roots[n::tasks]) for n in range(tasks)]
 
     def _ids(self, roots: list[Roots]) -> list[int]:
         """An id for each tuple that is part of a tree, which takes it in."""
-        found, random, trees = [], self._random, self.trees
+        ids, random, trees = [], self._random, self.trees
         for root in roots:
             if root is None:
-                found.append(0)
+                ids.append(0)
                 continue
             id = random(64) or 1
-            found.append(id)
+            ids.append(id)
             if type(root) is int:
                 trees[root] = trees.get(root, 0) ^ id
             else:
                 self.flip(root, id)
-        return found
+        return ids
 
     def rows(self) -> Iterable[tuple[str, list[tuple[Any, ...]]]]:
         """The rows that leave the topology, by stream."""
@@ -199,10 +199,10 @@ class Collector:
 
 def roots_of(anchors: Iterable[Tuple]) -> Roots:
     """The trees that some tuples belong to."""
-    found = dict.fromkeys(root for tup in anchors if tup._roots is not None for root in _each(tup._roots))
-    if not found:
+    roots = dict.fromkeys(root for tup in anchors if tup._roots is not None for root in _each(tup._roots))
+    if not roots:
         return None
-    return next(iter(found)) if len(found) == 1 else tuple(found)
+    return next(iter(roots)) if len(roots) == 1 else tuple(roots)
 
 
 def _each(roots: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class SpoutOf:
-    """A spout: a flow of the app, or code in so many tasks."""
+    """A spout: a flow of the app, or code in a number of tasks."""
 
     name: str
     source: Flow | Spout
@@ -49,7 +49,7 @@ class SpoutOf:
 
 @dataclass(frozen=True)
 class BoltOf:
-    """A bolt in so many tasks, and what comes to it."""
+    """A bolt in a number of tasks, and what comes to it."""
 
     name: str
     bolt: Bolt
@@ -95,7 +95,7 @@ class Topology:
 
     @cached_property
     def tracking(self) -> Tracking:
-        """Basic bolts leave no tree open, so that there only failures must be told."""
+        """Basic bolts leave no tree open, so that only failures must be reported there."""
         if self.guarantee == "at_most_once":
             return "none"
         return "blame" if all(bolt.is_basic for bolt in self.bolts) else "track"
@@ -103,10 +103,10 @@ class Topology:
     @cached_property
     def levels(self) -> dict[str, int]:
         """How many exchanges lie before a component; bolts that stay local are at the level of what they take from."""
-        found = {spout.name: 0 for spout in self.spouts}
+        levels = {spout.name: 0 for spout in self.spouts}
         for bolt in self.bolts:
-            found[bolt.name] = max(found[one.source] + (0 if self.is_local(bolt, one) else 1) for one in bolt.inputs)
-        return found
+            levels[bolt.name] = max(levels[one.source] + (0 if self.is_local(bolt, one) else 1) for one in bolt.inputs)
+        return levels
 
     def is_local(self, bolt: BoltOf, grouping: Grouping) -> bool:
         """Whether the tuples of a grouping stay in the task that emitted them."""
@@ -129,12 +129,12 @@ class Topology:
     @cached_property
     def types(self) -> dict[tuple[str, str], type[Tuple]]:
         """The classes of tuples, by component and stream."""
-        found = {
+        classes = {
             (one.name, stream): tuple_type(one.name, stream, fields.names)
             for one in self.components.values()
             for stream, fields in one.streams.items()
         }
-        return found | {("__system", TICK): tuple_type("__system", TICK, ("at",))}
+        return classes | {("__system", TICK): tuple_type("__system", TICK, ("at",))}
 
     @property
     def flows(self) -> dict[str, Flow]:
@@ -149,8 +149,8 @@ class Topology:
     @property
     def sources(self) -> tuple[Stream, ...]:
         """The streams of the app that it reads."""
-        found = {source.name: source for flow in self.flows.values() for source in flow.sources}
-        return tuple(found.values())
+        sources = {source.name: source for flow in self.flows.values() for source in flow.sources}
+        return tuple(sources.values())
 
     def fields(self, component: str, stream: str) -> Fields:
         return self.components[component].streams[stream]
@@ -166,9 +166,9 @@ class Topology:
         return Schema(tuple(columns))
 
     def output_schema(self, component: str, stream: str) -> Schema:
-        found = self.fields(component, stream).schema
-        assert found is not None
-        return found
+        schema = self.fields(component, stream).schema
+        assert schema is not None
+        return schema
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the tasks: what it is made of, and not what was made of it."""

@@ -1,4 +1,4 @@
-"""One epoch of a topology, on the driver: what its tasks are told, and what becomes of the trees that they touched.
+"""One epoch of a topology, on the driver: the orders for its tasks, and what becomes of the trees that they touched.
 
 How the tasks are run is another's concern: Spark's, or a test's. What the topology remembers between two epochs is
 bytes by a part and a key, and is committed with what the epoch gives out.
@@ -45,7 +45,7 @@ class Runner(Protocol):
 
 
 @dataclass
-class Settled:
+class EpochResult:
     """What an epoch came to: what its tasks left behind, what is remembered, dead letters, and when more is due."""
 
     outcome: Outcome
@@ -81,7 +81,7 @@ class Cycle:
     def _trees(self, part: str) -> Mapping[bytes, bytes]:
         return {} if self.topology.tracking == "none" else self.recall.part(part)
 
-    def settled(self) -> Settled:
+    def settled(self) -> EpochResult:
         """Runs the epoch, and says what it came to."""
         ticking, ticks = self._ticking()
         late = {root: self._timed_out(tree) for root, tree in self._open.items() if tree.deadline <= self.now}
@@ -92,7 +92,7 @@ class Cycle:
         self._count("lost", outcome.lost)
         counters = {**self._counters, **_counted(outcome)}
         notes = {"topology": {**_noted(outcome), "rounds": rounds, "pending": len(self._open)}}
-        return Settled(outcome, self._changes, self._dead, self._due(outcome, ticks), counters, notes)
+        return EpochResult(outcome, self._changes, self._dead, self._due(outcome, ticks), counters, notes)
 
     # before
 
@@ -161,26 +161,26 @@ class Cycle:
         values |= outcome.trees
         for root, tree in self._open.items():
             values[root] = values.get(root, 0) ^ tree.value
-        told = self._told(outcome, {root for root, value in values.items() if value} | failed.keys() | left_out.keys())
+        trees = self._told(outcome, {root for root, value in values.items() if value} | failed.keys() | left_out.keys())
         for root, value in values.items():
             if root not in failed and root not in left_out:
                 if value == 0:
                     self._complete(root, outcome)
-                elif root in told:
-                    self._keep_open(root, replace(told[root], value=value))
+                elif root in trees:
+                    self._keep_open(root, replace(trees[root], value=value))
         for root, why in left_out.items():
-            self._give_up(told.get(root), why)
+            self._give_up(trees.get(root), why)
         for root, why in failed.items():
-            self._fail(root, told.get(root), why, root in late)
+            self._fail(root, trees.get(root), why, root in late)
 
     def _told(self, outcome: Outcome, roots: set[int]) -> dict[int, Tree]:
         """How trees began: those that are open or are to be tried again say so, of others their spout."""
-        found = {root: tree for root, tree in (*self._again.items(), *self._open.items()) if root in roots}
-        unknown = {root for root in roots if root not in found and root not in outcome.messages}
-        messages = {root: outcome.messages[root] for root in roots if root in outcome.messages and root not in found}
+        trees = {root: tree for root, tree in (*self._again.items(), *self._open.items()) if root in roots}
+        unknown = {root for root in roots if root not in trees and root not in outcome.messages}
+        messages = {root: outcome.messages[root] for root in roots if root in outcome.messages and root not in trees}
         messages |= dict(self.runner.messages(unknown)) if unknown else {}
         deadline = self.now + self.topology.timeout
-        return found | {root: Tree(0, deadline, 0, *message) for root, message in messages.items()}
+        return trees | {root: Tree(0, deadline, 0, *message) for root, message in messages.items()}
 
     def _complete(self, root: int, outcome: Outcome) -> None:
         self._count("completed", 1)
@@ -209,7 +209,7 @@ class Cycle:
             if late:  # what it did is committed
                 self._tell(tree.spout, tree.task, tree.id, "ack")
             else:
-                self._give_up(tree, f"{why}; it had been held since an earlier epoch, which is committed")
+                self._give_up(tree, f"{why}; it was held since an earlier epoch, which is committed")
             return
         if tree.tries + 1 >= self.topology.tries:
             self._give_up(tree, why)
@@ -229,16 +229,16 @@ class Cycle:
         spout = next((one for one in self.topology.spouts if one.name == tree.spout), None)
         streams = {} if spout is None else spout.streams
         names = next((one.names for one in streams.values() if len(one.names) == len(tree.values)), ("tick",))
-        told = {"from": tree.spout, **dict(zip(names, tree.values, strict=False))}
-        self._dead.append((json.dumps(told, default=str, ensure_ascii=False), why))
+        content = {"from": tree.spout, **dict(zip(names, tree.values, strict=False))}
+        self._dead.append((json.dumps(content, default=str, ensure_ascii=False), why))
         self._tell(tree.spout, tree.task, tree.id, "give_up")
 
     def _tell(self, spout: str, task: int, id: Any, what: str) -> None:
         """A spout of code hears of a message in the next epoch, if it listens."""
-        found = self.topology.code_spouts.get(spout)
-        if found is not None and id is not None:
-            asked = (what, "ack") if what == "give_up" else (what,)
-            if any(getattr(type(found.source), name) is not getattr(Spout, name) for name in asked):
+        spout_of = self.topology.code_spouts.get(spout)
+        if spout_of is not None and id is not None:
+            methods = (what, "ack") if what == "give_up" else (what,)
+            if any(getattr(type(spout_of.source), name) is not getattr(Spout, name) for name in methods):
                 self._say.setdefault((spout, task), []).append((what, id))
 
     def _timed_out(self, tree: Tree) -> str:
@@ -251,8 +251,8 @@ class Cycle:
             self._changes[TASKS, pickle.dumps(task)] = data
         for bolt, changes in outcome.state.items():
             self._changes |= {(state_part(bolt), key): value for key, value in changes.items()}
-        for task, said in self._say.items():
-            self._changes[HEARD, pickle.dumps(task)] = pickle.dumps(said)
+        for task, heard in self._say.items():
+            self._changes[HEARD, pickle.dumps(task)] = pickle.dumps(heard)
         self._changes[META, b"meta"] = pickle.dumps({"epoch": self._meta["epoch"] + 1, "ticks": dict(ticks)})
 
     def _due(self, outcome: Outcome, ticks: Mapping[str, Instant]) -> Instant:
@@ -278,21 +278,21 @@ def state_part(bolt: str) -> str:
 
 def _counted(outcome: Outcome) -> dict[str, int]:
     """What components did, as counters: 'component:executed'."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, metrics in outcome.metrics.items():
-        told = {
+        own_counts = {
             "executed": metrics.executed, "emitted": metrics.emitted, "acked": metrics.acked, "failed": metrics.failed,
             "microseconds": round(metrics.seconds * 1_000_000),
         }  # fmt: skip
-        found |= {f"{name}:{what}": count for what, count in told.items()}
-    return found
+        counts |= {f"{name}:{what}": count for what, count in own_counts.items()}
+    return counts
 
 
 def _noted(outcome: Outcome) -> dict[str, Any]:
     """The same for the notes of a commit, and who took longest."""
-    told: dict[str, Any] = {
+    components: dict[str, Any] = {
         name: {"executed": one.executed, "emitted": one.emitted, "failed": one.failed, "seconds": round(one.seconds, 4)}
         for name, one in outcome.metrics.items()
     }
     slowest = max(outcome.metrics.items(), key=lambda one: one[1].seconds, default=None)
-    return {"components": told} | ({} if slowest is None else {"slowest": slowest[0]})
+    return {"components": components} | ({} if slowest is None else {"slowest": slowest[0]})

@@ -1,6 +1,6 @@
 """Groupings: which task of a bolt a tuple goes to.
 
-A task is told by a hash that is the same in every process, on every machine and after every restart.
+A task is chosen by a hash that is the same in every process, on every machine and after every restart.
 
 >>> task_of(key_of(("be",)), 4) == task_of(key_of(("be",)), 4)
 True
@@ -30,8 +30,8 @@ class Grouping:
 
     def __repr__(self) -> str:
         named = [repr(self.source), *(repr(name) for name in self.fields)]
-        said = [*named, f"stream={self.stream!r}"] if self.stream != "default" else named
-        return f"{'global_' if self.kind == 'global' else self.kind}({', '.join(said)})"
+        arguments = [*named, f"stream={self.stream!r}"] if self.stream != "default" else named
+        return f"{'global_' if self.kind == 'global' else self.kind}({', '.join(arguments)})"
 
 
 def key_of(values: tuple[Any, ...]) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model.aggregates import last
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Intake
 from penstock.model.kinds import kind_of
 from penstock.model.stream import Flow
@@ -17,7 +17,7 @@ from penstock.model.view import View
 from penstock.model.windows import global_window
 from penstock.topology.collector import Collector, Packet, Task
 from penstock.topology.definition import Topology
-from penstock.topology.epoch import AGAIN, HEARD, OPEN, Changes, Cycle, Settled, state_part
+from penstock.topology.epoch import AGAIN, HEARD, OPEN, Changes, Cycle, EpochResult, state_part
 from penstock.topology.orders import Message, Metrics, Orders, Outcome
 from penstock.topology.stage import Crew, Stage
 from penstock.topology.state import loads
@@ -58,20 +58,20 @@ class LocalRunner:
     events: Mapping[str, list[tuple[int, tuple[Any, ...]]]]
 
     def run(self, orders: Orders, again: Mapping[int, Tree]) -> Outcome:
-        found = self._spouts(orders, again)
+        outcome = self._spouts(orders, again)
         for level in range(max(self.topology.levels.values()) + 1):
-            mine: dict[Task, list[Packet]] = {}
+            packets: dict[Task, list[Packet]] = {}
             later = []
-            for bolt, task, packet in found.packets:
+            for bolt, task, packet in outcome.packets:
                 if self.topology.levels[bolt] == level:
-                    mine.setdefault((bolt, task), []).append(packet)
+                    packets.setdefault((bolt, task), []).append(packet)
                 else:
                     later.append((bolt, task, packet))
-            found.packets = later
+            outcome.packets = later
             stage = Stage(orders, self.crew)
-            stage.bolts(level, mine, lambda task: True, self._state(level, found.keys))
-            found.add(stage.outcome)
-        return found
+            stage.bolts(level, packets, lambda task: True, self._state(level, outcome.keys))
+            outcome.add(stage.outcome)
+        return outcome
 
     def _spouts(self, orders: Orders, again: Mapping[int, Tree]) -> Outcome:
         stage = Stage(orders, self.crew)
@@ -85,12 +85,12 @@ class LocalRunner:
 
     def _state(self, level: int, keys: Mapping[str, Iterable[bytes]]) -> dict[str, dict[bytes, bytes]]:
         """The state of the keys that come to the bolts of a level."""
-        found: dict[str, dict[bytes, bytes]] = {}
+        states: dict[str, dict[bytes, bytes]] = {}
         for bolt in self.topology.at(level):
             if bolt.is_stateful:
-                kept = self.memory.part(state_part(bolt.name))
-                found[bolt.name] = {key: kept[key] for key in keys.get(bolt.name, ()) if key in kept}
-        return found
+                stored = self.memory.part(state_part(bolt.name))
+                states[bolt.name] = {key: stored[key] for key in keys.get(bolt.name, ()) if key in stored}
+        return states
 
     def messages(self, roots: set[int]) -> Mapping[int, Message]:
         events = ((spout, root, values) for spout, rows in self.events.items() for root, values in rows)
@@ -99,14 +99,14 @@ class LocalRunner:
 
 def routed(orders: Orders, spout: str, rows: Iterable[tuple[int, tuple[Any, ...]]], outcome: Outcome) -> None:
     """Events of a stream, by the trees that they begin, on their way to bolts."""
-    collector, found = Collector(orders.topology, spout, 0), list(rows)
+    collector, events = Collector(orders.topology, spout, 0), list(rows)
     collector.begin(orders.epoch)
-    collector.forward(found)
+    collector.forward(events)
     outcome.packets += [(b.name, t, p) for b, t, p in outcome.take(collector, Metrics(), 0)]
 
 
 @dataclass
-class Played:
+class TopologyRun:
     """What a topology did: rows that left it by component ('count', 'split.errors'), dead letters, and its metrics.
 
     `pending` is how many trees are open at the end; `state` what stateful bolts have, by key as bytes.
@@ -114,7 +114,7 @@ class Played:
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     dead: list[dict[str, Any]] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[Rejection] = field(default_factory=list)
     metrics: dict[str, Metrics] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     pending: int = 0
@@ -126,12 +126,12 @@ class LocalRun:
 
     def __init__(self, topology: Topology) -> None:
         self.topology, self.memory, self.crew = topology, Memory(), Crew()
-        self.played = Played({_named(output): [] for output in topology.outputs})
+        self.played = TopologyRun({_named(output): [] for output in topology.outputs})
         self.due: Instant = END
         self._restarts = 0
         self._intakes = {name: Intake(view_of(flow)) for name, flow in topology.flows.items()}
 
-    def commit(self, commit: Commit) -> Settled:
+    def commit(self, commit: Commit) -> EpochResult:
         """One epoch: the events of a commit, at its time."""
         events: dict[str, list[tuple[int, tuple[Any, ...]]]] = {}
         for name, flow in self.topology.flows.items():
@@ -146,24 +146,24 @@ class LocalRun:
     def _taken(self, name: str, flow: Flow, commit: Commit) -> list[tuple[int, tuple[Any, ...]]]:
         assert flow.schema is not None
         intake, names = self._intakes[name], {source.name for source in flow.sources}
-        mine = Commit(
+        own_commit = Commit(
             commit.now, tuple(event for event in commit.events if event.stream in names), commit.fixed,
             commit.caught_up, commit.resumed,
         )  # fmt: skip
         kinds = [kind_of(kind) for _, kind in flow.schema]
-        found = []
-        for element in intake.admit(mine, self.played.refused):
+        events = []
+        for element in intake.admit(own_commit, self.played.refused):
             values = [value[0] if value else None for value in element.aggregate_values]
             root = place_root(name, element.event.partition, element.event.offset)
-            found.append((root, tuple([kind.given(value) for kind, value in zip(kinds, values, strict=True)])))
-        intake.advance(mine)
-        return found
+            events.append((root, tuple([kind.given(value) for kind, value in zip(kinds, values, strict=True)])))
+        intake.advance(own_commit)
+        return events
 
     def restart(self) -> None:
         """Another process takes over from what was committed."""
         self._restarts += 1
 
-    def _show(self, settled: Settled) -> None:
+    def _show(self, settled: EpochResult) -> None:
         played = self.played
         played.epochs += 1
         for output, rows in settled.outcome.rows.items():
@@ -193,7 +193,9 @@ def _named(output: tuple[str, str]) -> str:
     return component if stream == "default" else f"{component}.{stream}"
 
 
-def play(topology: Topology, commits: Iterable[Commit | None], *, settle: bool = True, most: int = 1_000) -> Played:
+def play(
+    topology: Topology, commits: Iterable[Commit | None], *, settle: bool = True, most: int = 1_000
+) -> TopologyRun:
     """Runs a topology over commits; None stands for a restart. Then, with `settle`, until no tree is open."""
     run = LocalRun(topology)
     now: Instant = 0

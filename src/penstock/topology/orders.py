@@ -1,4 +1,4 @@
-"""What the tasks of an epoch are told, and what they leave behind."""
+"""The orders for the tasks of an epoch, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.model.time import Instant
 from penstock.topology.collector import Collector, Packet, Task
 from penstock.topology.definition import BoltOf, Topology
 
-#: A spout of code emits about so many tuples in one epoch and task.
+#: About how many tuples a spout of code emits in one epoch and task.
 AT_ONCE = 1_000
 
 
@@ -25,10 +25,10 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Orders:
-    """What the tasks of an epoch are told: its number and time, what components remember, and what happened before.
+    """The orders for the tasks of an epoch: its number and time, what components remember, and what happened before.
 
     `attempts` says by tree how often it was tried before; what belongs to a tree in `left_out` is passed over.
-    `heard` is what spouts of code are told of their messages, `expected` the trees of those to be emitted again, and
+    `heard` is what spouts of code hear of their messages, `expected` the trees of those to be emitted again, and
     `room` for how many more there is.
     """
 
@@ -107,7 +107,7 @@ class Outcome:
             self.trees[root] = self.trees.get(root, 0) ^ value
         for root, reason in collector.failures.items():
             self.failures.setdefault(root, reason)
-        self.messages |= {root: Message(*told) for root, told in collector.messages.items()}
+        self.messages |= {root: Message(*fields) for root, fields in collector.messages.items()}
         for bolt, keys in collector.keys.items():
             self.keys.setdefault(bolt, set()).update(keys)
         self.lost += collector.lost

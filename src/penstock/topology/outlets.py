@@ -45,7 +45,7 @@ class Outlet:
         if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) and len(values) == self.size:
             return tuple(values)
         raise RowError(
-            f"{values!r} has not the fields {', '.join(self._names)}", hint="emit a tuple, a list or a dictionary"
+            f"{values!r} lacks the fields {', '.join(self._names)}", hint="emit a tuple, a list or a dictionary"
         )
 
     def leave(self, row: tuple[Any, ...]) -> None:
@@ -71,7 +71,7 @@ def by_fields(
     values: list[tuple[Any, ...]], roots: list[Roots], places: list[int], tasks: int, keys: dict[bytes, None]
 ) -> tuple[Parted, list[tuple[Roots, str]]]:
     """Tuples by the hash of some of their values, and those that have none; `keys` takes up the keys that there are."""
-    found: Parted = [(task, [], []) for task in range(tasks)]
+    parts: Parted = [(task, [], []) for task in range(tasks)]
     known: dict[str, tuple[int, list[tuple[Any, ...]], list[Roots]]] = {}
     refused: list[tuple[Roots, str]] = []
     get, alone = itemgetter(*places), len(places) == 1
@@ -85,9 +85,9 @@ def by_fields(
                 refused.append((root, error.message))
                 continue
             keys[key] = None
-            to = found[task_of(key, tasks)]
+            to = parts[task_of(key, tasks)]
             if type(value) is str:
                 known[value] = to
         to[1].append(row)
         to[2].append(root)
-    return found, refused
+    return parts, refused

@@ -14,7 +14,7 @@ from penstock.topology.collector import Collector, Packet, Task
 from penstock.topology.components import BasicBolt, Bolt, Component, Context, Spout, StatefulBolt
 from penstock.topology.definition import BoltOf, SpoutOf, Topology
 from penstock.topology.orders import AT_ONCE, Message, Metrics, Orders, Outcome
-from penstock.topology.state import Prepared, State
+from penstock.topology.state import PreparedComponent, State
 from penstock.topology.trees import tick_root
 from penstock.topology.tuples import TICK, Roots, Tuple, with_tree
 
@@ -38,19 +38,19 @@ class Crew:
 
     def __init__(self) -> None:
         self._run = ""
-        self._prepared: dict[Task, Prepared] = {}
+        self._prepared: dict[Task, PreparedComponent] = {}
 
-    def of(self, orders: Orders, name: str, task: int, tasks: int, component: Component) -> Prepared:
+    def of(self, orders: Orders, name: str, task: int, tasks: int, component: Component) -> PreparedComponent:
         if orders.run != self._run:
             self.dismiss()
             self._run = orders.run
         if (name, task) not in self._prepared:
             topology = orders.topology
             context = Context(topology.name, name, task, tasks, dict(topology.options), to_datetime(orders.now))
-            self._prepared[name, task] = Prepared(component, Collector(topology, name, task), context)
-        found = self._prepared[name, task]
-        found.context.now = to_datetime(orders.now)
-        return found
+            self._prepared[name, task] = PreparedComponent(component, Collector(topology, name, task), context)
+        prepared = self._prepared[name, task]
+        prepared.context.now = to_datetime(orders.now)
+        return prepared
 
     def dismiss(self) -> None:
         """Lets go of all."""
@@ -100,9 +100,9 @@ class Stage:
         for bolt in topology.at(level):
             for task in range(bolt.tasks):
                 if here(task):
-                    mine = packets.pop((bolt.name, task), [])
-                    if mine or bolt.name in self._orders.ticking:
-                        for taker, to, packet in self._bolt(bolt, task, mine, (state or {}).get(bolt.name, {})):
+                    own_packets = packets.pop((bolt.name, task), [])
+                    if own_packets or bolt.name in self._orders.ticking:
+                        for taker, to, packet in self._bolt(bolt, task, own_packets, (state or {}).get(bolt.name, {})):
                             if topology.levels[taker.name] == level:
                                 packets.setdefault((taker.name, to), []).append(packet)
                             else:
@@ -153,21 +153,21 @@ class Stage:
         attempts, left_out = self._orders.attempts, self._orders.left_out
         if coming.roots is None or not (attempts or left_out):
             return coming
-        kept, tried = [], []
+        places, tried = [], []
         for place, roots in enumerate(coming.roots):
             trees = () if roots is None else (roots,) if isinstance(roots, int) else roots
             if left_out.isdisjoint(trees):
-                kept.append(place)
+                places.append(place)
                 tried.append(max((attempts.get(root, 0) for root in trees), default=0))
         return Coming(
             coming.make,
-            [coming.values[place] for place in kept],
-            [coming.roots[place] for place in kept],
-            None if coming.ids is None else [coming.ids[place] for place in kept],
+            [coming.values[place] for place in places],
+            [coming.roots[place] for place in places],
+            None if coming.ids is None else [coming.ids[place] for place in places],
             tried,
         )
 
-    def _remember(self, prepared: Prepared, component: Component, who: Task, before: bytes | None) -> None:
+    def _remember(self, prepared: PreparedComponent, component: Component, who: Task, before: bytes | None) -> None:
         data = prepared.changed(component, before)
         if data is not None:
             self.outcome.remembered[who] = data
@@ -182,9 +182,9 @@ def _basic(bolt: BasicBolt, collector: Collector, coming: Coming) -> None:
             tup._attempt = coming.tried[number]
         collector.at_hand = root
         try:
-            found = execute(tup, collector)
-            if found is not None:
-                for row in found:
+            emitted = execute(tup, collector)
+            if emitted is not None:
+                for row in emitted:
                     emit(row)
         except Exception as error:  # whatever it is, it concerns this tuple
             collector.fail(tup, said(error))
@@ -213,10 +213,10 @@ def said(error: Exception) -> str:
 
 def _keys(topology: Topology, bolt: BoltOf, packets: Iterable[Packet]) -> set[Any]:
     """The keys that the tuples of a task have, by the fields that it is grouped by."""
-    found: set[Any] = set()
+    keys: set[Any] = set()
     for packet in packets:
         names = topology.fields(packet.source, packet.stream).names
         for grouping in bolt.inputs:
             if (grouping.kind, grouping.source, grouping.stream) == ("fields", packet.source, packet.stream):
-                found.update(map(itemgetter(*(names.index(name) for name in grouping.fields)), packet.values))
-    return found
+                keys.update(map(itemgetter(*(names.index(name) for name in grouping.fields)), packet.values))
+    return keys

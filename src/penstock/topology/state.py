@@ -23,7 +23,7 @@ from penstock.topology.groupings import key_of
 
 _ABSENT: Final = object()
 _PLAIN: Final = frozenset({int, str, float, bool, bytes, type(None)})
-#: The attributes of one task of a component may take so many bytes.
+#: The most bytes of the attributes of one task of a component.
 MOST_BYTES: Final = 1_000_000
 
 
@@ -90,25 +90,25 @@ class State(MutableMapping[Any, Any]):
             return loads(data)
         if key not in self._allowed:
             raise RowError(
-                f"the state of {key!r} is not here: no tuple of this epoch in this task has that key",
+                f"the state of {key!r} is not available: no tuple of this epoch in this task has that key",
                 hint="a stateful bolt sees the state of the fields that it is grouped by",
             )
         return _ABSENT
 
     def changes(self) -> dict[bytes, bytes | None]:
         """What has changed, by key as bytes; None where nothing is left."""
-        found: dict[bytes, bytes | None] = {}
+        changes: dict[bytes, bytes | None] = {}
         for name, value in self._live.items():
             if name in self._set or type(value) not in _PLAIN:
                 key = _encoded(name)
                 data = None if value is _ABSENT else dumps(value)
                 if data != self._held.get(key):
-                    found[key] = data
-        return found
+                    changes[key] = data
+        return changes
 
 
 class _Encoded(bytes):
-    """A key that is no text, as bytes already."""
+    """A key that is not text, as bytes already."""
 
 
 def _encoded(key: Any) -> bytes:
@@ -121,13 +121,13 @@ def _encoded(key: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    def persistent_id(self, given: Any) -> str | None:
-        if isinstance(given, Collector):
+    def persistent_id(self, value: Any) -> str | None:
+        if isinstance(value, Collector):
             return "collector"
-        return "context" if isinstance(given, Context) else None
+        return "context" if isinstance(value, Context) else None
 
 
-class Prepared:
+class PreparedComponent:
     """A component that was made ready once in this process, to be taken up in each epoch with what it remembers.
 
     What `prepare` or `open` made and cannot be pickled stays in the process.
@@ -136,29 +136,29 @@ class Prepared:
     def __init__(self, component: Component, collector: Collector, context: Context) -> None:
         self._class = type(component)
         self.collector, self.context = collector, context
-        made = self._class.__new__(self._class)
-        made.__dict__.update(copy.deepcopy(vars(component)))
-        ready: Any = made
-        (ready.open if hasattr(made, "open") else ready.prepare)(context, collector)
-        self._made = made
-        self._stays = {name: value for name, value in vars(made).items() if not self._pickles(value)}
-        self._begins = self._dumped({name: value for name, value in vars(made).items() if name not in self._stays})
+        instance = self._class.__new__(self._class)
+        instance.__dict__.update(copy.deepcopy(vars(component)))
+        ready: Any = instance
+        (ready.open if hasattr(instance, "open") else ready.prepare)(context, collector)
+        self._made = instance
+        self._stays = {name: value for name, value in vars(instance).items() if not self._pickles(value)}
+        self._begins = self._dumped({name: value for name, value in vars(instance).items() if name not in self._stays})
 
     def taken_up(self, remembered: bytes | None) -> Component:
         """The component as it was at the end of the last epoch."""
-        found = self._class.__new__(self._class)
-        found.__dict__.update(self._stays)
-        found.__dict__.update(self._loaded(self._begins if remembered is None else remembered))
-        return found
+        component = self._class.__new__(self._class)
+        component.__dict__.update(self._stays)
+        component.__dict__.update(self._loaded(self._begins if remembered is None else remembered))
+        return component
 
     def changed(self, component: Component, remembered: bytes | None) -> bytes | None:
         """What it is to remember, where that is another than before."""
-        kept = {n: v for n, v in vars(component).items() if self._stays.get(n, _ABSENT) is not v and n != "state"}
+        attributes = {n: v for n, v in vars(component).items() if self._stays.get(n, _ABSENT) is not v and n != "state"}
         try:
-            data = self._dumped(kept)
+            data = self._dumped(attributes)
         except Exception as error:
             raise PenstockError(
-                f"an attribute of {self._class.__name__} cannot be remembered: {error}",
+                f"an attribute of {self._class.__name__} cannot be stored: {error}",
                 hint="make it in prepare(…) or open(…), which are called once in each process",
             ) from error
         if len(data) > MOST_BYTES:
@@ -188,7 +188,7 @@ class Prepared:
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, buffer: io.BytesIO, prepared: Prepared) -> None:
+    def __init__(self, buffer: io.BytesIO, prepared: PreparedComponent) -> None:
         super().__init__(buffer)
         self._prepared = prepared
 

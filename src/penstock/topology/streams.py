@@ -23,9 +23,9 @@ class Flowing(Piped):
 
     @property
     def topology(self) -> Topology:
-        (found,) = self.arguments
-        assert isinstance(found, Topology)
-        return found
+        (definition,) = self.arguments
+        assert isinstance(definition, Topology)
+        return definition
 
     def __repr__(self) -> str:
         return repr(self.output)

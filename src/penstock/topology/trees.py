@@ -26,8 +26,8 @@ class Tree:
     values: tuple[Any, ...]
 
     def dumped(self) -> bytes:
-        told = (self.value, self.deadline, self.tries, self.spout, self.task, self.id, self.values)
-        return pickle.dumps(told, protocol=5)
+        fields = (self.value, self.deadline, self.tries, self.spout, self.task, self.id, self.values)
+        return pickle.dumps(fields, protocol=5)
 
     @classmethod
     def loaded(cls, data: bytes) -> Tree:

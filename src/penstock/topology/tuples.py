@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from penstock.errors import unknown
 
-#: The stream on which a component emits where it says nothing else, and the one that tick tuples come on.
+#: The stream on which a component emits where it sent no other message, and the one that tick tuples come on.
 DEFAULT: Final = "default"
 TICK: Final = "__tick"
 
@@ -85,18 +85,18 @@ class Tuple(tuple[Any, ...]):
         return _again, (self._source, self._stream, names, tuple(self), self._roots, self._id, self._attempt)
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in zip(self._places, self, strict=True))
-        return f"<tuple of {self._source}.{self._stream}: {said}>"
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._places, self, strict=True))
+        return f"<tuple of {self._source}.{self._stream}: {fields}>"
 
 
 @lru_cache(maxsize=1_000)
 def tuple_type(source: str, stream: str, fields: tuple[str, ...]) -> type[Tuple]:
     """The class of the tuples of one stream of a component."""
     places = {name: place for place, name in enumerate(fields)}
-    told: dict[str, Any] = {"_source": source, "_stream": stream, "_places": places}
+    namespace: dict[str, Any] = {"_source": source, "_stream": stream, "_places": places}
     plain = namedtuple("plain", fields, rename=True)  # type: ignore[misc]  # its attributes are fast
-    told |= {name: vars(plain)[name] for name in fields if name in vars(plain) and not name.startswith("_")}
-    return type("Tuple", (Tuple,), told)
+    namespace |= {name: vars(plain)[name] for name in fields if name in vars(plain) and not name.startswith("_")}
+    return type("Tuple", (Tuple,), namespace)
 
 
 def _again(

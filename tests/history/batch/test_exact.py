@@ -122,7 +122,7 @@ def test_what_sql_cannot_say_of_pairs_is_refused():
         view.select("n").having("people_exact"),
         BY_PAGE.agg(people=other),
     ):
-        with pytest.raises(DefinitionError, match="SQL cannot say"):
+        with pytest.raises(DefinitionError, match="SQL cannot express"):
             show(wrong, "v")
 
 

@@ -67,7 +67,7 @@ def test_what_cannot_be_read_again_is_refused_with_what_to_do():
     with pytest.raises(ReplayError, match="cannot be read again") as refused:
         log_past(stream, Place("x"), None, From())
     assert "keep='all'" in (refused.value.hint or "")
-    with pytest.raises(DefinitionError, match="no place to begin"):
+    with pytest.raises(DefinitionError, match="not a position to start from"):
         From.parse("yesterday")
 
 

@@ -58,7 +58,7 @@ def test_verify_reads_everything_and_ends_with_1_where_a_file_differs(directory)
     result = penstock("history", "verify", "orders", "--dir", directory)
     assert result.exit_code == 1
     assert "1 of 4 files differ" in result.output
-    assert "its sum is" in result.output
+    assert "its checksum is" in result.output
 
 
 def test_compact_and_erase_work_on_an_app_that_rests(directory):

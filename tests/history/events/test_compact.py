@@ -249,7 +249,7 @@ def test_a_column_that_came_later_does_not_hinder(app):
     assert past.read()["shop"].null_count() == 16
     Compaction(app.history, SMALL).run(NOW, everything=True)
     assert app.history.past(wider).read().height == 16
-    assert Schema.parse(app.store.listing().kept["orders"].schema).names[-1] == "shop"
+    assert Schema.parse(app.store.listing().streams["orders"].schema).names[-1] == "shop"
 
 
 def test_files_of_the_version_before_whose_rows_name_their_commit_are_read_and_compacted_with_others(app):

@@ -22,7 +22,7 @@ def path(app) -> Path:
 
 def test_a_whole_history_has_no_problems(app, path):
     read: list[int] = []
-    assert list(verify(app.history, told=read.append)) == []
+    assert list(verify(app.history, on_progress=read.append)) == []
     assert (2, sum(read)) == to_verify(app.history)
 
 
@@ -31,27 +31,27 @@ def test_a_flipped_byte_is_found(app, path):
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     (problem,) = verify(app.history)
-    assert "its sum is" in problem.said
+    assert "its checksum is" in problem.message
     assert problem.file.first == 1
 
 
 def test_a_missing_file_is_found(app, path):
     path.unlink()
     (problem,) = verify(app.history, "orders")
-    assert problem.said == "it is missing"
+    assert problem.message == "it is missing"
 
 
 def test_a_truncated_file_is_found(app, path):
     path.write_bytes(path.read_bytes()[:-10])
     (problem,) = verify(app.history)
-    assert "bytes, and had" in problem.said
+    assert "bytes, and had" in problem.message
 
 
 def test_a_file_with_other_rows_than_listed_is_found(app, path):
     app.store._writing().run("UPDATE __files SET rows = 7 WHERE first = 1")
     app.store._writing().commit()
     (problem,) = verify(app.history)
-    assert problem.said == "it has 2 rows, and 7 are listed"
+    assert problem.message == "it has 2 rows, and 7 are listed"
 
 
 def test_a_file_that_is_no_parquet_is_found_even_where_its_sum_was_listed_so(app, path):
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_parquet_is_found_even_where_its_sum_was_listed_so(app
     connection.run("UPDATE __files SET bytes = ?1, checksum = ?2 WHERE first = 1", values)
     connection.commit()
     (problem,) = verify(app.history)
-    assert problem.said.startswith("it cannot be read")
+    assert problem.message.startswith("it cannot be read")
 
 
 def test_a_stream_that_is_not_there_is_named(app, path):

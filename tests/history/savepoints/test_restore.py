@@ -147,7 +147,7 @@ def test_verdicts_on_changed_definitions(written):
     point = create(written(1).directory, "a")
 
     def said(view: ps.View, name: str = "by_page") -> dict[str, tuple[bool, str]]:
-        return {verdict.view: (verdict.goes_on, verdict.said) for verdict in compare(point, {name: view})}
+        return {verdict.view: (verdict.goes_on, verdict.explanation) for verdict in compare(point, {name: view})}
 
     counted = VISITS.group_by("page").window(ps.fixed("20 seconds")).agg(n=ps.count())
     assert said(BY_PAGE) == {"by_page": (True, "goes on")}
@@ -155,7 +155,7 @@ def test_verdicts_on_changed_definitions(written):
     assert said(counted) == {"by_page": (False, "window(ps.fixed('10 seconds')) → window(ps.fixed('20 seconds'))")}
     assert said(counted, "other") == {
         "by_page": (True, "is not the app's: its table stays"),
-        "other": (True, "begins empty, with the events after the savepoint"),
+        "other": (True, "starts empty, with the events after the savepoint"),
     }
 
 

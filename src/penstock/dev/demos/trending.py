@@ -30,7 +30,7 @@ TAGS = np.array(
     ]
 )
 PEOPLE = 20_000
-#: So often another tag takes the lead.
+#: How often another tag takes the lead.
 DRIFT = 12 * SECOND
 
 _WEIGHTS = 1 / np.arange(1, len(TAGS) + 1) ** 1.1
@@ -47,15 +47,15 @@ def posts(numbers: np.ndarray, times: np.ndarray, chance: Any) -> dict[str, obje
 
 def app(rate: int = 2000, seed: int = 1) -> App:
     """The app: posts, what is trending, and the totals."""
-    made = App("trending")
-    stream = made.stream(
+    trending = App("trending")
+    stream = trending.stream(
         "posts",
         generator(posts, rate=rate, seed=seed, disorder="3 seconds", late=0.002, lateness="75 seconds"),
         schema="id bigint, user bigint, tag string, at timestamp",
         event_time="at",
         watermark=bounded("4 seconds"),
     )
-    made.view(
+    trending.view(
         "trending",
         stream.group_by("tag")
         .window(sliding("1 minute", every="10 seconds"))
@@ -64,5 +64,5 @@ def app(rate: int = 2000, seed: int = 1) -> App:
         .retracting()
         .allow_late("20 seconds"),
     )
-    made.view("totals", stream.group_by().agg(posts=count(), people=approx_distinct("user")))
-    return made
+    trending.view("totals", stream.group_by().agg(posts=count(), people=approx_distinct("user")))
+    return trending

@@ -26,12 +26,12 @@ from penstock.kernel.step import Change, advance, step
 from penstock.model.stream import WithTime
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.runtime.epoch.job import Job, task_number
 from penstock.store.reader import Reader
 
 _COMMIT: Final = "__commit"
-#: After so many batches a task combines what it has.
+#: A task combines what it has after this many batches.
 _COMBINE_EVERY: Final = 8
 
 
@@ -88,13 +88,13 @@ class LiveTask(PastTask):
         suspect = (pl.col("__bound").is_not_null() & early).fill_null(False)
         # Up to the point a batch aggregate has answered: where there is one, those rows are reduced apart.
         past = (pl.col(_COMMIT) <= self._point).fill_null(False) & has_pairs(self._plan)
-        found = [
+        frames = [
             as_past(self._plan, self._reduced_at(rows.filter(past), BEGINNING)),
             self._reduced_at(rows.filter(~past & ~suspect), BEGINNING),
         ]
         for (before,), part in rows.filter(suspect).partition_by("before", as_dict=True).items():
-            found.append(self._reduced_at(part, int(before)))
-        return [frame for frame in found if frame.height]
+            frames.append(self._reduced_at(part, int(before)))
+        return [frame for frame in frames if frame.height]
 
     def _reduced_at(self, rows: pl.DataFrame, before: Instant) -> pl.DataFrame:
         plan, source = self._plan, self.job.sharing.source
@@ -106,15 +106,15 @@ class LiveTask(PastTask):
     def _by_commits(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
         """Deltas with the commit that brought them; those up to the point count as one."""
         rows = rows.with_columns(pl.when(pl.col("before").is_not_null()).then(_COMMIT).otherwise(0).alias(_COMMIT))
-        found = []
+        frames = []
         for (commit, before), part in rows.partition_by(_COMMIT, "before", as_dict=True).items():
-            # Which of a key's rows count is told when all are together.
+            # Which of a key's rows count is known when all are together.
             mark = BEGINNING if before is None or self._plan.forgets else int(before)
             deltas = reduce(self._plan, self.job.sharing.source, part.drop("before", "__bound"), mark).deltas
             if before is None and self._point:
                 deltas = as_past(self._plan, deltas)
-            found.append(deltas.with_columns(pl.lit(commit, pl.Int64).alias(_COMMIT)))
-        return [frame for frame in found if frame.height]
+            frames.append(deltas.with_columns(pl.lit(commit, pl.Int64).alias(_COMMIT)))
+        return [frame for frame in frames if frame.height]
 
 
 def windowed_schema(plan: Plan) -> dict[str, pl.DataType]:
@@ -155,17 +155,17 @@ class LiveReading(Reading):
         return True
 
     def _work(self, job: Job, pieces: Pieces | None) -> PastJob:
-        if isinstance(self.plan.view.windows, Counted):
+        if isinstance(self.plan.view.windows, CountBased):
             return super()._work(job, pieces)
         return LiveJob(job, self._parts, pieces, self.decisions)
 
     @property
     def _combined(self) -> Combine:
-        return partial(combine if isinstance(self.plan.view.windows, Counted) else joined, self.wide)
+        return partial(combine if isinstance(self.plan.view.windows, CountBased) else joined, self.wide)
 
     def _as_past(self, deltas: pl.DataFrame) -> pl.DataFrame:
         """The tasks have told the rows apart, but for count windows, whose elements say which commit brought them."""
-        if not isinstance(self.plan.view.windows, Counted):
+        if not isinstance(self.plan.view.windows, CountBased):
             return deltas
         return as_past(self.plan, deltas, pl.col("__source") <= self.decisions.point)
 
@@ -177,7 +177,7 @@ class LiveReading(Reading):
 
     def _stood(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:
         plan = self.wide
-        if isinstance(plan.view.windows, Counted):
+        if isinstance(plan.view.windows, CountBased):
             yield step(plan, [deltas], Memory(plan), end)
         elif plan.forgets:
             counted = self._remembered(deltas, end.after)
@@ -252,10 +252,10 @@ class LiveReading(Reading):
             take([first], _time(BEGINNING, BEGINNING, end.now))
         reached = BEGINNING
         for commit, before, after, now in self.decisions.marks.iter_rows():
-            mine = by_commit.get((commit,))
-            if mine is not None:
+            own_deltas = by_commit.get((commit,))
+            if own_deltas is not None:
                 take([], _time(reached, before, now))
-                take([mine], _time(before, after, now))
+                take([own_deltas], _time(before, after, now))
                 reached = after
         last = take([], _time(reached, end.after, end.now))
         return replace(last, live=state.live, closed=pl.concat(closed))

@@ -19,7 +19,7 @@ import polars as pl
 from penstock.history.batch.differences import PLACE, differing, scope, sketchy
 from penstock.history.batch.evidence import Evidence, Row
 from penstock.history.batch.moment import ViewMoment, moment_of
-from penstock.history.batch.recomputation import Recomputation, Told
+from penstock.history.batch.recomputation import OnProgress, Recomputation
 from penstock.history.events.event_history import EventHistory
 from penstock.history.events.pins import pinned
 from penstock.history.events.verify import verify
@@ -37,7 +37,7 @@ SHOWN: Final = 10
 
 
 @dataclass
-class Audited:
+class AuditResult:
     """What an audit of a view has found. `unable` says why none could be made."""
 
     view: str
@@ -77,64 +77,70 @@ class Audit:
         as_of: int | None = None,
         sample: float = 1.0,
         checksums: bool = True,
-        told: Told | None = None,
-    ) -> Audited:
+        on_progress: OnProgress | None = None,
+    ) -> AuditResult:
         """Audits a view: all windows, or as of an earlier commit those that were final then; a part of the keys."""
         with pinned(self._reader, f"audit of {name}"):
-            return self._run(name, as_of, sample, checksums, told or (lambda phase, share: None))
+            return self._run(name, as_of, sample, checksums, on_progress or (lambda phase, share: None))
 
-    def _run(self, name: str, as_of: int | None, sample: float, checksums: bool, tell: Told) -> Audited:
+    def _run(self, name: str, as_of: int | None, sample: float, checksums: bool, tell: OnProgress) -> AuditResult:
         started = clock_time.perf_counter()
         layout, lowered = self._past.laid_out(name)
         view, moment = layout.plan.written, moment_of(self._reader, layout)
-        found = Audited(name, moment.commit if as_of is None else as_of)
-        found.unable = self._past.unable(name, view, lowered, moment, as_of)
-        if found.unable is None:
+        result = AuditResult(name, moment.commit if as_of is None else as_of)
+        result.unable = self._past.unable(name, view, lowered, moment, as_of)
+        if result.unable is None:
             if moment.fingerprint != view.fingerprint() or moment.definition != repr(view):
-                found.problems.append(f"the definition is another than the state was made with: {moment.definition}")
+                result.problems.append(
+                    f"the definition differs from the one that computed the state: {moment.definition}"
+                )
             folder = Path(tempfile.mkdtemp(prefix="penstock-audit-"))
             try:
                 tell("verifying", 0.0)
                 if checksums:
-                    found.problems += self._verified(view)
-                if not found.problems:
-                    self._compare(found, layout, lowered, moment, sample, folder, tell)
+                    result.problems += self._verified(view)
+                if not result.problems:
+                    self._compare(result, layout, lowered, moment, sample, folder, tell)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-        found.seconds = clock_time.perf_counter() - started
+        result.seconds = clock_time.perf_counter() - started
         tell("done", 1.0)
-        return found
+        return result
 
     def _verified(self, view: View) -> list[str]:
         """What is wrong with the files of the history that the view is made of."""
-        found = []
+        messages = []
         for source in view.input.sources:
             for problem in verify(self._history, source.name):
-                found.append(f"the file '{problem.file.path}' of the history: {problem.said}")
-        return found
+                messages.append(f"the file '{problem.file.path}' of the history: {problem.message}")
+        return messages
 
     def _compare(
         self,
-        found: Audited,
+        result: AuditResult,
         layout: Layout,
         lowered: Lowered,
         moment: ViewMoment,
         sample: float,
         folder: Path,
-        tell: Told,
+        tell: OnProgress,
     ) -> None:
-        with self._past.recomputed(layout, lowered, moment, found.commit, folder, tell) as (scratch, events, watermark):
+        with self._past.recomputed(layout, lowered, moment, result.commit, folder, tell) as (
+            scratch,
+            events,
+            watermark,
+        ):
             columns = ", ".join(quoted(column) for column in moment.rows.columns)
             computed = scratch.query(f"SELECT {columns} FROM {layout.table}")
             sketches = self._sketches(layout, scratch)
         tell("comparing", 0.0)
-        rule = scope(layout.plan, watermark, found.commit < moment.commit, sample)
+        rule = scope(layout.plan, watermark, result.commit < moment.commit, sample)
         stored, computed = moment.rows.filter(rule), computed.filter(rule)
-        found.rows, found.events = computed.height, events
+        result.rows, result.events = computed.height, events
         wrong = differing(layout, stored, computed, sketches)
-        found.differences = wrong.height
+        result.differences = wrong.height
         for row in wrong.head(SHOWN).iter_rows(named=True):
-            found.shown.append(self._evidence.row(layout, row, found.commit))
+            result.shown.append(self._evidence.row(layout, row, result.commit))
 
     def _sketches(self, layout: Layout, scratch: SqliteStore) -> pl.DataFrame | None:
         """The partials of aggregates that may answer differently each time, by place."""

@@ -21,8 +21,10 @@ _MOST: Final = 10_000
 
 def _parts(layout: Layout) -> list[tuple[str, Aggregate, list[str]]]:
     """Each aggregate with the columns of its partial in the kernel's state."""
-    given = dict(layout.plan.view.aggregates)
-    return [(part.name, given[part.name], list(part.fields)) for part in layout.plan.columns if part.name in given]
+    aggregates = dict(layout.plan.view.aggregates)
+    return [
+        (part.name, aggregates[part.name], list(part.fields)) for part in layout.plan.columns if part.name in aggregates
+    ]
 
 
 def sketchy(layout: Layout) -> list[tuple[str, str]]:
@@ -32,13 +34,13 @@ def sketchy(layout: Layout) -> list[tuple[str, str]]:
 def compared(layout: Layout) -> list[str]:
     """The columns of the table that are compared: what people read, and the state behind it where it is exact."""
     plan = layout.plan
-    found = list(plan.values)
-    found += ["__holds"] if plan.view.condition is not None else []
+    columns = list(plan.values)
+    columns += ["__holds"] if plan.view.condition is not None else []
     for _, aggregate, fields in _parts(layout):
         if aggregate.exact:
             exact = [name for name in fields if not plan.value_schema[name].is_float()]
-            found += [layout.stored[name] for name in exact if layout.stored[name] not in found]
-    return list(dict.fromkeys(found))
+            columns += [layout.stored[name] for name in exact if layout.stored[name] not in columns]
+    return list(dict.fromkeys(columns))
 
 
 def scope(plan: Plan, watermark: Instant, then: bool, sample: float) -> pl.Expr:
@@ -89,8 +91,8 @@ def differing(
 def _guessed(layout: Layout, name: str, row: Mapping[str, Any]) -> Aggregate | None:
     """The aggregate that may answer differently each time; None where a batch run has answered exactly."""
     aggregate = dict(layout.plan.view.aggregates)[name]
-    told = isinstance(aggregate, Paired) and row[layout.stored[exactness(name)]] == ANSWERED
-    return None if told else aggregate
+    exact = isinstance(aggregate, Paired) and row[layout.stored[exactness(name)]] == ANSWERED
+    return None if exact else aggregate
 
 
 def _differs(both: pl.DataFrame, name: str) -> pl.Expr:

@@ -12,14 +12,14 @@ from penstock.kernel.plan import END, START
 from penstock.model.stream import Stream, branches
 from penstock.model.time import Instant, show_instant
 from penstock.model.view import View
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 from penstock.runtime.epoch.analyst import applied
 from penstock.store.tables import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Each row is shown with so many events.
+#: The number of events that are shown with each row.
 EVENTS: Final = 5
 
 
@@ -51,7 +51,7 @@ class Evidence:
         }
         key = {name: row[name] if row[name] is not None else row[f"{name}:computed"] for name in plan.keys}
         start, end = row[START], row[END]
-        if isinstance(plan.view.windows, Counted):
+        if isinstance(plan.view.windows, CountBased):
             window = f"elements {start} to {end}"
         elif isinstance(plan.view.windows, Global):
             window = "all time"

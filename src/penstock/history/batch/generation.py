@@ -82,7 +82,7 @@ class Outcome:
     difference: Difference | None = None
 
 
-Told: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 @dataclass
@@ -119,17 +119,17 @@ class Generation:
 
     def __init__(
         self, run: Run, name: str, view: View, pasts: Pasts, kind: Kind,
-        *, told: Told | None = None, statement: str | None = None, point: int | None = None,
+        *, on_progress: OnProgress | None = None, statement: str | None = None, point: int | None = None,
         part_rows: int = PART_ROWS,
     ) -> None:  # fmt: skip
         self.run_of, self.name, self._view, self._pasts, self.kind = run, name, view, pasts, kind
-        self._told, self._statement, self._point = told or (lambda _: None), statement, point
+        self._on_progress, self._statement, self._point = on_progress or (lambda _: None), statement, point
         self._part_rows = part_rows
         self.progress = Progress(name, kind)
         self._joined: dict[str, int] = {}  # the versions of tables that the past is joined with
 
     def run(self, dry: int | None = None) -> Outcome:
-        """Computes and swaps. `dry` only compares, and shows so many rows that would differ."""
+        """Computes and swaps. `dry` only compares, and shows up to that many rows that would differ."""
         with self.computed() as generation, generation.between_commits():
             if dry is not None:
                 return generation.compared(dry)
@@ -222,7 +222,7 @@ class Generation:
     def report(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
         """Says how far it is."""
         self.progress = replace(self.progress, phase=phase, share=share, rows=rows or self.progress.rows)
-        self._told(self.progress)
+        self._on_progress(self.progress)
 
     def _read(self, done: int, total: int) -> None:
         if total:

@@ -47,17 +47,17 @@ class From:
         >>> From.parse("beginning"), From.parse("12"), From.parse("1970-01-01T00:00:01Z")
         (From(at=None, offset=None), From(at=None, offset='12'), From(at=1000000, offset=None))
         """
-        said = text.strip()
-        if said in ("", BEGINNING, "earliest"):
+        stripped = text.strip()
+        if stripped in ("", BEGINNING, "earliest"):
             return cls()
-        if said.isdigit() or said.startswith("{"):
-            return cls(offset=said)
+        if stripped.isdigit() or stripped.startswith("{"):
+            return cls(offset=stripped)
         try:
-            return cls(at=instant(said))
+            return cls(at=instant(stripped))
         except (DefinitionError, ValueError):
             raise DefinitionError(
-                f"'{text}' is no place to begin",
-                hint="say beginning, an offset like 1200, or a time like 2026-01-01T00:00:00Z",
+                f"'{text}' is not a position to start from",
+                hint="write beginning, an offset like 1200, or a time like 2026-01-01T00:00:00Z",
             ) from None
 
 
@@ -103,11 +103,11 @@ def log_past(stream: Stream, checkpoint: Place, offsets: str | None, start: From
         return FilesPast(stream, tuple(_files(checkpoint, through, start)))
     if isinstance(log, Kafka):
         if offsets is None:
-            raise ReplayError(f"nothing of the stream '{stream.name}' is committed yet", hint="let the app run first")
+            raise ReplayError(f"the stream '{stream.name}' has no commit yet", hint="let the app run first")
         return KafkaPast(stream, _place(offsets, start), offsets)
     raise ReplayError(
-        f"the log of the stream '{stream.name}' cannot be read again: {log!r}",
-        hint="only Kafka topics and directories can; keep a history: keep='all'",
+        f"the log of the stream '{stream.name}' cannot be replayed: {log!r}",
+        hint="only Kafka topics and directories can be replayed; to keep a history: keep='all'",
     )
 
 
@@ -127,14 +127,14 @@ def _files(checkpoint: Place, through: int, start: From) -> list[str]:
     """The files of the epochs up to one, from Spark's source log. Compacted entries hold all that came before."""
     folder = (checkpoint / "sources" / "0").local
     if folder is None:
-        raise ReplayError(f"the checkpoint '{checkpoint}' does not lie on this machine", hint="replay from the history")
+        raise ReplayError(f"the checkpoint '{checkpoint}' is not on this machine", hint="replay from the history")
     files: set[ListedFile] = set()
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.removesuffix(".compact").isdigit():
             files |= set(listed(path.read_text(encoding="utf-8")))
     first = int(start.offset) if start.offset is not None else 0
     since = None if start.at is None else start.at // 1000
-    last = {file.path: file for file in sorted(files)}  # Spark lists a file again that was written anew
+    last = {file.path: file for file in sorted(files)}  # Spark lists a file again that was rewritten
     return [
         file.path
         for file in sorted(last.values())

@@ -69,39 +69,42 @@ class Historian:
             return self._answer(text, tables, views)
 
     def _answer(self, text: str, tables: list[Table], views: list[str]) -> pa.Table:
-        made: list[str] = []
+        registered: list[str] = []
         try:
             for table in tables:
-                self._register(table.table, self._frame(table), made)
+                self._register(table.table, self._frame(table), registered)
             for view in views:
-                self._register(view, self._now(view), made)
+                self._register(view, self._now(view), registered)
             try:
-                found = self._spark.sql(text)
-                return found.toDF(*_told_apart(found.columns)).toArrow()
+                answer = self._spark.sql(text)
+                return answer.toDF(*_unique(answer.columns)).toArrow()
             except Exception as error:
                 raise PenstockError(f"Spark cannot answer: {essence(error)}") from error
         finally:
-            for name in made:
+            for name in registered:
                 self._spark.catalog.dropTempView(name)
 
-    def _register(self, name: str, frame: DataFrame, made: list[str]) -> None:
+    def _register(self, name: str, frame: DataFrame, registered: list[str]) -> None:
         frame.createOrReplaceTempView(f"`{name}`")
-        made.append(name)
+        registered.append(name)
 
     def _frame(self, table: Table) -> DataFrame:
         stream = self._streams.get(table.of)
         if table.moment.by == "STATE":
             if self._state is None:
-                raise PenstockError(f"the state behind '{table.of}' needs the app", hint="ask while it runs")
+                raise PenstockError(
+                    f"the state of '{table.of}' as of then can only be read in the running app",
+                    hint="ask while the app runs",
+                )
             return self._spark.createDataFrame(self._state(table.of).to_arrow(compat_level=pl.CompatLevel.oldest()))
         if stream is None:
             commit = self.commit_of(table.moment, None)
             if self._view_at is None:
-                raise PenstockError(f"the view '{table.of}' as it was needs the app", hint="ask while it runs")
+                raise PenstockError(f"the view '{table.of}' as it was needs the app", hint="ask while the app runs")
             return self._typed(table.of, self._view_at(table.of, commit))
         if self._history is None or self._history.since(stream) is None:
             raise PenstockError(
-                f"the history of the stream '{stream.name}' is not kept", hint="let it be from now on: keep='all'"
+                f"the history of the stream '{stream.name}' is not kept", hint="to keep it from now on: keep='all'"
             )
         frame = self._history.past(stream, self.commit_of(table.moment, stream.name)).frame(
             self._spark, stream.schema.names
@@ -125,16 +128,16 @@ class Historian:
     def commit_of(self, moment: Moment, stream: str | None) -> int:
         """The last commit up to a moment."""
         if moment.by == "EPOCH":
-            found = self._reader.query(
+            commit = self._reader.query(
                 'SELECT max("commit") FROM __epochs WHERE stream = ?1 AND epoch = ?2', [stream, moment.at]
             ).item()
-            if found is None:
+            if commit is None:
                 newest = self._reader.query("SELECT max(epoch) FROM __epochs WHERE stream = ?1", [stream]).item()
                 raise PenstockError(
                     f"the stream '{stream}' has no epoch {moment.at}",
                     hint="it has none yet" if newest is None else f"its newest is {newest}",
                 )
-            return int(found)
+            return int(commit)
         last = self._reader.last()
         newest = 0 if last is None else last.number
         if moment.by == "COMMIT":
@@ -149,17 +152,17 @@ class Historian:
         return newest
 
 
-def _told_apart(names: list[str]) -> list[str]:
+def _unique(names: list[str]) -> list[str]:
     """Names of columns, each once: Spark gives two sums of `n` the same.
 
-    >>> _told_apart(["k", "sum(n)", "sum(n)"])
+    >>> _unique(["k", "sum(n)", "sum(n)"])
     ['k', 'sum(n)', 'sum(n) 2']
     """
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         number = 2
         chosen = name
-        while chosen in found:
+        while chosen in unique:
             chosen, number = f"{name} {number}", number + 1
-        found.append(chosen)
-    return found
+        unique.append(chosen)
+    return unique

@@ -26,7 +26,7 @@ from penstock.kernel.reduce import combine
 from penstock.kernel.share import Sharing
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.runtime.epoch.feeds import Feed, Lowered
 from penstock.runtime.epoch.gather import Epoch
 from penstock.runtime.epoch.ids import FirstOfEach
@@ -38,10 +38,10 @@ from penstock.runtime.epoch.wire import RECORD, Record, is_deltas, read, records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: The driver takes so many deltas at once; of more there are several parts, by one exchange.
+#: The most deltas that the driver takes at once; more are split into parts by one exchange.
 PART_ROWS: Final = 8_000_000
 _MOST_PARTS: Final = 256
-#: Small files are read by one task until it has about so many rows.
+#: One task reads small files until it has about this many rows.
 _TASK: Final = 1_000_000
 
 
@@ -67,14 +67,14 @@ class Reading:
         """By what the past is reduced: the view's plan, with exact aggregates beside those that are not."""
         return widened(self.plan)
 
-    def read(self, pasts: Mapping[str, Sequence[Past]], told: Callable[[int, int], None] | None = None) -> None:
-        """Reduces all of it. `told` hears of tasks that are done, of how many."""
+    def read(self, pasts: Mapping[str, Sequence[Past]], on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Reduces all of it. `on_progress` gets the number of tasks that are done, of how many."""
         known = [past.rows for several in pasts.values() for past in several]
         rows = sum(count for count in known if count is not None) if None not in known else 10 * self._part_rows
         if self.expected is not None:
             rows = min(rows, self.expected * self._tasks(rows))  # each task may see all of them
         self._parts = min(-(-rows // self._part_rows), _MOST_PARTS) or 1 if self.plan.keys else 1
-        with JobProgress(self._spark, told):
+        with JobProgress(self._spark, on_progress):
             for stream, several in pasts.items():
                 for past in several:
                     self._read(stream, past)
@@ -83,7 +83,7 @@ class Reading:
         lowered = self.lowered_for(past)
         plan = self.wide if lowered is self._lowered else widened(Plan(lowered.views[self._name]))
         feeds = lowered.of(stream)
-        if isinstance(self.plan.view.windows, Counted) and any(feed.prefix for feed in feeds if self._reads(feed)):
+        if isinstance(self.plan.view.windows, CountBased) and any(feed.prefix for feed in feeds if self._reads(feed)):
             raise DefinitionError(
                 "the elements of count windows after DataFrame code have no order that could be found again",
                 hint="use a window in time",
@@ -106,18 +106,18 @@ class Reading:
         Reduction(feeds, jobs, columns, FirstOfEach(), take).run(rows)
 
     def _tasks(self, rows: int) -> int:
-        """How many tasks read so many rows of the history."""
+        """How many tasks read a number of rows of the history."""
         return max(self._spark.sparkContext.defaultParallelism, rows // _TASK)
 
     def _reads(self, feed: Feed) -> bool:
         return feed.name in self.plan.sources
 
     def _job(self, feed: Feed, columns: tuple[str, ...], plan: Plan, past: Past) -> Job:
-        mine = self._reads(feed)
+        is_read = self._reads(feed)
         return Job(
             feed.source, feed.stream, feed.schema.names if feed.prefix else columns,
-            (self._name,) if mine else (), Sharing(feed.name, (plan,) if mine else (), ()),
-            (BEGINNING,) if mine else (), 0, self._now, BEGINNING, place=feed.place,
+            (self._name,) if is_read else (), Sharing(feed.name, (plan,) if is_read else (), ()),
+            (BEGINNING,) if is_read else (), 0, self._now, BEGINNING, place=feed.place,
             positions=past.positions if feed.place is None else None,
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ class Reading:
     @property
     def _by_commit(self) -> bool:
         """Whether it matters which commit brought a row."""
-        return isinstance(self.plan.view.windows, Counted)
+        return isinstance(self.plan.view.windows, CountBased)
 
     # what the tasks sent
 
@@ -140,10 +140,10 @@ class Reading:
         records = frame.mapInArrow(self._work(job, pieces), RECORD)
         if self._parts > 1:
             records = records.repartition(self._parts, "number").mapInArrow(Combining(self._combined), RECORD)
-        found: Iterator[Any] = records.toLocalIterator() if self._parts > 1 else iter(records.toArrow().to_pylist())
+        source: Iterator[Any] = records.toLocalIterator() if self._parts > 1 else iter(records.toArrow().to_pylist())
         spooled: dict[int, list[Path]] = {}
         counts: list[Record] = []
-        for record in records_of(found):
+        for record in records_of(source):
             if is_deltas(record):
                 path = self._folder / f"part-{record.number}-{next(self._counter)}.arrow"
                 path.write_bytes(record.data)

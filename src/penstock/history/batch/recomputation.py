@@ -15,7 +15,7 @@ import polars as pl
 from penstock.errors import PenstockError, unknown
 from penstock.history.batch.as_live import Decisions, LiveReading
 from penstock.history.batch.moment import ViewMoment, moment_of
-from penstock.history.batch.versions import Untold, Versions
+from penstock.history.batch.versions import UnknownVersions, Versions
 from penstock.history.events.event_history import EventHistory, HistoryPast
 from penstock.history.events.past import Past
 from penstock.kernel.plan import Plan
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Hears what is being done, and which share of it is done.
-Told = Callable[[str, float], None]
+OnProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Recomputation:
         self._spark, self._reader, self._streams, self._views, self._history = spark, reader, streams, views, history
 
     def basis(self, name: str) -> Basis:
-        """From where on a view is what live made of it, or why that cannot be told."""
+        """From where on a view is what live made of it, or why that is unknown."""
         layout, lowered = self.laid_out(name)
         moment = moment_of(self._reader, layout)
         unable = self.unable(name, layout.plan.written, lowered, moment, None)
         if tables(layout.plan.written.input):
-            unable = unable or "it is joined with tables: a run from the past joins with the versions of now"
+            unable = unable or "it is joined with tables, and a batch run joins with their current versions"
         return Basis(moment.point, 0 if moment.point else moment.since, unable)
 
     def laid_out(self, name: str) -> tuple[Layout, Lowered]:
@@ -78,7 +78,7 @@ class Recomputation:
         return Layout(name, Plan(lowered.views[name], view, self._reader.closed().get(name, BEGINNING))), lowered
 
     def unable(self, name: str, view: View, lowered: Lowered, moment: ViewMoment, as_of: int | None) -> str | None:
-        """Why what the view should hold cannot be told from the history."""
+        """Why the history cannot show what the view should hold."""
         again = f"recompute it from the history: penstock batch {name} --whole"
         needed = 0 if moment.point else moment.since
         for source in view.input.sources:
@@ -90,7 +90,7 @@ class Recomputation:
         if moment.kind == "replay":
             return f"it was replayed from a point of the log. {again}"
         if moment.woken is not None and moment.woken > moment.point:
-            return f"it rested until commit {moment.woken}, and took no events. {again}"
+            return f"it was suspended until commit {moment.woken} and took no events. {again}"
         if moment.retained is not None and moment.retained > max(moment.point, moment.since):
             return f"up to commit {moment.retained} it had another retention. {again}"
         erased = [
@@ -100,17 +100,17 @@ class Recomputation:
             return f"events were erased at commit {max(erased)} that it still counts. {again}"
         try:
             versions = self._versions(name, view, moment, moment.commit if as_of is None else as_of)
-        except Untold as why:
+        except UnknownVersions as why:
             return f"{why}. {again}"
         readings = [lowered, *({} if versions is None else self._lowered_by(name, versions)).values()]
         if any(feed.prefix for one in readings for feed in one.feeds.values()):
-            untold = "rows that DataFrame code makes do not tell which commit brought them"
+            cause = "rows made by DataFrame code do not show which commit brought them"
             if moment.late:
-                return f"{untold}, and some came late"
+                return f"{cause}, and some came late"
             if view.forgets:
-                return f"{untold}, and so not which keys were forgotten before them"
+                return f"{cause}, so it is unknown which keys had expired before them"
             if moment.point and any(isinstance(one, Paired) for _, one in view.aggregates):
-                return f"{untold}, and so not which answers of a batch run still stand"
+                return f"{cause}, so it is unknown which results of a batch run are still valid"
         if as_of is not None and not moment.point <= as_of <= moment.commit:
             return (
                 f"as of commit {as_of} there is nothing to compare with: choose from {moment.point} to {moment.commit}"
@@ -154,7 +154,7 @@ class Recomputation:
 
     @contextmanager
     def recomputed(
-        self, layout: Layout, lowered: Lowered, moment: ViewMoment, commit: int, folder: Path, tell: Told
+        self, layout: Layout, lowered: Lowered, moment: ViewMoment, commit: int, folder: Path, tell: OnProgress
     ) -> Iterator[tuple[SqliteStore, int, Instant]]:
         """The view as of a commit in a store of its own, the events that went into it, and its watermark then."""
         plan, view, name = layout.plan, layout.plan.written, layout.name
@@ -187,7 +187,7 @@ class Recomputation:
         try:
             unable = self.unable(name, layout.plan.written, lowered, moment, commit)
             if unable is not None:
-                raise PenstockError(f"the view '{name}' as of commit {commit} cannot be told: {unable}")
+                raise PenstockError(f"the view '{name}' cannot be computed as of commit {commit}: {unable}")
             with self.recomputed(layout, lowered, moment, commit, folder, lambda phase, share: None) as (scratch, *_):
                 return scratch.query(f"SELECT * FROM {quoted(name)}")
         finally:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, Literal, TypeAlias, get_args
 
 from penstock.errors import unknown
-from penstock.history.batch.generation import Generation, Kind, Outcome, Reach, Told
+from penstock.history.batch.generation import Generation, Kind, OnProgress, Outcome, Reach
 from penstock.history.batch.log_past import From, ReplayError, log_past
 from penstock.history.batch.reading import PART_ROWS
 from penstock.history.batch.recomputation import Recomputation
@@ -25,34 +25,36 @@ from penstock.runtime.commit.definitions import loaded
 from penstock.runtime.commit.generations import GenerationStart
 from penstock.runtime.errors import RunError
 from penstock.runtime.run import Run
-from penstock.store.generations import FIRST, Made, same_face
+from penstock.store.generations import FIRST, GenerationRecord, same_face
 
 #: What a batch run does with events that came too late: they count, or they do not, as live decided.
 Late: TypeAlias = Literal["in-time", "as-live"]
-#: A dry run shows so many rows.
+#: The number of rows that a dry run shows.
 SHOWN: Final = 20
 
 
-def replay(run: Run, stream: str, start: From, view: str | None = None, told: Told | None = None) -> Iterator[Outcome]:
+def replay(
+    run: Run, stream: str, start: From, view: str | None = None, on_progress: OnProgress | None = None
+) -> Iterator[Outcome]:
     """Rebuilds the views of a stream, or one of them, from a point on; events before it are not in them any more."""
     if stream not in run.streams:
         raise unknown("stream", stream, run.streams)
-    views = {name: kept.plan.written for name, kept in run.views.items()}
-    mine = {name: one for name, one in views.items() if stream in {source.name for source in one.input.sources}}
-    if view is not None and view not in mine:
-        raise unknown(f"view of the stream '{stream}'", view, mine)
-    for name in mine if view is None else [view]:
+    views = {name: runtime.plan.written for name, runtime in run.views.items()}
+    own_views = {name: one for name, one in views.items() if stream in {source.name for source in one.input.sources}}
+    if view is not None and view not in own_views:
+        raise unknown(f"view of the stream '{stream}'", view, own_views)
+    for name in own_views if view is None else [view]:
 
-        def reach(begun: GenerationStart, one: View = mine[name]) -> Reach:
+        def reach(begun: GenerationStart, one: View = own_views[name]) -> Reach:
             starts = {source.name: start if source.name == stream else From() for source in one.input.sources}
             return Reach({n: [_past(run, run.streams[n], at, begun)] for n, at in starts.items()})
 
-        yield Generation(run, name, mine[name], reach, "replay", told=told).run()
+        yield Generation(run, name, own_views[name], reach, "replay", on_progress=on_progress).run()
 
 
 def batch(
-    run: Run, views: Collection[str] = (), *, whole: bool = False, late: Late = "in-time", told: Told | None = None,
-    part_rows: int = PART_ROWS,
+    run: Run, views: Collection[str] = (), *, whole: bool = False, late: Late = "in-time",
+    on_progress: OnProgress | None = None, part_rows: int = PART_ROWS,
 ) -> Iterator[Outcome]:  # fmt: skip
     """Computes views from the history up to now; only the windows touched since the last time, where that is possible.
 
@@ -61,8 +63,8 @@ def batch(
     Views are computed in parts of about `part_rows` rows.
     """
     if late not in get_args(Late):
-        raise unknown("way to take late events", late, get_args(Late))
-    known = {name: kept.plan.written for name, kept in run.views.items()}
+        raise unknown("way to treat late events", late, get_args(Late))
+    known = {name: runtime.plan.written for name, runtime in run.views.items()}
     for name in views:
         if name not in known:
             raise unknown("view", name, known)
@@ -70,7 +72,7 @@ def batch(
     for name in views or [name for name, view in known.items() if is_kept(run, view)]:
         view = known[name]
         if late == "as-live":
-            yield _as_live(run, name, view, told)
+            yield _as_live(run, name, view, on_progress)
             continue
         point = None if whole else batch_point(run, name, view)
 
@@ -81,71 +83,77 @@ def batch(
             spans = touched(run.spark, view, history, point, begun.commit)
             return Reach(pasts(view, history, spans, begun.commit), spans)
 
-        yield Generation(run, name, view, reach, "batch", told=told, part_rows=part_rows).run()
+        yield Generation(run, name, view, reach, "batch", on_progress=on_progress, part_rows=part_rows).run()
 
 
-def _as_live(run: Run, name: str, view: View, told: Told | None) -> Outcome:
-    """What live holds, computed again. It is no batch point: the next batch run takes up where the last one was."""
+def _as_live(run: Run, name: str, view: View, on_progress: OnProgress | None) -> Outcome:
+    """What live holds, computed again. It is not a batch point: the next batch run takes up where the last one was."""
     history = run.history
     basis = Recomputation(run.spark, run.store, run.streams, {name: view}, history).basis(name)
     if basis.unable is not None:
-        raise RunError(f"what live decided for the view '{name}' cannot be told: {basis.unable}")
+        raise RunError(f"the live decisions for the view '{name}' cannot be reconstructed: {basis.unable}")
 
     def reach(begun: GenerationStart) -> Reach:
         streams = (run.streams[source.name] for source in view.input.sources)
         return Reach({stream.name: [history.past(stream, begun.commit, basis.after)] for stream in streams})
 
-    return Generation(run, name, view, reach, "as-live", told=told, point=basis.point).run()
+    return Generation(run, name, view, reach, "as-live", on_progress=on_progress, point=basis.point).run()
 
 
 def replace(
     run: Run, name: str, view: View, *, statement: str | None = None, dry: int | None = None,
-    kind: Kind = "replace", told: Told | None = None,
+    kind: Kind = "replace", on_progress: OnProgress | None = None,
 ) -> Outcome:  # fmt: skip
     """Computes another definition of a view beside the old one, which goes on answering, and swaps.
 
-    `dry` only says what would differ, and shows so many rows of it.
+    `dry` only says what would differ, and shows up to that many rows of it.
     """
     if name not in run.views:
         raise unknown("view", name, run.views)
     if dry is None:
         _check_sinks(run, name, view)
-    return from_history(run, name, view, kind, statement=statement, told=told).run(dry)
+    return from_history(run, name, view, kind, statement=statement, on_progress=on_progress).run(dry)
 
 
 def from_history(
-    run: Run, name: str, view: View, kind: Kind, *, statement: str | None = None, told: Told | None = None
+    run: Run, name: str, view: View, kind: Kind, *, statement: str | None = None, on_progress: OnProgress | None = None
 ) -> Generation:
     """A generation of a view from all of the past, which is not computed yet."""
-    return Generation(run, name, view, lambda begun: _whole(run, view, begun), kind, told=told, statement=statement)
+
+    def past(begun: GenerationStart) -> Reach:
+        return _whole(run, view, begun)
+
+    return Generation(run, name, view, past, kind, on_progress=on_progress, statement=statement)
 
 
-def back_fill(run: Run, name: str, view: View, *, statement: str | None = None, told: Told | None = None) -> Outcome:
+def back_fill(
+    run: Run, name: str, view: View, *, statement: str | None = None, on_progress: OnProgress | None = None
+) -> Outcome:
     """Takes up a new view from the beginning of history: it appears when it is whole."""
     if name in run.views:
         raise RunError(f"there is a view '{name}' already", hint="replace it")
     check_kept(run, name, view)
-    return from_history(run, name, view, "back-fill", statement=statement, told=told).run()
+    return from_history(run, name, view, "back-fill", statement=statement, on_progress=on_progress).run()
 
 
-def rollback(run: Run, name: str, told: Told | None = None) -> tuple[Outcome, View]:
+def rollback(run: Run, name: str, on_progress: OnProgress | None = None) -> tuple[Outcome, View]:
     """Makes the definition before the current one the view again, recomputed from all of history."""
     if name not in run.views:
         raise unknown("view", name, run.views)
     current = run.views[name].plan.written
-    found = previous(run.store.generations_of(name), current)
-    if found is None or found.pickled is None:
+    record = previous(run.store.generations_of(name), current)
+    if record is None or record.pickled is None:
         raise RunError(
             f"the view '{name}' has no earlier definition to go back to",
             hint="replace it by the definition that you want",
         )
-    view = loaded(run.directory, found)
-    return replace(run, name, view, statement=found.statement, kind="rollback", told=told), view
+    view = loaded(run.directory, record)
+    return replace(run, name, view, statement=record.statement, kind="rollback", on_progress=on_progress), view
 
 
-def previous(made: list[Made], current: View) -> Made | None:
+def previous(records: list[GenerationRecord], current: View) -> GenerationRecord | None:
     """The newest generation of another definition than the current one."""
-    return next((one for one in reversed(made) if one.definition != repr(current)), None)
+    return next((one for one in reversed(records) if one.definition != repr(current)), None)
 
 
 def is_kept(run: Run, view: View) -> bool:
@@ -164,10 +172,10 @@ def check_kept(run: Run, name: str, view: View) -> None:
     for source in view.input.sources:
         if not run.history.has(source):
             since = run.history.since(source)
-            what = "is not kept" if since is None else f"is kept from commit {since + 1} on only"
+            what = "is not kept" if since is None else f"starts at commit {since + 1}"
             raise RunError(
                 f"the view '{name}' cannot be computed from history: that of the stream '{source.name}' {what}",
-                hint="a log that still has all can be read again: penstock replay; and from now on: keep='all'",
+                hint="if its log still has all events: penstock replay; to keep the history from now on: keep='all'",
             )
 
 
@@ -175,10 +183,10 @@ def batch_point(run: Run, name: str, view: View) -> int | None:
     """The commit up to which the view was last computed from the history by the definition that it has."""
     if not is_incremental(view):
         return None
-    made = run.store.generations_of(name)
-    if not made or made[-1].kind in ("replay", FIRST) or made[-1].definition != repr(view):
+    generations = run.store.generations_of(name)
+    if not generations or generations[-1].kind in ("replay", FIRST) or generations[-1].definition != repr(view):
         return None
-    return made[-1].point or None
+    return generations[-1].point or None
 
 
 def _whole(run: Run, view: View, begun: GenerationStart) -> Reach:

@@ -17,7 +17,7 @@ from penstock.kernel.plan import Plan
 from penstock.kernel.reduce import Reduced
 from penstock.kernel.share import Batch
 from penstock.model.time import Instant
-from penstock.model.windows import Counted
+from penstock.model.windows import CountBased
 from penstock.runtime.epoch import wire
 from penstock.runtime.epoch.job import Job, task_number
 from penstock.runtime.epoch.task import Task
@@ -71,7 +71,7 @@ class Pieces:
 
 
 class PastTask(Task):
-    """A task of the past. What live had refused is no news, and is left out without a word."""
+    """A task of the past. What live had refused is not new, and is left out without a word."""
 
     def take(self, frame: pl.DataFrame) -> None:
         super().take(frame)
@@ -82,18 +82,18 @@ class PastTask(Task):
     def _reduced(self, rows: pl.DataFrame, before: MadeBefore | None = None) -> Batch:
         """Count windows take elements in the order of the commits that brought them: that is their source here."""
         (plan,) = self.job.sharing.plans
-        if not isinstance(plan.view.windows, Counted) or COMMIT not in rows.columns or not rows.height:
+        if not isinstance(plan.view.windows, CountBased) or COMMIT not in rows.columns or not rows.height:
             return super()._reduced(rows, before)
-        found = []
+        frames = []
         for (commit,), part in rows.partition_by(COMMIT, as_dict=True, maintain_order=True).items():
             deltas = super()._reduced(part).own[0].deltas
-            found.append(deltas.with_columns(pl.lit(commit, pl.Int32).alias("__source")))
-        return Batch([], {0: Reduced(pl.concat(found))}, {})
+            frames.append(deltas.with_columns(pl.lit(commit, pl.Int32).alias("__source")))
+        return Batch([], {0: Reduced(pl.concat(frames))}, {})
 
 
 @dataclass(frozen=True)
 class PastJob:
-    """The reduction of a part of the past, for one view; its deltas in so many parts by key."""
+    """The reduction of a part of the past, for one view; its deltas in parts by key."""
 
     job: Job
     parts: int

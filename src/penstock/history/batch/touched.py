@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Span: TypeAlias = tuple[Instant, Instant]
 #: How many rows are looked at here, more of them in Spark.
 _FEW: Final = 5_000_000
-#: At most so many spans are told apart; where there are more, the smallest gaps are read too.
+#: The most spans that are read apart; where there are more, the smallest gaps are read too.
 MOST: Final = 8
 
 
@@ -42,23 +42,23 @@ def is_incremental(view: View) -> bool:
 def touched(spark: SparkSession, view: View, history: EventHistory, after: int, through: int) -> tuple[Span, ...]:
     """The spans of time that rows of the commits above `after` up to `through` fall into."""
     step, offset = _step(view)
-    found: set[int] = set()
+    slices: set[int] = set()
     for source in view.input.sources:
         past = history.past(source, through, after)
         few = past.place.is_local and not past.tombstones and sum(file.rows for file in past.files) <= _FEW
-        found |= _here(past, step, offset) if few else _in_spark(spark, past, step, offset)
-    spans = [(n * step + offset, (n + 1) * step + offset) for n in sorted(found)]
+        slices |= _here(past, step, offset) if few else _in_spark(spark, past, step, offset)
+    spans = [(n * step + offset, (n + 1) * step + offset) for n in sorted(slices)]
     return tuple(merged(spans, MOST))
 
 
 def _here(past: HistoryPast, step: int, offset: int) -> set[int]:
     """The slices that rows fall into, by number; of few rows without a job of Spark's."""
-    found: set[int] = set()
+    slices: set[int] = set()
     for file in past.files:
         rows = as_frame(read_file(past.place, file, [COMMIT, "__at"]))
-        mine = rows.filter(pl.col(COMMIT).is_between(past.after, past.through, closed="right"))
-        found.update(mine.select((pl.col("__at") - offset) // step).to_series().unique())
-    return found
+        own_rows = rows.filter(pl.col(COMMIT).is_between(past.after, past.through, closed="right"))
+        slices.update(own_rows.select((pl.col("__at") - offset) // step).to_series().unique())
+    return slices
 
 
 def _in_spark(spark: SparkSession, past: HistoryPast, step: int, offset: int) -> set[int]:
@@ -89,18 +89,18 @@ def merged(spans: Sequence[Span], most: int) -> list[Span]:
     >>> merged([(0, 2), (2, 3), (5, 6), (20, 21)], 2)
     [(0, 6), (20, 21)]
     """
-    found: list[Span] = []
+    close_spans: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if close_spans and start <= close_spans[-1][1]:
+            close_spans[-1] = (close_spans[-1][0], max(close_spans[-1][1], end))
         else:
-            found.append((start, end))
-    gaps = sorted(found[i + 1][0] - found[i][1] for i in range(len(found) - 1))
-    if len(found) <= most:
-        return found
-    bound = gaps[len(found) - most - 1]
-    joined = [found[0]]
-    for start, end in found[1:]:
+            close_spans.append((start, end))
+    gaps = sorted(close_spans[i + 1][0] - close_spans[i][1] for i in range(len(close_spans) - 1))
+    if len(close_spans) <= most:
+        return close_spans
+    bound = gaps[len(close_spans) - most - 1]
+    joined = [close_spans[0]]
+    for start, end in close_spans[1:]:
         if start - joined[-1][1] <= bound:
             joined[-1] = (joined[-1][0], end)
         else:

@@ -28,8 +28,8 @@ class Stretch:
     versions: Mapping[str, int]
 
 
-class Untold(Exception):
-    """Why it cannot be told which versions a view had, or what they held."""
+class UnknownVersions(Exception):
+    """Why it is unknown which versions a view had, or what they held."""
 
 
 class Versions:
@@ -45,10 +45,10 @@ class Versions:
         return {name: self._kept[name][version] for name, version in stretch.versions.items()}
 
     def _stretches(self, after: int, through: int) -> Iterator[Stretch]:
-        made = self._made_through()
-        if made is not None and made.through > after:
-            yield Stretch(after, min(made.through, through), made.versions)
-            after = made.through
+        basis = self._made_through()
+        if basis is not None and basis.through > after:
+            yield Stretch(after, min(basis.through, through), basis.versions)
+            after = basis.through
         changes = self._changes(through)
         known: dict[tuple[str, str], int | None] = {}
         for number, stream in self._commits(after, through):
@@ -58,28 +58,28 @@ class Versions:
             versions = {name: version for name in self._names if (version := known.get((stream, name))) is not None}
             if len(versions) < len(self._names):
                 gone = next(name for name in self._names if name not in versions)
-                raise Untold(f"nothing says which version of '{gone}' commit {number} had")
+                raise UnknownVersions(f"the version of '{gone}' that commit {number} read is not recorded")
             yield Stretch(after, number, versions)
             after = number
 
     def _changes(self, through: int) -> list[tuple[int, str, str, int | None]]:
         """Where versions change up to a commit (commit, stream, table, version), the newest first."""
-        found = self._reader.query(
+        rows = self._reader.query(
             'SELECT "commit", stream, "table", version FROM __versions WHERE "commit" <= ?1 ORDER BY "commit" DESC',
             [through],
         )
-        return list(found.iter_rows())
+        return list(rows.iter_rows())
 
     def _commits(self, after: int, through: int) -> list[tuple[int, str]]:
         """The commits that brought events of the view's streams, and of which."""
         sources = [source.name for source in self._view.input.sources]
         places = ", ".join(f"?{number}" for number in range(3, len(sources) + 3))
-        found = self._reader.query(
+        rows = self._reader.query(
             f'SELECT "commit", stream FROM __epochs WHERE "commit" > ?1 AND "commit" <= ?2 AND stream IN ({places}) '
             'ORDER BY "commit"',
             [after, through, *sources],
         )
-        return list(found.iter_rows())
+        return list(rows.iter_rows())
 
     def _made_through(self) -> Stretch | None:
         """What the last run from the past has computed; None if there was none."""
@@ -96,9 +96,11 @@ class Versions:
         )
         versions = {table: version for table, version, _, _ in rows.iter_rows()}
         if not versions.keys() >= set(self._names):
-            raise Untold("nothing says which versions of its tables its last run from the past had")
+            raise UnknownVersions("the versions of the tables that its last batch run read are not recorded")
         if not all(rows["whole"]):
-            raise Untold("its last run from the past computed a part of its windows, the rest had other versions")
+            raise UnknownVersions(
+                "its last batch run computed some of its windows; the others read other versions of the tables"
+            )
         return Stretch(0, rows["through"][0], {name: versions[name] for name in self._names})
 
     def _check_there(self) -> None:
@@ -111,7 +113,9 @@ class Versions:
         for name, versions in needed.items():
             gone = versions - self._kept[name].keys()
             if gone:
-                raise Untold(f"version {min(gone)} of the table '{name}', which commits had, is gone")
+                raise UnknownVersions(
+                    f"version {min(gone)} of the table '{name}', which commits read, has been deleted"
+                )
 
 
 def _joined(stretches: Iterator[Stretch]) -> Iterator[Stretch]:

@@ -3,7 +3,7 @@
 It is tiered. An epoch's files have level 0; `least` neighbours of one level become one file of the next, up to the
 highest level or the target size. So an event is written again at most `levels` times, however old the app is, and at
 most `least - 1` files of each level wait for others. A new file is written beside the old ones, and one transaction
-puts it in their place on the list. Whoever reads still finds the old files for a while, or as long as a pin says
+puts it in their place on the list. Readers still find the old files for a while, or as long as a pin says
 (`lake.pins`). Rows that were erased are not written again; for that a file is rewritten alone, at its own level.
 """
 
@@ -65,7 +65,7 @@ class Rules:
 
 
 @dataclass
-class Done:
+class CompactionResult:
     """What a compaction did: files and rows in and out, rows erased, files that expired, files that were removed."""
 
     before: int = 0
@@ -93,12 +93,14 @@ class Compaction:
         assert isinstance(self.history.store, Store)
         return self.history.store
 
-    def run(self, now: Instant, *, everything: bool = False, told: Callable[[int, int], None] | None = None) -> Done:
-        """Lets files expire, compacts, and removes what nobody needs. `told` hears how many rows of all are done.
+    def run(
+        self, now: Instant, *, everything: bool = False, on_progress: Callable[[int, int], None] | None = None
+    ) -> CompactionResult:
+        """Lets files expire, compacts, and removes what nobody needs. `on_progress` gets how many rows of all are done.
 
         With `everything` also the newest commits and few small files are compacted.
         """
-        done = Done()
+        done = CompactionResult()
         with self._running:
             self._expire(done, now)
             self._note_untouched()
@@ -108,8 +110,8 @@ class Compaction:
                 total = done.rows + sum(file.rows for group in groups for file in group)
                 for group in groups:
                     self._rewrite(group, listing, done, now)
-                    if told is not None:
-                        told(done.rows, total)
+                    if on_progress is not None:
+                        on_progress(done.rows, total)
             needed = needed_from(self.history.store.directory, now)
             done.removed = sweep(self.history.place, self.store, now - self.rules.grace, needed)
             if everything or now - self._swept >= self.rules.sweep:
@@ -123,16 +125,16 @@ class Compaction:
 
     # by age
 
-    def _expire(self, done: Done, now: Instant) -> None:
+    def _expire(self, done: CompactionResult, now: Instant) -> None:
         """Takes off the list what is older than its stream keeps, by event time: whole files only."""
         listing, trackers = self.store.listing(), self.store.trackers()
-        for stream, kept in listing.kept.items():
+        for stream, kept_stream in listing.streams.items():
             tracker = trackers.get(stream, {})
             # Where the input has ended, the watermark is at the end of time, and nothing is older for that.
             watermark = min(tracker.get("watermark", BEGINNING), tracker.get("newest", BEGINNING))
-            if kept.keep in ("all", "none") or watermark <= BEGINNING:
+            if kept_stream.keep in ("all", "none") or watermark <= BEGINNING:
                 continue
-            before = watermark - duration(kept.keep)
+            before = watermark - duration(kept_stream.keep)
             read = self.history.read_through(stream)
             old = [
                 file
@@ -154,7 +156,7 @@ class Compaction:
                 self.store.note_erased([file.path], pending[-1].id)
 
     def _touched(self, file: File, pending: Sequence[Tombstone], listing: Listing) -> bool:
-        schema = Schema.parse(listing.kept[file.stream].schema)
+        schema = Schema.parse(listing.streams[file.stream].schema)
         rows = as_frame(read_file(self.history.place, file))
         return _left(rows, pending, schema, file.kind).height < rows.height
 
@@ -172,9 +174,9 @@ class Compaction:
             for kind in kinds:
                 grouped = list(self._of_one(listing.of(stream, kind), newest, everything))
                 yield from grouped
-                taken = {file.path for group in grouped for file in group}
+                grouped_paths = {file.path for group in grouped for file in group}
                 for file in listing.of(stream, kind):
-                    if file.path not in taken and _pending(listing, file):
+                    if file.path not in grouped_paths and _pending(listing, file):
                         yield [file]
 
     def _of_one(self, files: Sequence[File], newest: int, everything: bool) -> Iterator[list[File]]:
@@ -221,7 +223,7 @@ class Compaction:
         widths = sum(_width(kind) for kind in footer.schema.to_arrow_schema().types)
         return encoded + file.rows * widths
 
-    def _rewrite(self, group: Sequence[File], listing: Listing, done: Done, now: Instant) -> None:
+    def _rewrite(self, group: Sequence[File], listing: Listing, done: CompactionResult, now: Instant) -> None:
         """Writes the rows of several files into one, and swaps the lists."""
         stream, kind = group[0].stream, group[0].kind
         pending = [tombstone for file in group for tombstone in _pending(listing, file)]
@@ -229,7 +231,7 @@ class Compaction:
         rows = pa.concat_tables([one.select(tables[0].column_names) for one in tables])
         left = rows
         if pending:
-            schema = Schema.parse(listing.kept[stream].schema)
+            schema = Schema.parse(listing.streams[stream].schema)
             own = {tombstone.id: tombstone for tombstone in pending}.values()
             left = table(_left(as_frame(rows), list(own), schema, kind), rows.schema)
         first, last = min(file.first for file in group), max(file.last for file in group)
@@ -244,7 +246,9 @@ class Compaction:
             for some in _in_order(left, _ORDER[kind], size):
                 writer.add_table(some)
         if writer.file is not None and self.history.place.size(path) != writer.file.bytes:
-            raise LakeError(f"the file '{path}' has gone while it was written", hint="do two apps share its folder?")
+            raise LakeError(
+                f"the file '{path}' was deleted while it was written", hint="do two apps share its directory?"
+            )
         try:
             self.store.swap_files(paths(group), [writer.file] if writer.file is not None else [], now)
         except StoreError:
@@ -277,5 +281,5 @@ def _width(kind: pa.DataType) -> int:
 
 def _pending(listing: Listing, file: File) -> list[Tombstone]:
     """The tombstones that have not been applied to a file."""
-    mine = (tombstone for tombstone in listing.tombstones if tombstone.stream == file.stream)
-    return [tombstone for tombstone in mine if tombstone.id > file.erased and file.first <= tombstone.commit]
+    tombstones = (tombstone for tombstone in listing.tombstones if tombstone.stream == file.stream)
+    return [tombstone for tombstone in tombstones if tombstone.id > file.erased and file.first <= tombstone.commit]

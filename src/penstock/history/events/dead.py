@@ -41,9 +41,9 @@ def dead_letters(history: EventHistory, name: str, where: str | None = None) -> 
     failed, and `operator` says so. Rows that came to an operator itself are listed under the stream that it gives.
     """
     listing = history.store.listing()
-    parts = [_of_stream(history, stream).filter(_is_of(stream, name)) for stream in sorted(listing.kept)]
-    if name not in listing.kept and not any(part.height for part in parts):
-        raise unknown("stream of the history", name, listing.kept)
+    parts = [_of_stream(history, stream).filter(_is_of(stream, name)) for stream in sorted(listing.streams)]
+    if name not in listing.streams and not any(part.height for part in parts):
+        raise unknown("stream of the history", name, listing.streams)
     rows = _waiting(history, pl.concat(parts))
     if where is not None:
         rows = rows.filter(_condition(where))
@@ -52,8 +52,8 @@ def dead_letters(history: EventHistory, name: str, where: str | None = None) -> 
 
 def all_letters(history: EventHistory) -> pl.DataFrame:
     """All dead letters that were not fed in again."""
-    kept = sorted(history.store.listing().kept)
-    return _waiting(history, pl.concat([_of_stream(history, stream) for stream in kept])) if kept else _NONE
+    streams = sorted(history.store.listing().streams)
+    return _waiting(history, pl.concat([_of_stream(history, stream) for stream in streams])) if streams else _NONE
 
 
 def _is_of(stream: str, name: str) -> pl.Expr:
@@ -65,7 +65,7 @@ def _of_stream(history: EventHistory, stream: str) -> pl.DataFrame:
     listing = history.store.listing()
     rows = read_files(history.place, listing.of(stream, "dead"), dead_schema())
     tombstones = [tombstone for tombstone in listing.tombstones if tombstone.stream == stream]
-    rows = without_erased_texts(rows, tombstones, Schema.parse(listing.kept[stream].schema))
+    rows = without_erased_texts(rows, tombstones, Schema.parse(listing.streams[stream].schema))
     return rows.select(
         pl.lit(stream).alias("stream"),
         pl.col("view").alias("operator"),
@@ -100,7 +100,7 @@ def with_keys(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _condition(where: str) -> pl.Expr:
-    found = compiled(where, COLUMNS)
-    if found.error is not None:
+    compiled_condition = compiled(where, COLUMNS)
+    if compiled_condition.error is not None:
         raise DefinitionError(f"'{where}' can fail on a row", hint="use try_cast and the like")
-    return found.value.fill_null(False)
+    return compiled_condition.value.fill_null(False)

@@ -26,19 +26,19 @@ def erase(store: Store, stream: str, condition: str, reason: str | None, now: In
 
     Of rows that were refused the store forgets the text, and keeps the reason.
     """
-    kept = store.listing().kept
-    if stream not in kept:
-        raise unknown("stream of the history", stream, kept)
-    schema = Schema.parse(kept[stream].schema)
-    made = store.erase(stream, checked(condition, schema), reason, now)
+    streams = store.listing().streams
+    if stream not in streams:
+        raise unknown("stream of the history", stream, streams)
+    schema = Schema.parse(streams[stream].schema)
+    tombstone = store.erase(stream, checked(condition, schema), reason, now)
     refused = store.query("SELECT rowid AS id, row FROM __refused WHERE stream = ?1 AND row IS NOT NULL", [stream])
     if refused.height:
         store.erase_refused(refused.filter(holds(refused["row"].to_list(), condition, schema))["id"].to_list())
-    return made
+    return tombstone
 
 
 def checked(condition: str, schema: Schema) -> str:
-    """A tombstone's condition: any rows must be told by it, with Spark and without."""
+    """A tombstone's condition: it must be decidable on any row, with Spark and without."""
     bound = bind(condition, schema)
     if bound.type not in (None, "boolean"):
         raise DefinitionError(f"'{condition}' is {bound.type}, and must be true or false")
@@ -47,7 +47,7 @@ def checked(condition: str, schema: Schema) -> str:
             f"'{condition}' cannot be a tombstone's condition", detail=bound.outside, hint="compare columns with values"
         )
     if not bound.columns:
-        raise DefinitionError(f"'{condition}' names no column", hint="say whose rows: \"user = 'x'\"")
+        raise DefinitionError(f"'{condition}' names no column", hint="name the rows: \"user = 'x'\"")
     if compiled(condition, schema).error is not None:
         raise DefinitionError(
             f"'{condition}' can fail on a row, and a tombstone must not", hint="use try_cast and the like"
@@ -57,15 +57,15 @@ def checked(condition: str, schema: Schema) -> str:
 
 def gone(tombstones: Iterable[Tombstone], schema: Schema) -> pl.Expr:
     """Whether a row of the history (with `__commit`) is erased."""
-    found = pl.lit(False)
+    erased = pl.lit(False)
     for tombstone in tombstones:
         holds = compiled(tombstone.condition, schema).value.fill_null(False)
-        found = found | ((pl.col("__commit") <= tombstone.commit) & holds)
-    return found
+        erased = erased | ((pl.col("__commit") <= tombstone.commit) & holds)
+    return erased
 
 
 def without_erased(rows: pl.DataFrame, tombstones: Iterable[Tombstone], schema: Schema) -> pl.DataFrame:
     """The rows that are left. A file of before may lack a column: its rows have null there."""
     lacking = [pl.lit(None, dtype(kind)).alias(name) for name, kind in schema if name not in rows.columns]
-    found = rows.with_columns(lacking).filter(~gone(tombstones, schema)) if rows.height else rows
-    return found.select(rows.columns)
+    left = rows.with_columns(lacking).filter(~gone(tombstones, schema)) if rows.height else rows
+    return left.select(rows.columns)

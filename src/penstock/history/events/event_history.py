@@ -126,8 +126,8 @@ class EventHistory:
     def keep(self, streams: Mapping[str, Stream]) -> None:
         """From here on keeps of these streams what they say; the store must be ours to write."""
         assert isinstance(self.store, Store)
-        kept = {name: (stream.kept, stream.schema.ddl()) for name, stream in streams.items()}
-        self.store.keep_history(kept, self.location)
+        settings = {name: (stream.kept, stream.schema.ddl()) for name, stream in streams.items()}
+        self.store.keep_history(settings, self.location)
 
     @contextmanager
     def keeping(self, stream: Stream, query: str, epoch: int) -> Iterator[Keeping | None]:
@@ -159,8 +159,8 @@ class EventHistory:
         It moves when old files go by `keep`.
         """
         name = stream if isinstance(stream, str) else stream.name
-        kept = self.store.listing().kept.get(name)
-        return None if kept is None else kept.since
+        kept_stream = self.store.listing().streams.get(name)
+        return None if kept_stream is None else kept_stream.since
 
     def has(self, stream: Stream | str) -> bool:
         """Whether the history holds every event of a stream, from the first one on."""
@@ -180,8 +180,8 @@ class EventHistory:
         `start` and `end` bound their event times, the end being outside. Only files that may hold such rows are read.
         """
         listing = self.store.listing()
-        if stream.name not in listing.kept:
-            raise unknown("stream of the history", stream.name, listing.kept)
+        if stream.name not in listing.streams:
+            raise unknown("stream of the history", stream.name, listing.streams)
         last = listing.last if through is None else min(through, listing.last)
         files = tuple(
             file
@@ -205,8 +205,8 @@ def _may_hold(file: File, start: Instant | None, end: Instant | None) -> bool:
 
 def _applying(listing: Listing, stream: str, files: Sequence[File]) -> tuple[Tombstone, ...]:
     """The tombstones that some of these files still need."""
-    mine = (tombstone for tombstone in listing.tombstones if tombstone.stream == stream)
-    return tuple(t for t in mine if any(file.erased < t.id and file.first <= t.commit for file in files))
+    tombstones = (tombstone for tombstone in listing.tombstones if tombstone.stream == stream)
+    return tuple(t for t in tombstones if any(file.erased < t.id and file.first <= t.commit for file in files))
 
 
 __all__ = ["BEFORE", "EventHistory", "HistoryPast", "LakeError", "default_location"]

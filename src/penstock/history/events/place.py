@@ -88,19 +88,19 @@ class Place:
 
     def create(self, name: str) -> Summed:
         """A new file. It counts only once a commit lists it, so it needs no other name while it is written."""
-        found, root = _opened(self.location)
+        filesystem, root = _opened(self.location)
         path = f"{root}/{name}"
-        if isinstance(found, fs.PyFileSystem | fs.HadoopFileSystem):  # object stores have no folders
-            found.create_dir(path.rpartition("/")[0], recursive=True)
-        if not isinstance(found, fs.LocalFileSystem):
-            return Summed(found.open_output_stream(path))
+        if isinstance(filesystem, fs.PyFileSystem | fs.HadoopFileSystem):  # object stores have no folders
+            filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        if not isinstance(filesystem, fs.LocalFileSystem):
+            return Summed(filesystem.open_output_stream(path))
         try:
             _make(Path(path).parent)
             return Summed(open(path, "xb"))
         except OSError as error:
             raise LakeError(
                 f"cannot write the history's file '{path}': {error.strerror}",
-                hint="give the process write access there, or room",
+                hint="give the process write access there, or free disk space",
             ) from error
 
     def settle(self, name: str) -> None:
@@ -114,8 +114,8 @@ class Place:
 
     def size(self, name: str) -> int | None:
         """A file's size, None if it is not there."""
-        found = _opened(self.location)[0].get_file_info(self.path(name))
-        return None if found.type == fs.FileType.NotFound else int(found.size or 0)
+        info = _opened(self.location)[0].get_file_info(self.path(name))
+        return None if info.type == fs.FileType.NotFound else int(info.size or 0)
 
     def checksum(self, name: str) -> Iterator[int | str]:
         """How many bytes were read each time, and at the end their sum."""
@@ -135,9 +135,9 @@ class Place:
 
     def names(self, folder: str) -> list[str]:
         """All files below a folder, relative to the location."""
-        found, root = _opened(self.location)
+        filesystem, root = _opened(self.location)
         select = fs.FileSelector(f"{root}/{folder}", recursive=True, allow_not_found=True)
-        files = (info.path for info in found.get_file_info(select) if info.type == fs.FileType.File)
+        files = (info.path for info in filesystem.get_file_info(select) if info.type == fs.FileType.File)
         return [path.removeprefix(root).lstrip("/") for path in files]
 
     def link(self, name: str, target: Path) -> None:
@@ -160,8 +160,8 @@ def _opened(location: str) -> tuple[fs.FileSystem, str]:
     if scheme is None or scheme[1] == "file":
         return fs.LocalFileSystem(), os.path.abspath(location.removeprefix("file://"))
     try:
-        found, root = fs.FileSystem.from_uri(location)
-        return found, root.rstrip("/")
+        filesystem, root = fs.FileSystem.from_uri(location)
+        return filesystem, root.rstrip("/")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         return _by_fsspec(location, scheme[1], error)
 
@@ -169,14 +169,14 @@ def _opened(location: str) -> tuple[fs.FileSystem, str]:
 def _by_fsspec(location: str, scheme: str, error: Exception) -> tuple[fs.FileSystem, str]:
     """What Arrow does not know itself, fsspec may."""
     try:
-        found, root = import_module("fsspec.core").url_to_fs(location)
+        filesystem, root = import_module("fsspec.core").url_to_fs(location)
     except (ImportError, ValueError) as unknown:
         raise LakeError(
-            f"nothing here can write to '{location}'",
+            f"no installed package can write to '{location}'",
             detail=f"{error}",
-            hint=f"install fsspec and its part for {scheme}://, or choose a directory",
+            hint=f"install the fsspec package for {scheme}://, or choose a directory",
         ) from unknown
-    return fs.PyFileSystem(fs.FSSpecHandler(found)), str(root).rstrip("/")
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), str(root).rstrip("/")
 
 
 def _make(folder: Path) -> None:

@@ -33,14 +33,14 @@ def read_file(place: Place, file: File, columns: Sequence[str] | None = None) ->
 
 def as_frame(rows: pa.Table) -> pl.DataFrame:
     """A table as Polars has it."""
-    found = pl.from_arrow(rows)
-    assert isinstance(found, pl.DataFrame)
-    return found
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def read_files(place: Place, files: Sequence[File], schema: pa.Schema) -> pl.DataFrame:
     """The rows of several files with these columns; what a file of before lacks is null."""
     empty = schema.empty_table()
     parts = [as_frame(empty), *(as_frame(read_file(place, file, schema.names)) for file in files)]
-    found = pl.concat(parts, how="diagonal_relaxed")
-    return found.select(schema.names)
+    frame = pl.concat(parts, how="diagonal_relaxed")
+    return frame.select(schema.names)

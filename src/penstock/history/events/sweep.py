@@ -1,4 +1,4 @@
-"""Removes files that are no part of the history: replaced ones after a while, and those that no commit ever listed.
+"""Removes files that are not part of the history: replaced ones after a while, and those that no commit ever listed.
 
 A file's name begins with the id of the attempt that wrote it. An attempt that is still running may list its files
 later; a file of any other attempt that is not on the list is garbage.
@@ -32,6 +32,6 @@ def sweep_orphans(place: Place, store: Store, home: str, writes: WritesInFlight)
     listed = {file.path for file in store.listing().files} | {file.path for file in store.removed_files(1 << 62)}
     orphans = [path for path in files if is_ours(path) and path not in listed and write_id_of(path) not in running]
     for path in orphans:
-        store.check_owner()  # whoever has taken over may be writing
+        store.check_owner()  # another process may have taken over and be writing
         place.remove(path)
     return len(orphans)

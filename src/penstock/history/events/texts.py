@@ -1,6 +1,6 @@
 """Erasures in rows that are kept as text: refused ones, in the store and among the dead letters.
 
-What is no JSON object tells nothing of its columns, and stays.
+What is not a JSON object tells nothing of its columns, and stays.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def without_erased_texts(rows: pl.DataFrame, tombstones: Iterable[Tombstone], sc
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "")
+        value = json.loads(text or "")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _value(value: Any, kind: str) -> object:

@@ -19,21 +19,21 @@ class Problem:
     """A file that is not what the store says of it."""
 
     file: File
-    said: str
+    message: str
 
 
 def verify(
-    history: EventHistory, stream: str | None = None, told: Callable[[int], None] | None = None
+    history: EventHistory, stream: str | None = None, on_progress: Callable[[int], None] | None = None
 ) -> Iterator[Problem]:
-    """The files that are missing, damaged, or hold other rows than listed. `told` hears of each piece that was read."""
+    """The files that are missing, damaged, or differ from the list. `on_progress` gets the size of each piece read."""
     listing = history.store.listing()
-    if stream is not None and stream not in listing.kept:
-        raise unknown("stream of the history", stream, listing.kept)
+    if stream is not None and stream not in listing.streams:
+        raise unknown("stream of the history", stream, listing.streams)
     for file in listing.files:
         if stream in (None, file.stream):
-            said = _problem(history.place, file, told or (lambda count: None))
-            if said is not None and _is_listed(history, file):
-                yield Problem(file, said)
+            message = _problem(history.place, file, on_progress or (lambda count: None))
+            if message is not None and _is_listed(history, file):
+                yield Problem(file, message)
 
 
 def to_verify(history: EventHistory, stream: str | None = None) -> tuple[int, int]:
@@ -47,7 +47,7 @@ def _is_listed(history: EventHistory, file: File) -> bool:
     return any(one.path == file.path for one in history.store.listing().files)
 
 
-def _problem(place: Place, file: File, told: Callable[[int], None]) -> str | None:
+def _problem(place: Place, file: File, on_progress: Callable[[int], None]) -> str | None:
     size = place.size(file.path)
     if size is None:
         return "it is missing"
@@ -56,11 +56,11 @@ def _problem(place: Place, file: File, told: Callable[[int], None]) -> str | Non
     checksum = ""
     for part in place.checksum(file.path):
         if isinstance(part, int):
-            told(part)
+            on_progress(part)
         else:
             checksum = part
     if checksum != file.checksum:
-        return f"its sum is {checksum[:12]}…, and was {file.checksum[:12]}… when it was written"
+        return f"its checksum is {checksum[:12]}…, and was {file.checksum[:12]}… when it was written"
     return _rows(place, file)
 
 

@@ -20,7 +20,7 @@ from penstock.history.events.writes import WriteId
 from penstock.model.types import Schema
 from penstock.store.file import File
 
-#: A row group is written when so many rows or bytes wait.
+#: A row group is written when this many rows or bytes wait.
 GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 64 << 20
 #: How many epochs have a folder of their own.
@@ -106,8 +106,8 @@ class FileWriter:
         self._writer.write_table(rows, row_group_size=2 * self.group_rows)
         self._rows += rows.num_rows
         if "__at" in self.schema.names:
-            found = pc.min_max(rows["__at"])
-            self._times += [found["min"].as_py(), found["max"].as_py()]
+            bounds = pc.min_max(rows["__at"])
+            self._times += [bounds["min"].as_py(), bounds["max"].as_py()]
 
     def __enter__(self) -> FileWriter:
         return self

@@ -1,6 +1,6 @@
 """Write ids: each attempt of an epoch to write files has one, and the names of its files begin with it.
 
-An epoch writes its files before its commit has a number. Files that no commit lists are removed now and then, except
+An epoch writes its files before its commit has a number. Files that no commit lists are removed periodically, except
 those of attempts that are still running.
 
 >>> write_id(7, "3f2a-11", 42, attempt="a9")

@@ -64,28 +64,28 @@ class Checkpoints:
 
     def cut(self, progress: Callable[[str], Progress | None]) -> dict[str, StreamCut]:
         """Leaves what belongs to the epochs that the store's copy has; refuses what does not belong together."""
-        found = {}
+        cuts = {}
         for stream, query in self.queries.items():
             last = progress(query)
             cut = StreamCut(query, -1, "") if last is None else StreamCut(query, last.epoch, last.offsets)
             _cut(stream, self.target / stream, cut)
-            found[stream] = cut
-        return found
+            cuts[stream] = cut
+        return cuts
 
 
 def queries(checkpoints: Path) -> dict[str, str]:
     """The id of each stream's query; a stream that has none yet has read nothing."""
-    found = {}
+    ids = {}
     for folder in sorted(checkpoints.iterdir()) if checkpoints.is_dir() else ():
         try:
-            found[folder.name] = str(json.loads((folder / "metadata").read_text())["id"])
+            ids[folder.name] = str(json.loads((folder / "metadata").read_text())["id"])
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (ValueError, KeyError) as error:
             raise SavepointError(
                 f"the checkpoint of the stream '{folder.name}' is damaged", detail=f"{folder / 'metadata'}: {error}"
             ) from error
-    return found
+    return ids
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -116,7 +116,7 @@ def _cut(stream: str, folder: Path, cut: StreamCut) -> None:
         return
     needed = [number for number in (cut.epoch - 1, cut.epoch) if number >= 0]
     offsets = [_offsets(folder / "offsets" / str(number)) for number in needed]
-    missing = [str(number) for number, found in zip(needed, offsets, strict=True) if found is None]
+    missing = [str(number) for number, entry in zip(needed, offsets, strict=True) if entry is None]
     if missing:
         raise _apart(stream, f"the store has epoch {cut.epoch}, and the checkpoint lacks {', '.join(missing)}")
     before, last = offsets[0] or [], offsets[-1] or []

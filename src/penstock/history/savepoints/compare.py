@@ -23,25 +23,27 @@ class Verdict:
 
     view: str
     goes_on: bool
-    said: str
+    explanation: str
 
 
 def compare(savepoint: Savepoint, views: Mapping[str, View], dropped: Collection[str] = ()) -> list[Verdict]:
     """A verdict on each view of the app and of the savepoint."""
-    found = []
+    verdicts = []
     for name in sorted({*views, *savepoint.views}):
         saved, view = savepoint.views.get(name), views.get(name)
         if saved is None or name in dropped:
-            verdict = Verdict(name, True, "begins empty, with the events after the savepoint")
+            verdict = Verdict(name, True, "starts empty, with the events after the savepoint")
         elif view is None:
-            said = "comes back from the shell's statement" if saved.shell else "is not the app's: its table stays"
-            verdict = Verdict(name, True, said)
+            explanation = (
+                "comes back from the shell's statement" if saved.shell else "is not the app's: its table stays"
+            )
+            verdict = Verdict(name, True, explanation)
         else:
             changed = "; ".join(differences(saved.definition, repr(view)))
             goes_on = saved.fingerprint == view.fingerprint()
             verdict = Verdict(name, goes_on, changed or ("goes on" if goes_on else "a function's code has changed"))
-        found.append(verdict)
-    return found
+        verdicts.append(verdict)
+    return verdicts
 
 
 def refuse_changed(savepoint: Savepoint, verdicts: list[Verdict]) -> None:
@@ -52,8 +54,8 @@ def refuse_changed(savepoint: Savepoint, verdicts: list[Verdict]) -> None:
         raise SavepointError(
             f"the savepoint '{savepoint.name}' has the state of other definitions: "
             + ", ".join(f"'{verdict.view}'" for verdict in changed),
-            detail="\n  ".join(f"{verdict.view}: {verdict.said}" for verdict in changed),
-            hint=f"give the new views other names, or let them begin empty from the savepoint on: {drops}",
+            detail="\n  ".join(f"{verdict.view}: {verdict.explanation}" for verdict in changed),
+            hint=f"give the new views other names, or let them start empty from the savepoint on: {drops}",
         )
 
 
@@ -62,31 +64,31 @@ def differences(old: str, new: str) -> list[str]:
     before, after = _calls(old), _calls(new)
     if before is None or after is None:
         return [] if old == new else [f"{old} → {new}"]
-    found: list[str] = []
+    lines: list[str] = []
     for name in dict.fromkeys(name for name, _ in before + after):
         pairs = zip_longest(*([text for known, text in calls if known == name] for calls in (before, after)))
-        found += [f"{a or 'nothing'} → {b or 'nothing'}" for a, b in pairs if a != b]
-    return found
+        lines += [f"{a or 'nothing'} → {b or 'nothing'}" for a, b in pairs if a != b]
+    return lines
 
 
 def _calls(definition: str) -> list[tuple[str, str]] | None:
-    """The calls of a chain in order, argument by argument, each with its name; None for what is no chain of calls."""
+    """The calls of a chain in order, argument by argument, each with its name; None if it is not a chain."""
     try:
         node: ast.expr = ast.parse(definition, mode="eval").body
     except SyntaxError:
         return None
-    found: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        found += reversed(_parts(node.func.attr, node))
+        calls += reversed(_parts(node.func.attr, node))
         node = node.func.value
-    return found[::-1] if isinstance(node, ast.Name) else None
+    return calls[::-1] if isinstance(node, ast.Name) else None
 
 
 def _parts(name: str, call: ast.Call) -> list[tuple[str, str]]:
     """A call as one with what has no name, and one for each argument that has."""
-    found = []
+    parts = []
     if call.args or not call.keywords:
-        found.append((name, ast.unparse(ast.Call(ast.Name(name), call.args, []))))
+        parts.append((name, ast.unparse(ast.Call(ast.Name(name), call.args, []))))
     for keyword in call.keywords:
-        found.append((f"{name}.{keyword.arg}", ast.unparse(ast.Call(ast.Name(name), [], [keyword]))))
-    return found
+        parts.append((f"{name}.{keyword.arg}", ast.unparse(ast.Call(ast.Name(name), [], [keyword]))))
+    return parts

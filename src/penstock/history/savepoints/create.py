@@ -92,20 +92,22 @@ def _cut(directory: Path, name: str, hidden: Path, app: str | None) -> Savepoint
     for _ in range(_TRIES):
         checkpoints = Checkpoints(_checkpoints_of(directory), hidden / CHECKPOINTS)
         with checkpoints.copying():
-            made = time.time_ns() // 1000
+            taken_at = time.time_ns() // 1000
             copy_store(directory / FILE, hidden / FILE)
         if queries(checkpoints.source) == checkpoints.queries:
             break
         (hidden / FILE).unlink()  # a stream came, went or was made again
         shutil.rmtree(hidden / CHECKPOINTS, ignore_errors=True)
     else:
-        raise SavepointError(f"streams come and go in '{directory}': no savepoint could be taken", hint="try again")
+        raise SavepointError(
+            f"streams are being added and removed in '{directory}': no savepoint could be taken", hint="try again"
+        )
     reader = Reader(hidden)
     try:
         _link_history(reader, directory, hidden)
         link_tables(reader, directory, hidden)
         link_segments(reader, directory, hidden)
-        return _described(reader, name, made, app, checkpoints.cut(reader.progress))
+        return _described(reader, name, taken_at, app, checkpoints.cut(reader.progress))
     finally:
         reader.close()
 
@@ -132,14 +134,14 @@ def _link_history(reader: Reader, directory: Path, hidden: Path) -> None:
             place.link(file.path, default_location(hidden) / file.path)
 
 
-def _described(reader: Reader, name: str, made: int, app: str | None, streams: dict[str, StreamCut]) -> Savepoint:
+def _described(reader: Reader, name: str, taken_at: int, app: str | None, streams: dict[str, StreamCut]) -> Savepoint:
     last = reader.last()
     shell = {entry.name for entry in reader.catalog() if entry.kind == "view" and entry.statement is not None}
     rows = reader.query("SELECT name, definition, fingerprint, watermark FROM __views ORDER BY name").rows()
     return Savepoint(
         reader.directory,
         name,
-        made,
+        taken_at,
         app,
         _version(),
         FORMAT,

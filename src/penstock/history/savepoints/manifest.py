@@ -84,10 +84,10 @@ class Savepoint:
     def read(path: Path) -> Savepoint:
         """The savepoint at a path; refuses what is none, or one that this version does not know."""
         try:
-            found = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-            form = found.pop("form")
+            content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            form = content.pop("form")
             if form == FORM:
-                return _made(path, found)
+                return _made(path, content)
         except FileNotFoundError:
             raise SavepointError(f"there is no savepoint at '{path}'", hint="penstock savepoint list") from None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -97,19 +97,19 @@ class Savepoint:
                 hint="take another copy of it, or another savepoint",
             ) from error
         raise SavepointError(
-            f"the savepoint '{path}' has the form {form}, and this version of Penstock knows {FORM}",
+            f"the savepoint '{path}' has the format {form}, and this version of Penstock reads {FORM}",
             hint="use the version that wrote it",
         )
 
 
-def _made(path: Path, found: dict[str, Any]) -> Savepoint:
-    files = {name: SavedFile(**file) for name, file in found["files"].items()}
+def _made(path: Path, content: dict[str, Any]) -> Savepoint:
+    files = {name: SavedFile(**file) for name, file in content["files"].items()}
     for name in files:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise ValueError(f"a file outside of the savepoint: {name}")
-    streams = {name: StreamCut(**cut) for name, cut in found["streams"].items()}
-    views = {name: ViewCut(**cut) for name, cut in found["views"].items()}
-    return Savepoint(**{**found, "path": path, "files": files, "streams": streams, "views": views})
+    streams = {name: StreamCut(**cut) for name, cut in content["streams"].items()}
+    views = {name: ViewCut(**cut) for name, cut in content["views"].items()}
+    return Savepoint(**{**content, "path": path, "files": files, "streams": streams, "views": views})
 
 
 def check_name(name: str) -> None:
@@ -124,10 +124,10 @@ def copy_file(source: Path, target: Path) -> SavedFile:
     """Copies a file, makes the copy durable, and tells what was read."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with source.open("rb") as file, target.open("wb") as copy:
-        found = _digest(file, copy)
+        copied = _digest(file, copy)
         copy.flush()
         os.fsync(copy.fileno())
-    return found
+    return copied
 
 
 def digest(path: Path) -> SavedFile:

@@ -65,7 +65,7 @@ def restore(
         if there and not force:
             raise SavepointError(
                 f"'{directory}' holds the state of an app: {', '.join(there)}",
-                hint="restore into an empty directory, or say --force: the old state is moved aside",
+                hint="restore into an empty directory, or pass --force: the old state is moved aside",
             )
         _copy(savepoint, directory / _COPYING)
         _prepare(directory / _COPYING, Signer(directory), savepoint.name, drop, trust)
@@ -95,12 +95,12 @@ def _copy(savepoint: Savepoint, target: Path) -> None:
     target.mkdir()
     for name, file in savepoint.files.items():
         try:
-            found = copy_file(savepoint.path / name, target / name)
+            copied = copy_file(savepoint.path / name, target / name)
         except FileNotFoundError:
             raise _damaged(savepoint, f"{name} is missing") from None
-        if found != file:
-            raise _damaged(savepoint, f"{name} has {found.size} bytes with the sum {found.sha256[:12]}…, and had "
-                                      f"{file.size} with {file.sha256[:12]}…")  # fmt: skip
+        if copied != file:
+            raise _damaged(savepoint, f"{name} has {copied.size} bytes with the checksum {copied.sha256[:12]}…, "
+                                      f"and had {file.size} with {file.sha256[:12]}…")  # fmt: skip
 
 
 def _damaged(savepoint: Savepoint, detail: str) -> SavepointError:

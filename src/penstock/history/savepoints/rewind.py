@@ -25,30 +25,32 @@ Sinks = Mapping[str, tuple[str, Any, Any]]
 
 def ahead(savepoint: Savepoint, sinks: Sinks) -> dict[str, list[Path]]:
     """By sink the files with panes that the savepoint does not know of."""
-    found = {}
+    files_by_sink = {}
     for name, (_, _, sink) in sinks.items():
         if isinstance(sink, Files) and Path(sink.directory).is_dir():
             files = [path for _, last, path in files_of(sink.directory) if last > savepoint.panes]
             if files:
-                found[name] = files
-    return found
+                files_by_sink[name] = files
+    return files_by_sink
 
 
 def refuse_ahead(savepoint: Savepoint, sinks: Sinks) -> None:
     """Refuses sinks that hold panes from after the savepoint: the same ids will stand for other panes."""
-    found = ahead(savepoint, sinks)
-    if found:
+    files_by_sink = ahead(savepoint, sinks)
+    if files_by_sink:
         raise SavepointError(
-            f"sinks are ahead of the savepoint '{savepoint.name}': {in_quotes(found)}",
-            detail="\n  ".join(f"{name}: {len(files)} files from {files[0]} on" for name, files in found.items()),
+            f"sinks are ahead of the savepoint '{savepoint.name}': {in_quotes(files_by_sink)}",
+            detail="\n  ".join(
+                f"{name}: {len(files)} files from {files[0]} on" for name, files in files_by_sink.items()
+            ),
             hint="give them empty directories, or let these files be moved away: --rewind-sinks",
         )
 
 
 def rewind(savepoint: Savepoint, sinks: Sinks) -> dict[str, int]:
     """Moves away what came after the savepoint, into a folder beside the files; by sink, how many files."""
-    found = ahead(savepoint, sinks)
-    for name, files in found.items():
+    files_by_sink = ahead(savepoint, sinks)
+    for name, files in files_by_sink.items():
         folder = files[0].parent
         with _alone(name, folder):
             aside = folder / f"_replaced-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
@@ -57,7 +59,7 @@ def rewind(savepoint: Savepoint, sinks: Sinks) -> dict[str, int]:
                 os.rename(path, aside / path.name)
             sync(aside)
             sync(folder)
-    return {name: len(files) for name, files in found.items()}
+    return {name: len(files) for name, files in files_by_sink.items()}
 
 
 @contextmanager

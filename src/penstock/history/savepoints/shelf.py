@@ -47,12 +47,12 @@ def find(name: str, directory: Path, path: Path | None = None) -> Savepoint:
         places = [path / FOLDER / name, path / name, path]
     for place in places:
         if (place / MANIFEST).exists():
-            found = Savepoint.read(place)
-            if found.name != name:
+            savepoint = Savepoint.read(place)
+            if savepoint.name != name:
                 raise SavepointError(
-                    f"'{place}' is the savepoint '{found.name}', not '{name}'", hint=f"restore {found.name}"
+                    f"'{place}' is the savepoint '{savepoint.name}', not '{name}'", hint=f"restore {savepoint.name}"
                 )
-            return found
+            return savepoint
     raise unknown("savepoint", name, _names((path or directory) / FOLDER))
 
 
@@ -63,14 +63,14 @@ def _names(folder: Path) -> list[str]:
 
 def listed(directory: Path) -> Iterator[tuple[str, Savepoint | None]]:
     """The savepoints of an app by name, oldest first, then the damaged ones, as None."""
-    found: list[Savepoint] = []
+    savepoints: list[Savepoint] = []
     damaged: list[str] = []
     for name in _names(directory / FOLDER):
         try:
-            found.append(Savepoint.read(directory / FOLDER / name))
+            savepoints.append(Savepoint.read(directory / FOLDER / name))
         except SavepointError:
             damaged.append(name)
-    yield from ((point.path.name, point) for point in sorted(found, key=lambda point: point.made))
+    yield from ((point.path.name, point) for point in sorted(savepoints, key=lambda point: point.made))
     yield from ((name, None) for name in damaged)
 
 

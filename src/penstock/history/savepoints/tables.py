@@ -35,9 +35,9 @@ def link_tables(reader: Reader, directory: Path, hidden: Path) -> None:
 
 def named(reader: Reader) -> dict[str, set[int]]:
     """By table the versions that commits had, and runs from the past."""
-    found: dict[str, set[int]] = {}
+    versions: dict[str, set[int]] = {}
     rows = reader.query('SELECT DISTINCT "table", version FROM __versions WHERE version IS NOT NULL').rows()
     rows += reader.query('SELECT "table", version FROM __past_versions').rows()
     for name, version in rows:
-        found.setdefault(name, set()).add(version)
-    return found
+        versions.setdefault(name, set()).add(version)
+    return versions

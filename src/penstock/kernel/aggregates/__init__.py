@@ -74,7 +74,7 @@ def _unsigned(
 
 def _signed(aggregate: model.Aggregate, name: str, types: tuple[str, ...]) -> Columns:
     match aggregate:
-        case model.Counted(of=of):
+        case model.FromMultiset(of=of):
             return CountedColumns(aggregate, name, types, _unsigned(of, name, types))
         case model.Count():
             return CountColumns(aggregate, name, types, signed=True)

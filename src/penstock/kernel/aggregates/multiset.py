@@ -9,7 +9,7 @@ from penstock.kernel.aggregates.lists import ROW, blank, elements, exploded, put
 from penstock.kernel.aggregates.moments import moment
 from penstock.kernel.aggregates.order import all_places
 from penstock.kernel.expressions.dtypes import dtype
-from penstock.model.aggregates import Aggregate, Avg, CollectList, Counted, First, Last, MaxBy, MinBy, Moments, Top
+from penstock.model.aggregates import Aggregate, Avg, CollectList, First, FromMultiset, Last, MaxBy, MinBy, Moments, Top
 
 
 class Bag(Columns):
@@ -24,10 +24,10 @@ class Bag(Columns):
     @property
     def of(self) -> Aggregate:
         """The aggregate that is computed from the bag."""
-        return self.aggregate.of if isinstance(self.aggregate, Counted) else self.aggregate
+        return self.aggregate.of if isinstance(self.aggregate, FromMultiset) else self.aggregate
 
     def reduce(self, inputs: tuple[pl.Expr, ...], where: pl.Expr | None) -> list[pl.Expr]:
-        timed = isinstance(self.aggregate, Counted) and self.aggregate.timed
+        timed = isinstance(self.aggregate, FromMultiset) and self.aggregate.timed
         row = pl.struct(
             (AT if timed else AT * 0).alias("at"),
             *(canonical(x, kind).alias(f"v{i}") for i, (x, kind) in enumerate(zip(inputs, self.types, strict=True))),
@@ -58,7 +58,7 @@ class Bag(Columns):
 class CountedColumns(Bag):
     """Computed by the unsigned columns of the same aggregate, from the rows that the bag stands for."""
 
-    def __init__(self, aggregate: Counted, name: str, types: tuple[str, ...], plain: Columns) -> None:
+    def __init__(self, aggregate: FromMultiset, name: str, types: tuple[str, ...], plain: Columns) -> None:
         self.plain = plain
         super().__init__(aggregate, name, types, signed=True)
 

@@ -16,7 +16,7 @@ import polars as pl
 
 @dataclass(frozen=True)
 class Outcome:
-    """Values, and a condition that holds on the rows that fail for the reason. A null condition is no failure."""
+    """Values, and a condition that holds on the rows that fail for the reason. A null condition is not a failure."""
 
     value: pl.Expr
     fails: pl.Expr | None = None

@@ -157,7 +157,7 @@ def _id(state: State[Any]) -> bytes:
 
 
 def _packed(state: State[Any], held: Any) -> tuple[Any, Any]:
-    """What is held of a state, and when it is gone: None if never."""
+    """What is held of a state, and when it does not exist: None if never."""
     value = state.kind.packed
     if isinstance(state, ListOf):
         times = [gone for _, gone in held]

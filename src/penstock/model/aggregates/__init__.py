@@ -22,7 +22,7 @@ from penstock.model.aggregates.moments import (
     variance,
 )
 from penstock.model.aggregates.monoid import Monoid, monoid
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.aggregates.paired import Exactness, Paired
 from penstock.model.aggregates.pick import First, Last, MaxBy, MinBy, first, last, max_by, min_by
 from penstock.model.aggregates.second_moment import SecondMoment, second_moment
@@ -38,9 +38,9 @@ __all__ = [
     "CollectSet",
     "Count",
     "CountDistinct",
-    "Counted",
     "Exactness",
     "First",
+    "FromMultiset",
     "HeavyHitters",
     "Last",
     "Max",

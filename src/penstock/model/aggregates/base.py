@@ -121,9 +121,9 @@ class Aggregate(ABC):
                 yield f"{field.name}={value!r}"
 
 
-def refuse_type(aggregate: Aggregate, given: str, allowed: str, hint: str | None = None) -> DefinitionError:
+def refuse_type(aggregate: Aggregate, kind: str, allowed: str, hint: str | None = None) -> DefinitionError:
     """The error for an input of a type that the aggregate cannot take."""
-    article = "an" if given[0] in "aeiou" else "a"
+    article = "an" if kind[0] in "aeiou" else "a"
     return DefinitionError(
-        f"{aggregate!r} cannot take {article} {given}", detail=f"{aggregate.word} takes {allowed}", hint=hint
+        f"{aggregate!r} cannot take {article} {kind}", detail=f"{aggregate.word} takes {allowed}", hint=hint
     )

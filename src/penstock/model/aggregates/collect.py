@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.distinct import Distinct
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, value_of
 
@@ -57,8 +57,8 @@ class CollectList(Aggregate):
     def present(self, p: Entries) -> list[Value]:
         return [value_of(entry[-1]) for entry in p]
 
-    def retractable(self) -> Counted:
-        return Counted(self, timed=self.order == "time", where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, timed=self.order == "time", where=self.where)
 
 
 class CollectSet(Distinct):

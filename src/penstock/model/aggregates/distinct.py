@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, key
 
@@ -43,8 +43,8 @@ class Distinct(Aggregate):
     @abstractmethod
     def present(self, p: frozenset[Key]) -> Value: ...
 
-    def retractable(self) -> Counted:
-        return Counted(self, where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, where=self.where)
 
 
 class CountDistinct(Distinct):

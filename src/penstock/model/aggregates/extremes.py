@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.model.aggregates.base import Aggregate, Origin, Value, refuse_type
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, key, value_of
 
@@ -37,8 +37,8 @@ class _Extreme(Aggregate):
     def present(self, p: Key | None) -> Value:
         return None if p is None else value_of(p)
 
-    def retractable(self) -> Counted:
-        return Counted(self, where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, where=self.where)
 
 
 class Min(_Extreme):
@@ -63,11 +63,11 @@ class Max(_Extreme):
         return a if a >= b else b
 
 
-def orderable(aggregate: Aggregate, given: str) -> str:
+def orderable(aggregate: Aggregate, kind: str) -> str:
     """The type, if its values can be compared on columns."""
-    if given.startswith(("array<", "struct<", "map<")):
-        raise refuse_type(aggregate, given, "numbers, text, binary, booleans, dates and timestamps")
-    return given
+    if kind.startswith(("array<", "struct<", "map<")):
+        raise refuse_type(aggregate, kind, "numbers, text, binary, booleans, dates and timestamps")
+    return kind
 
 
 def min(x: Sql, *, where: Sql | None = None) -> Min:

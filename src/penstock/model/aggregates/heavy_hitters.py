@@ -38,7 +38,7 @@ class HeavyHitters(Sketch):
         if not isinstance(self.size, int) or not 8 <= self.size <= 1 << 26 or self.size & (self.size - 1):
             raise DefinitionError(
                 f"size of ps.heavy_hitters must be a power of two from 8 to 2^26, and is {self.size!r}",
-                hint="1024 finds what comes in more than 0.34 % of the rows",
+                hint="1024 finds values of more than 0.34 % of the rows",
             )
 
     @property
@@ -64,8 +64,8 @@ class HeavyHitters(Sketch):
 
     def present(self, p: bytes) -> list[dict[str, Any]]:
         sketch = library().frequent_strings_sketch.deserialize(p)
-        found = sketch.get_frequent_items(library().NO_FALSE_NEGATIVES, 0)
-        items = [{"item": _read(text), "estimate": int(estimate)} for text, estimate, _, _ in found]
+        estimates = sketch.get_frequent_items(library().NO_FALSE_NEGATIVES, 0)
+        items = [{"item": _read(text), "estimate": int(estimate)} for text, estimate, _, _ in estimates]
         return sorted(items, key=lambda each: (-each["estimate"], key(each["item"])))[: self.limit]
 
     def _fresh(self) -> Any:

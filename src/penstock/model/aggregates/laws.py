@@ -132,7 +132,7 @@ def _commutative(monoid: Monoid, a: Any, b: Any) -> None:
         _break(
             monoid, "the monoid '{}' is not commutative",
             (("a", a), ("b", b), ("merge(a, b)", ab), ("merge(b, a)", ba)),
-            "rows come in any order: keep what orders them in the partial, sort in merge, or use ps.collect_list",
+            "rows arrive in any order: keep the order in the partial, sort in merge, or use ps.collect_list",
         )  # fmt: skip
 
 

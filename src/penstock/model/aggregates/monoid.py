@@ -7,7 +7,7 @@ ps.monoid('longest', 'text', lift=len, merge=max, zero=0, result_type='int')
 Traceback (most recent call last):
 penstock.errors.DefinitionError: the monoid 'joined' is not commutative
   detail: a = 'a', b = 'b', merge(a, b) = 'ab', merge(b, a) = 'ba'
-  hint: rows come in any order: keep what orders them in the partial, sort in merge, or use ps.collect_list
+  hint: rows arrive in any order: keep the order in the partial, sort in merge, or use ps.collect_list
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Multiset: TypeAlias = dict[tuple[int, Key], int]
 
 
 @dataclass(frozen=True, repr=False)
-class Counted(Aggregate):
+class FromMultiset(Aggregate):
     """`of`, computed from a multiset of its input rows. `timed`: rows match only at the same event time."""
 
     of: Aggregate
@@ -65,7 +65,7 @@ class Counted(Aggregate):
                 partial, offset = self.of.merge(partial, row), offset + 1
         return self.of.present(partial)
 
-    def retractable(self) -> Counted:
+    def retractable(self) -> FromMultiset:
         return self
 
     def __repr__(self) -> str:

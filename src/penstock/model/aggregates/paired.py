@@ -58,7 +58,9 @@ class Paired(Aggregate):
         super().__post_init__()
         shown = repr(self)
         if isinstance(self.live, (Paired, Exactness)) or isinstance(self.batch, (Paired, Exactness)):
-            raise DefinitionError(f"one aggregate is for live, one for batch: {shown}", hint="leave one in_batch out")
+            raise DefinitionError(
+                f"one aggregate is for the live view, one for batch runs: {shown}", hint="leave one in_batch out"
+            )
         if self.live.exact and not isinstance(self.live, Monoid):
             raise DefinitionError(f"{self.live!r} is exact already: {shown}", hint="leave in_batch out")
         if not self.batch.exact:
@@ -76,16 +78,16 @@ class Paired(Aggregate):
     def tolerance(self) -> str:
         return f"{self.live.tolerance or 'as its monoid is'}; exact after a batch run, until a later row touches it"
 
-    def of_live(self, given: tuple[Given, ...]) -> tuple[Given, ...]:
+    def of_live(self, values: tuple[Given, ...]) -> tuple[Given, ...]:
         """Of what is given for the inputs, what the live aggregate takes."""
-        return tuple(given[self.inputs.index(text)] for text in self.live.inputs)
+        return tuple(values[self.inputs.index(text)] for text in self.live.inputs)
 
-    def of_batch(self, given: tuple[Given, ...]) -> tuple[Given, ...]:
+    def of_batch(self, values: tuple[Given, ...]) -> tuple[Given, ...]:
         """The same of the batch aggregate."""
-        return tuple(given[self.inputs.index(text)] for text in self.batch.inputs)
+        return tuple(values[self.inputs.index(text)] for text in self.batch.inputs)
 
     def result_type(self, types: tuple[str, ...]) -> str:
-        live, batch = (one.result_type(mine) for one, mine in apart(self, types))
+        live, batch = (one.result_type(own_types) for one, own_types in apart(self, types))
         if live != batch:
             raise DefinitionError(
                 f"{self!r} answers with {live} live and with {batch} in batch",
@@ -158,23 +160,23 @@ _SUFFIX: Final = "_exact"
 
 def with_exactness(aggregates: Mapping[str, Aggregate]) -> tuple[tuple[str, Aggregate], ...]:
     """Aggregates as a view has them: beside each pair the column that says whether it is exact."""
-    found: list[tuple[str, Aggregate]] = []
+    columns: list[tuple[str, Aggregate]] = []
     for name, aggregate in aggregates.items():
-        found.append((name, aggregate))
+        columns.append((name, aggregate))
         if isinstance(aggregate, Paired):
             if name + _SUFFIX in aggregates:
                 raise DefinitionError(
                     f"'{name}{_SUFFIX}' is the column that says whether '{name}' is exact", hint="choose another name"
                 )
-            found.append((name + _SUFFIX, Exactness(where=aggregate.where)))
-    return tuple(found)
+            columns.append((name + _SUFFIX, Exactness(where=aggregate.where)))
+    return tuple(columns)
 
 
-def apart(aggregate: Aggregate, given: tuple[Given, ...]) -> list[tuple[Aggregate, tuple[Given, ...]]]:
+def apart(aggregate: Aggregate, values: tuple[Given, ...]) -> list[tuple[Aggregate, tuple[Given, ...]]]:
     """The aggregates that one is made of, each with its own of what is given for the inputs."""
     if not isinstance(aggregate, Paired):
-        return [(aggregate, given)]
-    return [(aggregate.live, aggregate.of_live(given)), (aggregate.batch, aggregate.of_batch(given))]
+        return [(aggregate, values)]
+    return [(aggregate.live, aggregate.of_live(values)), (aggregate.batch, aggregate.of_batch(values))]
 
 
 def written(aggregates: Iterable[tuple[str, Aggregate]]) -> list[tuple[str, Aggregate]]:

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, key, value_of
 
@@ -42,8 +42,8 @@ class _InTime(Aggregate):
     def present(self, p: Pick) -> Value:
         return None if p is None else value_of(p[-1])
 
-    def retractable(self) -> Counted:
-        return Counted(self, timed=True, where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, timed=True, where=self.where)
 
 
 class First(_InTime):
@@ -89,8 +89,8 @@ class _By(Aggregate):
     def present(self, p: Pick) -> Value:
         return None if p is None else value_of(p[-1])
 
-    def retractable(self) -> Counted:
-        return Counted(self, where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, where=self.where)
 
 
 class MinBy(_By):

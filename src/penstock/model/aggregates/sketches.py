@@ -89,9 +89,9 @@ class ApproxDistinct(Sketch):
         return f"within ±{3 * error:.2%} of the exact number in 99 of 100 cases (standard error {error:.2%})"
 
     def result_type(self, types: tuple[str, ...]) -> str:
-        given = types[0]
-        if given == "binary" or given.startswith(("array<", "struct<", "map<")):
-            raise refuse_type(self, given, "numbers, text, booleans, dates and timestamps", hint=f"use hex({self.x})")
+        kind = types[0]
+        if kind == "binary" or kind.startswith(("array<", "struct<", "map<")):
+            raise refuse_type(self, kind, "numbers, text, booleans, dates and timestamps", hint=f"use hex({self.x})")
         return "bigint"
 
     def digest(self, values: Iterable[tuple[Any, int]]) -> bytes:
@@ -176,8 +176,8 @@ class Quantile(Sketch):
         sketch = library().kll_doubles_sketch.deserialize(p)
         if sketch.is_empty():
             return None
-        found = [sketch.get_quantile(q, True) for q in self.quantiles]
-        return found if isinstance(self.q, tuple) else found[0]
+        quantiles = [sketch.get_quantile(q, True) for q in self.quantiles]
+        return quantiles if isinstance(self.q, tuple) else quantiles[0]
 
     def _arguments(self) -> Iterable[str]:
         x, _, *rest = super()._arguments()

@@ -63,12 +63,12 @@ class Sum(_Totalled):
     word: ClassVar[str] = "sum"
 
     def result_type(self, types: tuple[str, ...]) -> str:
-        given = self._numeric(types)
-        if kinds.is_integer(given):
+        kind = self._numeric(types)
+        if kinds.is_integer(kind):
             return "bigint"
-        if kinds.is_float(given):
+        if kinds.is_float(kind):
             return "double"
-        precision, scale = kinds.decimal_of(given)
+        precision, scale = kinds.decimal_of(kind)
         return f"decimal({min(38, precision + 10)},{scale})"
 
     def present(self, p: Total) -> int | float | Decimal | None:
@@ -86,10 +86,10 @@ class Avg(_Totalled):
     word: ClassVar[str] = "avg"
 
     def result_type(self, types: tuple[str, ...]) -> str:
-        given = self._numeric(types)
-        if not given.startswith("decimal("):
+        kind = self._numeric(types)
+        if not kind.startswith("decimal("):
             return "double"
-        precision, scale = kinds.decimal_of(given)
+        precision, scale = kinds.decimal_of(kind)
         return f"decimal({min(38, precision + 4)},{min(38, scale + 4)})"
 
     def present(self, p: Total) -> float | Decimal | None:

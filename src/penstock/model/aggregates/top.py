@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 from penstock.errors import DefinitionError
 from penstock.model.aggregates.base import Aggregate, Origin, Value
 from penstock.model.aggregates.extremes import orderable
-from penstock.model.aggregates.multiset import Counted
+from penstock.model.aggregates.multiset import FromMultiset
 from penstock.model.expressions import Sql, sql_text
 from penstock.model.order import Key, exact, key, value_of
 
@@ -73,8 +73,8 @@ class Top(Aggregate):
     def present(self, p: Ranking) -> list[Value]:
         return [value_of(row[-1]) for row in p]
 
-    def retractable(self) -> Counted:
-        return Counted(self, where=self.where)
+    def retractable(self) -> FromMultiset:
+        return FromMultiset(self, where=self.where)
 
 
 def top(k: int, by: Sql, *, value: Sql | None = None, ties: bool = False, where: Sql | None = None) -> Top:

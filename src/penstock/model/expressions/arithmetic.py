@@ -28,9 +28,9 @@ def _common_number(left: Node, right: Node, what: str) -> str:
     both = {left.type, right.type}
     if both <= {"string", VOID} or not all(is_numeric(kind) or kind in ("string", VOID) for kind in both):
         raise Outside(f"{what} of {left.type} and {right.type} is outside the kernel")
-    found = common(left.type, right.type)
-    assert found is not None
-    return found
+    common_kind = common(left.type, right.type)
+    assert common_kind is not None
+    return common_kind
 
 
 def _numeric(name: str, symbol: str) -> Callable[..., Node]:

@@ -180,10 +180,10 @@ class Binder:
 
     def column(self, tree: exp.Column) -> Node:
         name = self.schema.find(tree.parts[0].name)
-        found: Node = Column(name, self.schema.type_of(name))
+        node: Node = Column(name, self.schema.type_of(name))
         for part in tree.parts[1:]:
-            found = field(found, part.name)
-        return found
+            node = field(node, part.name)
+        return node
 
     def cast(self, tree: exp.Cast) -> Node:
         return cast(self.node(tree.this), target(tree.to), safe=bool(tree.args.get("safe")))
@@ -207,7 +207,7 @@ class Binder:
     def logic(self, name: str, *trees: exp.Expr) -> Node:
         args = [self.node(tree) for tree in trees]
         if any(arg.type not in ("boolean", "string", VOID) for arg in args):
-            raise Outside(f"{name.upper()} of other than booleans is outside the kernel")
+            raise Outside(f"{name.upper()} is outside the kernel")
         return Call(name, tuple(cast(arg, "boolean") for arg in args), "boolean")
 
     def is_(self, tree: exp.Is) -> Node:
@@ -235,12 +235,12 @@ class Binder:
     def like(self, tree: exp.Like | exp.ILike, escape: str = "\\") -> Node:
         if isinstance(tree.expression, (exp.Any, exp.All, exp.Tuple)):
             raise Outside("LIKE ANY and LIKE ALL are outside the kernel")
-        found = like(self.node(tree.this), self.node(tree.expression), escape, fold=isinstance(tree, exp.ILike))
-        return Call("not", (found,), "boolean") if tree.args.get("negate") else found
+        match = like(self.node(tree.this), self.node(tree.expression), escape, fold=isinstance(tree, exp.ILike))
+        return Call("not", (match,), "boolean") if tree.args.get("negate") else match
 
     def escape(self, tree: exp.Escape) -> Node:
         if not isinstance(tree.this, (exp.Like, exp.ILike)) or not isinstance(tree.expression, exp.Literal):
-            raise Outside("ESCAPE of other than LIKE is outside the kernel")
+            raise Outside("ESCAPE is outside the kernel")
         return self.like(tree.this, tree.expression.name)
 
     def case(self, tree: exp.Case) -> Node:
@@ -284,7 +284,7 @@ def choose(branches: list[tuple[Node, Node]], default: Node) -> Node:
     """CASE: the values in their common type."""
     kind = common_of([*(value for _, value in branches), default], "CASE")
     if any(condition.type != "boolean" for condition, _ in branches):
-        raise Outside("a condition that is no boolean is outside the kernel")
+        raise Outside("a condition that is not a boolean is outside the kernel")
     pairs = [part for condition, value in branches for part in (condition, cast(value, kind))]
     return Call("case", (*pairs, cast(default, kind)), kind)
 

@@ -225,8 +225,8 @@ def text_to_day(text: str) -> int:
     match = DATE.fullmatch(text.strip(BLANKS))
     if match:
         year, month, day = int(match[1] + match[2]), int(match[3] or 1), int(match[4] or 1)
-        if calendar.valid(year, month, day) and _MIN_DAY <= (found := calendar.days(year, month, day)) <= _MAX_DAY:
-            return found
+        if calendar.valid(year, month, day) and _MIN_DAY <= (days := calendar.days(year, month, day)) <= _MAX_DAY:
+            return days
     raise RowError("cast of string to date fails")
 
 

@@ -71,12 +71,12 @@ def common_of(nodes: Iterable[Node], what: str, *, strings: bool = True) -> str:
     distinct = {kind for kind in kinds if kind != VOID}
     if "string" in distinct and len(distinct) > 2:
         raise Outside(f"{what} of strings and several other types is outside the kernel")
-    found: str | None = VOID
+    shared: str | None = VOID
     for kind in kinds:
-        found = None if found is None else common(found, kind, strings=strings)
-    if found is None or found == INTERVAL:
+        shared = None if shared is None else common(shared, kind, strings=strings)
+    if shared is None or shared == INTERVAL:
         raise Outside(f"{what} of {' and '.join(sorted(distinct))} is outside the kernel")
-    return found
+    return shared
 
 
 def narrow_literal(node: Node, other: Node) -> Node:

@@ -29,25 +29,25 @@ def fold(node: Node) -> Node:
 
 def _case(call: Call) -> Node:
     *branches, default = call.args
-    kept: list[Node] = []
+    reachable: list[Node] = []
     for condition, result in zip(branches[::2], branches[1::2], strict=True):
         if not isinstance(condition, Literal):
-            kept += condition, result
+            reachable += condition, result
         elif condition.value is True:
             default = result
             break
-    return Call("case", (*kept, default), call.type) if kept else default
+    return Call("case", (*reachable, default), call.type) if reachable else default
 
 
 def _coalesce(call: Call) -> Node:
-    kept: list[Node] = []
+    args_left: list[Node] = []
     for arg in call.args:
         if isinstance(arg, Literal) and arg.value is None:
             continue
-        kept.append(arg)
+        args_left.append(arg)
         if isinstance(arg, Literal):
             break
-    return kept[0] if len(kept) == 1 else Call("coalesce", tuple(kept), call.type)
+    return args_left[0] if len(args_left) == 1 else Call("coalesce", tuple(args_left), call.type)
 
 
 def _and_or(call: Call) -> Node:

@@ -49,15 +49,15 @@ def fixed(name: str, result: str, *parameters: str, optional: int = 0) -> Rule:
     def rule(*args: Node) -> Node:
         if not len(parameters) - optional <= len(args) <= len(parameters):
             raise Outside(f"{name} of {len(args)} arguments is outside the kernel")
-        taken = tuple(take(name, arg, parameter) for arg, parameter in zip(args, parameters, strict=False))
-        return Call(name, taken, result)
+        arguments = tuple(take(name, arg, parameter) for arg, parameter in zip(args, parameters, strict=False))
+        return Call(name, arguments, result)
 
     return rule
 
 
 def _concat(*args: Node) -> Node:
     if any(is_nested(arg.type) or arg.type == "binary" for arg in args):
-        raise Outside("concat of other than strings is outside the kernel")
+        raise Outside("concat is outside the kernel")
     return Call("concat", tuple(cast(arg, "string") for arg in args), "string") if args else Literal("", "string")
 
 
@@ -77,15 +77,15 @@ def _trim(name: str) -> Rule:
 
 def _pad(name: str) -> Rule:
     def rule(text: Node, width: Node, fill: Node = _BLANK) -> Node:
-        taken = (take(name, text, "string"), take(name, width, "int"), take(name, fill, "string"))
-        return Call(name, taken, "string")
+        arguments = (take(name, text, "string"), take(name, width, "int"), take(name, fill, "string"))
+        return Call(name, arguments, "string")
 
     return rule
 
 
 def _replace(text: Node, old: Node, new: Node = _NOTHING) -> Node:
     if not isinstance(old, Literal) or old.value is None:
-        raise Outside("replace of a text that is no constant is outside the kernel")
+        raise Outside("replace of a text that is not a constant is outside the kernel")
     return fixed("replace", "string", "string", "string", "string")(text, old, new)
 
 
@@ -186,7 +186,7 @@ def _trunc(node: Node, unit: Node) -> Node:
 
 def _unit(unit: Node, what: str) -> str:
     if not isinstance(unit, Literal) or unit.type != "string":
-        raise Outside(f"{what} to a unit that is no constant is outside the kernel")
+        raise Outside(f"{what} to a unit that is not a constant is outside the kernel")
     name = str(unit.value).upper()
     return ALIASES.get(name, name) if not name.endswith("S") else name
 
@@ -220,7 +220,7 @@ def _equal_null(left: Node, right: Node) -> Node:
 def _locate(part: Node, text: Node, start: Node = _FIRST) -> Node:
     """A null start gives 0 in Spark, which no other null does: a start must be a constant."""
     if not isinstance(start, Literal) or start.value is None:
-        raise Outside("locate from a start that is no constant is outside the kernel")
+        raise Outside("locate from a start that is not a constant is outside the kernel")
     if is_constant(text) and not is_constant(part):
         raise Outside("locate within a constant is outside the kernel")
     return fixed("locate", "int", "string", "string", "int")(part, text, start)

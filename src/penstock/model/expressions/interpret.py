@@ -77,9 +77,9 @@ def _case(call: Call, row: Row) -> object:
 
 def _coalesce(call: Call, row: Row) -> object:
     for arg in call.args:
-        found = value(arg, row)
-        if found is not None:
-            return found
+        result = value(arg, row)
+        if result is not None:
+            return result
     return None
 
 

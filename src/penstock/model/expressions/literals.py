@@ -24,10 +24,10 @@ def number(digits: str) -> Literal:
     try:
         value = Decimal(digits)
     except InvalidOperation:
-        raise DefinitionError(f"{digits} is no number") from None
+        raise DefinitionError(f"{digits} is not a number") from None
     if "e" in digits or "E" in digits:
         if math.isinf(rounded := float(value)):
-            raise DefinitionError(f"{digits} is no double")
+            raise DefinitionError(f"{digits} is not of type double")
         return Literal(rounded, "double")
     if "." not in digits:
         for kind in ("int", "bigint"):

@@ -46,10 +46,10 @@ def field(node: Node, name: str) -> Node:
     kind = node.type[6:-1] if of_each else node.type
     if not kind.startswith("struct<"):
         raise Outside(f"the field '{name}' of {node.type} is outside the kernel")
-    found = [(known, part) for known, part in fields_of(kind) if known.lower() == name.lower()]
-    if len(found) != 1:
+    fields = [(known, part) for known, part in fields_of(kind) if known.lower() == name.lower()]
+    if len(fields) != 1:
         raise Outside(f"the field '{name}' of {kind} is outside the kernel")
-    known, part = found[0]
+    known, part = fields[0]
     return Call("field", (node, Literal(known, "string")), f"array<{part}>" if of_each else part)
 
 
@@ -143,7 +143,7 @@ def _named_struct(*args: Node) -> Node:
         raise Outside(f"named_struct of {len(args)} arguments is outside the kernel")
     for name, value in zip(names, values, strict=True):
         if not isinstance(name, Literal) or not isinstance(name.value, str) or not name.value.isidentifier():
-            raise Outside("named_struct with a name that is no plain constant is outside the kernel")
+            raise Outside("named_struct with a name that is not a plain constant is outside the kernel")
         if value.type == VOID:
             raise Outside("named_struct with a field of NULL is outside the kernel")
     kinds = ",".join(f"{name.value}:{value.type}" for name, value in zip(names, values, strict=True))  # type: ignore[union-attr]
@@ -153,7 +153,7 @@ def _named_struct(*args: Node) -> Node:
 def _split(text: Node, pattern: Node, limit: Node | None = None) -> Node:
     """By a constant pattern that matches no empty text: there Java goes its own way."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or not pattern.value:
-        raise Outside("split by a pattern that is no constant, or empty, is outside the kernel")
+        raise Outside("split by a pattern that is not a constant, or empty, is outside the kernel")
     if limit is not None and not (isinstance(limit, Literal) and isinstance(limit.value, int) and limit.value <= 0):
         raise Outside("split with a limit is outside the kernel")
     if is_nested(text.type) or text.type in (VOID, "binary"):

@@ -54,7 +54,7 @@ class Parsed:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Parsed:
-    """Reads one expression of Spark SQL; aggregates, window functions and queries are no expressions of a row."""
+    """Reads one expression of Spark SQL; aggregates, window functions and queries are not expressions of a row."""
     tree = _read(text)
     _refuse(tree, text)
     for call in tree.find_all(exp.Anonymous):
@@ -65,7 +65,7 @@ def parse(text: str) -> Parsed:
         if sum_of.find(exp.Interval) and isinstance(sum_of.parent, exp.Binary) and sum_of.arg_key == "expression":
             sum_of.replace(exp.Paren(this=sum_of.copy()))
     for minus in list(tree.find_all(exp.Neg)):
-        # -128Y is one literal. Its suffix is read as a cast, which must come after the sign: 128 is no tinyint.
+        # -128Y is one literal. Its suffix is read as a cast, which must come after the sign: 128 is not a tinyint.
         if isinstance(minus.this, exp.Cast) and isinstance(minus.this.this, exp.Literal) and minus.this.this.is_number:
             cast = minus.this.copy()
             cast.set("this", exp.Neg(this=cast.this))
@@ -94,12 +94,12 @@ def _read(text: str) -> exp.Expr:
         raise _bad_syntax(text, at, hint) from None
     except TokenError:
         raise _bad_syntax(text, len(text), "is a quote or a backtick left open?") from None
-    found = [tree for tree in trees if tree is not None]
-    if not found:
+    expressions = [tree for tree in trees if tree is not None]
+    if not expressions:
         raise DefinitionError("an empty expression", hint="write for example 'price * quantity'")
-    if len(found) > 1:
+    if len(expressions) > 1:
         raise DefinitionError(f"several statements where one expression is meant: '{text}'")
-    return found[0]
+    return expressions[0]
 
 
 def join_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
@@ -118,7 +118,7 @@ def join_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
 
 
 def _refuse(tree: exp.Expr, text: str) -> None:
-    """What parses, but is no expression of one row."""
+    """What parses, but is not an expression of one row."""
     if isinstance(tree, exp.Alias):
         raise _bad_syntax(text, len(text), f"'{tree.alias}' is not expected here; an expression has no alias")
     if not isinstance(tree, (exp.Condition, exp.Interval, exp.Query)):
@@ -149,7 +149,7 @@ def _refuse(tree: exp.Expr, text: str) -> None:
 
 
 def _no_expression_of_a_row(text: str, what: str, hint: str) -> DefinitionError:
-    return DefinitionError(f"{what} is no expression of one row: '{text}'", hint=hint)
+    return DefinitionError(f"{what} is not an expression of one row: '{text}'", hint=hint)
 
 
 def _bad_syntax(text: str, at: int, hint: str) -> DefinitionError:

@@ -27,7 +27,7 @@ def like(value: Node, pattern: Node, escape: str, *, fold: bool) -> Node:
     if fold:
         value = Call("lower", (value,), "string")
     if not isinstance(pattern, Literal) or pattern.value is None:
-        raise Outside("LIKE with a pattern that is no constant is outside the kernel")
+        raise Outside("LIKE with a pattern that is not a constant is outside the kernel")
     text = str(pattern.value)
     if fold:
         if not text.isascii():
@@ -45,14 +45,14 @@ def like(value: Node, pattern: Node, escape: str, *, fold: bool) -> Node:
 def rlike(value: Node, pattern: Node) -> Node:
     """RLIKE with a constant whose syntax means the same everywhere."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise Outside("RLIKE with a pattern that is no constant is outside the kernel")
+        raise Outside("RLIKE with a pattern that is not a constant is outside the kernel")
     return Call("matches", (cast(value, "string"), Literal(java_regex(pattern.value), "string")), "boolean")
 
 
 def like_regex(pattern: str, escape: str) -> str:
     """The regular expression of a LIKE pattern."""
     if len(escape) != 1:
-        raise Outside("ESCAPE of other than one character is outside the kernel")
+        raise Outside("ESCAPE is outside the kernel")
     out, at = [], 0
     while at < len(pattern):
         char = pattern[at]

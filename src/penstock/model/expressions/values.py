@@ -61,12 +61,12 @@ def _remainder(_: Call, left: int, right: int) -> int:
 
 def _pmod(call: Call, left: int, right: int) -> int:
     """Not negative, if the divisor is not."""
-    found = _remainder(call, left, right)
-    if found >= 0:
-        return found
+    remainder = _remainder(call, left, right)
+    if remainder >= 0:
+        return remainder
     # As in Java, the sum wraps around in an int and a bigint, and is computed as an int in narrower types.
     half = 1 << (63 if call.type == "bigint" else 31)
-    return _remainder(call, (found + right + half) % (2 * half) - half, right)
+    return _remainder(call, (remainder + right + half) % (2 * half) - half, right)
 
 
 def _divide(_: Call, left: float, right: float) -> float:

@@ -1,6 +1,6 @@
 """*Where* in event time a result belongs: the kinds of window, each a small value."""
 
-from penstock.model.windows.base import Aligned, Assigned, Counted, Interval, Merging, Window, span, touching
+from penstock.model.windows.base import Aligned, Assigned, CountBased, Interval, Merging, Window, span, touching
 from penstock.model.windows.calendar import Calendar, calendar
 from penstock.model.windows.counted import CountWindow, count_window
 from penstock.model.windows.custom import Custom, custom
@@ -21,8 +21,8 @@ __all__ = [
     "Aligned",
     "Assigned",
     "Calendar",
+    "CountBased",
     "CountWindow",
-    "Counted",
     "Cumulating",
     "Custom",
     "CustomMerging",

@@ -5,7 +5,7 @@ A kind is one of four families, and the kernel has one way of working for each:
 - `Aligned`: windows depend on the event time alone and are cut into slices that never straddle a window's bound;
 - `Assigned`: a function of the row names the windows;
 - `Merging`: every element opens a small window, and windows of a key that meet become one;
-- `Counted`: windows are ranges of a key's sequence of elements.
+- `CountBased`: windows are ranges of a key's sequence of elements.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Merging(Window, ABC):
 
 
 @dataclass(frozen=True)
-class Counted(Window):
+class CountBased(Window):
     """Windows over a key's sequence of elements, numbered from 0 by commit and then by log position."""
 
     @property

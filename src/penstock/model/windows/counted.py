@@ -1,4 +1,4 @@
-"""Count windows: every so many elements of a key. The bounds are sequence numbers, not instants.
+"""Count windows: a number of elements of a key. The bounds are sequence numbers, not instants.
 
 >>> count_window(4, every=2).assign(5)
 (Interval(start=2, end=6), Interval(start=4, end=8))
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from penstock.errors import DefinitionError
-from penstock.model.windows.base import Counted, Interval
+from penstock.model.windows.base import CountBased, Interval
 
 
 @dataclass(frozen=True, repr=False)
-class CountWindow(Counted):
+class CountWindow(CountBased):
     """Ranges of `size` elements, one starting at every multiple of `every`. A window is complete when it is full."""
 
     size: int

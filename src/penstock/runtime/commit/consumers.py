@@ -73,7 +73,7 @@ class Consumers:
         origin = EpochOrigin(MADE, 0, "")
         keeping = self.keeping(stream, f"{MADE}-{name}", 0, work)
         columns = stream.schema.names
-        first = registry.store.operators.of(name).given
+        first = registry.store.operators.of(name).rows_given
         identifier = registry.shards.identifier(stream, None, work.spool)
         observed = Observation()
         for rows in chunks:

@@ -9,7 +9,7 @@ from penstock.model.moved import unpickled
 from penstock.model.plain import NotPlain, definition_part, plain
 from penstock.model.view import View
 from penstock.runtime.errors import RunError
-from penstock.store.generations import Made
+from penstock.store.generations import GenerationRecord
 from penstock.store.signed import Signer, without_signature
 
 
@@ -24,7 +24,7 @@ def dumped(directory: Path, name: str, view: View) -> bytes | None:
     return Signer(directory).sign(data, "view", name, repr(view))
 
 
-def loaded(directory: Path, made: Made) -> View:
+def loaded(directory: Path, made: GenerationRecord) -> View:
     """The definition of a generation that is remembered. Bytes of another app are read only if they hold no code."""
     data = Signer(directory).verified(made.pickled or b"", "view", made.view, made.definition)
     try:

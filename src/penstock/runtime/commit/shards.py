@@ -25,7 +25,7 @@ from penstock.runtime.epoch.shard_job import ShardJob
 from penstock.runtime.epoch.wire import Record
 from penstock.runtime.errors import RunError
 from penstock.runtime.spark.reach import check_reach
-from penstock.state.sorted_rows import Looked
+from penstock.state.sorted_rows import ScanMark
 from penstock.state.spool import FOLDER, Receivers, Spool, SpooledDeltas
 from penstock.state.step import SegmentChange, SegmentChanges, ShardStep, fixed_time, parted
 from penstock.store.sharded_view import ShardedView
@@ -67,7 +67,7 @@ class Shards:
         self._few_rows, self._few_deltas, self._few_panes, self.large = few_rows, few_deltas, few_panes, large
         #: With more rows than this the output of an operator's step goes to a file; None: as an operator has it.
         self.many_rows = many_rows
-        self._looked: dict[str, Looked] = {}
+        self._looked: dict[str, ScanMark] = {}
         self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
         self.writes = WritesInFlight()
@@ -119,7 +119,7 @@ class Shards:
         if self._session is not None:
             check_reach(
                 self._session(), Path(self._store.segments_at), "they write the state of large views there",
-                "put the app's directory on a file system that is mounted everywhere, or say state='store'",
+                "put the app's directory on a file system that is mounted everywhere, or set state='store'",
             )  # fmt: skip
 
     def receivers(self, number: int, view: str, plan: Plan) -> Receivers | None:
@@ -171,7 +171,7 @@ class Shards:
         panes_here: bool,
     ) -> SegmentChange:
         """One commit of a view. `panes_here`: its panes are needed on the driver, however many they are."""
-        looked = self._looked.get(view.name, Looked())
+        looked = self._looked.get(view.name, ScanMark())
         work = ShardStep(
             view.name, plan, view.root, view.segments, view.closed, view.next_run, fixed_time(plan, time), looked=looked
         )
@@ -221,4 +221,4 @@ class Shards:
 
     def committed(self, view: str, run: int, now: Instant) -> None:
         """A step is committed: all rows of its runs that were due have been looked at."""
-        self._looked[view] = Looked(run, now)
+        self._looked[view] = ScanMark(run, now)

@@ -90,7 +90,7 @@ class Derived(Source):
     def told(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
         """What one who reads the commits is told."""
         if self.folder is None:
-            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
+            raise DefinitionError(f"{self!r} is read by a running app only", hint="run it: app.run(directory)")
         return Path(self.folder), name, {stream.name: stream.schema for stream in self.inputs}, self.limit
 
     def reader(self, name: str) -> CommitReader:
@@ -132,7 +132,7 @@ class _Follower(Follower):
 
     def reading(self, offsets: str) -> None:
         events = int(json.loads(offsets)["events"])
-        self.taken = None if self._before is None else events - self._before
+        self.epoch_size = None if self._before is None else events - self._before
         self._before = events
 
 
@@ -240,7 +240,7 @@ def check_inputs(streams: Mapping[str, Stream]) -> None:
             if source.kept == "none" and derived(stream) is not None:
                 raise DefinitionError(
                     f"the stream '{name}' is made from '{source.name}', of which the history keeps nothing",
-                    hint=f"say keep='all' or keep='7 days' for '{source.name}'",
+                    hint=f"set keep='all' or keep='7 days' for '{source.name}'",
                 )
 
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError
 from penstock.kernel.expressions import dtype
-from penstock.model.epochs import Passed
+from penstock.model.epochs import EpochProgress
 from penstock.model.kinds import kind_of
 from penstock.model.naming import function_name
 from penstock.model.stream import Flow, Stream, stream
@@ -66,7 +66,7 @@ class Told:
     `waiting` are pairs of an epoch and the commit that completed it in its own stream.
     """
 
-    passed: Passed = field(default_factory=Passed)
+    passed: EpochProgress = field(default_factory=EpochProgress)
     waiting: list[tuple[int, int]] = field(default_factory=list)
     told: int | None = None
     failures: int = 0
@@ -78,7 +78,7 @@ class Told:
     def restore(cls, data: bytes) -> Told:
         saved = json.loads(data)
         waiting = [(int(number), int(commit)) for number, commit in saved["waiting"]]
-        return cls(Passed.restore(saved["passed"]), waiting, saved["told"], saved["failures"])
+        return cls(EpochProgress.restore(saved["passed"]), waiting, saved["told"], saved["failures"])
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from penstock.dataflow.process_operator import ProcessOperator
 from penstock.errors import unknown
 from penstock.kernel.operators.process import CELLS
 from penstock.kernel.operators.process_state import state_table
-from penstock.learning.stored import Stored, load
+from penstock.learning.stored import StoredModel, load
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.runtime.derived.base import Derived, derived
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Inspection", "Model", "Parameters", "RunView", "run_html"]
 
 #: A model as it is stored.
-Model: TypeAlias = Stored
+Model: TypeAlias = StoredModel
 #: Answers a SELECT with parameters.
 Ask: TypeAlias = "Callable[[str, Parameters], pa.Table]"
 
@@ -79,7 +79,7 @@ class Inspection:
     def wait_for_epoch(self, stream: str, number: int, seconds: float) -> None:
         """Waits until a stream that `app.on_epoch` made has told of an epoch."""
         if not isinstance(self._source(stream), EpochsSource):
-            raise RunError(f"the stream '{stream}' tells of no epochs", hint="make it with app.on_epoch(…)")
+            raise RunError(f"the stream '{stream}' records no epochs", hint="make it with app.on_epoch(…)")
         wait_for(
             lambda: is_told(self._store, stream, number), seconds,
             f"the epoch {number} of '{stream}' is not over", self._check,

@@ -65,7 +65,7 @@ def arrival_times(rows: pl.DataFrame) -> pl.Series:
 
 
 def _modified(path: str | None) -> int | None:
-    """When a local file was written; None if it is gone."""
+    """When a local file was written; None if it does not exist."""
     try:
         return None if path is None else Path(path.removeprefix("file:")).stat().st_mtime_ns // 1_000_000
     except OSError:

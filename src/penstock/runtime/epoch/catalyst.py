@@ -103,7 +103,7 @@ class _Way:
         if self.beyond is not None:
             raise DefinitionError(
                 f"'{text}' needs Spark, and stands after {self.beyond}, which the tasks do",
-                hint="compute it before; or say broadcast=False, if it is a table: Spark then joins it",
+                hint="compute it before; or set broadcast=False, if it is a table: Spark then joins it",
             )
         kind = self.type_of(text)
         sql = _guarded(self.over_feed(text), [*self.guards, *(self.over_feed(guard) for guard in guards)])

@@ -145,7 +145,7 @@ class FeedMakers:
         moved = [step.expression for step in prefix if isinstance(step, WithTime)]
         time = (moved[-1] if moved else source.event_time) if timed else None
         for what, text, hint in (
-            ("event time", time, "keep it in what the function returns, or say .with_time(…) after the transform"),
+            ("event time", time, "keep it in what the function returns, or call .with_time(…) after the transform"),
             ("sign", source.sign, "keep it in what the function returns"),
         ):
             lacking = sorted(name for name in parse(text).columns if name not in schema) if text else []

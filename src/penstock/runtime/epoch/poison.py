@@ -1,7 +1,7 @@
 """Rows on which Spark's part of an epoch fails, found by cutting the epoch into halves again and again.
 
 One such row must not stop its stream for ever. A search runs the failing part alone, on ranges of numbered rows: about
-log n small jobs for each culprit among n rows. What fails without any row, or on very many, is no matter of rows.
+log n small jobs for each culprit among n rows. A job that fails without any row, or on very many, has another cause.
 """
 
 from __future__ import annotations

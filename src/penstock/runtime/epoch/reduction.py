@@ -334,7 +334,7 @@ def _no_matter_of_rows(stream: str, error: Exception) -> RunError:
     return RunError(
         f"an epoch of the stream '{stream}' failed, and not because of single rows",
         detail=essence(error),
-        hint="if it was the cluster, start the app again: the epoch is read anew",
+        hint="if it was the cluster, start the app again: the epoch is read again",
     )
 
 

@@ -128,7 +128,7 @@ class Task:
             self.file.add(rows)
 
     def abandon(self) -> None:
-        """The task has failed: what it has written is no part of anything."""
+        """The task has failed: what it has written is not part of anything."""
         if self.file is not None:
             self.file.abandon()
 

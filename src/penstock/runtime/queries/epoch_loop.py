@@ -130,7 +130,7 @@ class EpochLoop:
             with self._groups.turn([name]) as engine:
                 began += clock_time.perf_counter() - waits
                 self._commit(engine, query, source, step)
-        query.pace.ended(query.query, query.follower.taken, clock_time.perf_counter() - began)
+        query.pace.ended(query.query, query.follower.epoch_size, clock_time.perf_counter() - began)
 
     def _commit(self, engine: Engine, query: StreamQuery, source: EpochOrigin, step: Step) -> None:
         """Steps all views of the group with an epoch, and commits it."""
@@ -143,7 +143,7 @@ class EpochLoop:
         partitions = follower.reading(source.offsets)
         positions = follower.positions(source.before, source.offsets, epoch_offsets(source.epoch))
         query.pace.look(query.query, source.offsets)
-        intake = query.pace.intake(follower.taken)
+        intake = query.pace.intake(follower.epoch_size)
         small = partial(follower.small_epoch, source.before, source.offsets, positions)
         origin = replace(
             source, intake=intake, step=step, partitions=partitions, positions=positions,

@@ -57,6 +57,6 @@ class QueryLauncher:
         if stream.kept != "none" and history.is_local and history.location not in self._reached:
             check_reach(
                 self._spark, Path(history.location), "they write the history of events there",
-                "keep it where all of them can write (--history, history_at=…), or say keep = none for the streams",
+                "keep it where all of them can write (--history, history_at=…), or set keep = none for the streams",
             )  # fmt: skip
             self._reached.add(history.location)

@@ -49,7 +49,7 @@ def is_lane(sink: Sink) -> bool:
 def check_lane(flow: Flow, sink: Sink) -> None:
     """Refuses what Spark's real-time mode cannot run, with the reason."""
     if not isinstance(sink, KafkaSink):
-        raise _refused(f"{sink!r} is no Kafka topic", "only ps.to_kafka can have mode='realtime'")
+        raise _refused(f"{sink!r} is not a Kafka topic", "only ps.to_kafka can have mode='realtime'")
     for branch in branches(flow):
         for step in branch.steps:
             if isinstance(step, PythonStep):
@@ -62,10 +62,10 @@ def check_lane(flow: Flow, sink: Sink) -> None:
         if source.log.format == "avro":
             raise _refused(f"the values of '{source.name}' are Avro, which Python decodes", "send JSON or CSV")
         if source.id is not None:
-            raise _refused(f"'{source.name}' has an id: to tell duplicates apart needs state", "leave out the id")
+            raise _refused(f"'{source.name}' has an id: detecting duplicates needs state", "leave out the id")
         if source.sign is not None:
             raise _refused(
-                f"'{source.name}' is signed, and no message would tell which rows take others back",
+                f"'{source.name}' is signed, and a message would not show which rows are retractions",
                 "leave out the sign",
             )
 

@@ -125,6 +125,6 @@ class Retries:
             _log.warning("%s gets on again, after %.1f s", part, self._clock() - fault.since)
 
     def forget(self, part: str) -> None:
-        """It is no part of the run any more."""
+        """It is not part of the run any more."""
         self._faults.pop(part, None)
         self._tried.discard(part)

@@ -56,7 +56,7 @@ class _Repair:
     # which query it is
 
     def _query(self) -> str | None:
-        """The query's id; by the offsets of its epochs where its file is torn. None: it begins anew."""
+        """The query's id; by the offsets of its epochs where its file is torn. None: it starts from the beginning."""
         path = self.checkpoint / "metadata"
         try:
             return str(json.loads(path.read_text())["id"])
@@ -71,7 +71,7 @@ class _Repair:
         if self.store.counters().get(f"{self.stream}.events") is not None:
             raise self._damaged(path, "it says which query this is, and the store cannot tell by its offsets")
         shutil.rmtree(self.checkpoint)
-        self._tell("was torn before its first commit: it begins anew")
+        self._tell("was written incompletely before its first commit: it starts from the beginning")
         return None
 
     def _is(self, query: str) -> bool:

@@ -1,4 +1,4 @@
-"""The one file that reaches into Spark's internals: its Java objects, and texts that are no part of its interface."""
+"""The one file that reaches into Spark's internals: its Java objects, and texts that are not part of its interface."""
 
 from __future__ import annotations
 

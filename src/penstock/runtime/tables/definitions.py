@@ -9,7 +9,7 @@ from penstock.errors import DefinitionError
 from penstock.model.table import AT_START, ON_CHANGE, Table, table
 from penstock.model.types import Schema, SchemaLike
 from penstock.model.view import WINDOW_COLUMNS, View
-from penstock.model.windows import Counted, Global
+from penstock.model.windows import CountBased, Global
 from penstock.runtime.tables.read import ViewRows
 from penstock.sources import Files, Source
 from penstock.sources.database import Database
@@ -43,8 +43,8 @@ def view_table(name: str, view_name: str, view: View, reload: str | timedelta) -
     keys = [(key, view.bound(text).type or "string") for key, text in view.keys]
     if not keys:
         raise DefinitionError(f"the view '{view_name}' has no key to be looked up by", hint="group it by a column")
-    if isinstance(view.windows, Counted):
-        raise DefinitionError(f"the windows of the view '{view_name}' are no spans of time", hint="use another window")
+    if isinstance(view.windows, CountBased):
+        raise DefinitionError(f"the windows of the view '{view_name}' are not spans of time", hint="use another window")
     timed = not isinstance(view.windows, Global)
     windows = [(bound, "timestamp") for bound in WINDOW_COLUMNS] if timed else []
     schema = Schema((*keys, *windows, *view.value_types.items()))
@@ -61,5 +61,5 @@ def check_reload(table: Table) -> None:
     if table.reload == ON_CHANGE and not (isinstance(table.source, Files) and "://" not in table.source.path):
         raise DefinitionError(
             f"the table '{table.name}' is read on change, which only local files show",
-            hint="say reload='10 minutes': what has not changed makes no version",
+            hint="set reload='10 minutes': what has not changed makes no version",
         )

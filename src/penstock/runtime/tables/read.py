@@ -138,7 +138,7 @@ def _asked(table: Table, ask: Ask | None) -> pl.DataFrame:
         there = ask(f"SELECT 1 FROM __views WHERE name = '{table.source.view}'").height
         return ask(table.source.query) if there else pl.DataFrame(schema=dict.fromkeys(table.schema.names, pl.Null))
     raise DefinitionError(
-        f"the table '{table.name}' is read from nowhere",
+        f"the table '{table.name}' has no source",
         hint="say where: app.table(name, ps.files('folder'), …) or ps.database('sqlite:///file', 'SELECT …')",
     )
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 _LONGEST: Final = 300
 #: How Spark begins an error that a file is the cause of.
 _OF_A_FILE: Final = "FAILED_READ_FILE"
-#: What it says where that is no fault of the file: it may be read later, or with other rights.
+#: What it says where that is not a fault of the file: it may be read later, or with other rights.
 _ELSEWHERE: Final = re.compile(
     r"AccessDenied|AccessControl|Forbidden|Unauthorized|credential|UnknownHost|Connect|timed? ?out|Interrupted", re.I
 )
 
 
 def damaged_files(read: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The files that cannot be read, each with the reason; raises what is no fault of a file."""
+    """The files that cannot be read, each with the reason; raises what is not a fault of a file."""
     if not paths:
         return
     try:
@@ -41,7 +41,7 @@ def damaged_files(read: Callable[[Sequence[str]], DataFrame], paths: Sequence[st
 def dead_rows(spark: SparkSession, damaged: Mapping[str, str]) -> DataFrame:
     """A row for each damaged file, as `whole` makes them of files that the tasks read."""
     rows = [
-        (path, f"the file cannot be read, and none of it counts: {reason}", FILE, path, 0)
+        (path, f"the file cannot be read, and none of its rows count: {reason}", FILE, path, 0)
         for path, reason in damaged.items()
     ]
     columns = (MALFORMED, REASON, EXTENT, PATH)

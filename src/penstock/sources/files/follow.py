@@ -29,17 +29,17 @@ class FilesFollower(Follower):
     def positions(self, before: str | None, offsets: str, space: range) -> Mapping[str, range]:
         paths = listed_between(self._entries, -1 if before is None else _entry(before), _entry(offsets))
         sizes = [size(path) for path in paths] if self._is_local else [0] * len(paths)
-        self.taken = sum(sizes) if self._is_local else None
+        self.epoch_size = sum(sizes) if self._is_local else None
         return shares(paths, sizes, space)
 
     def small_epoch(
         self, before: str | None, offsets: str, positions: Mapping[str, range] | None, schema: Schema, most: int
     ) -> pa.Table | None:
-        return None if positions is None else self._read_small(positions, self.taken, schema, most)
+        return None if positions is None else self._read_small(positions, self.epoch_size, schema, most)
 
 
 def size(path: str) -> int:
-    """The bytes of a file; 0 if it is gone, which the task that reads it reports."""
+    """The bytes of a file; 0 if it does not exist, which the task that reads it reports."""
     try:
         return Path(path).stat().st_size
     except OSError:

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.sources.base import PATH, ROW
 from penstock.sources.files.listed import plain_path
 
-#: An empty file counts as so many bytes: a small compressed file may hold many rows.
+#: The bytes that an empty file counts as: a small compressed file may hold many rows.
 _LEAST: Final = 4096
 
 

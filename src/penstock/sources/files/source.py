@@ -32,7 +32,7 @@ from penstock.sources.files.nested import read_nested
 from penstock.sources.files.parts import COMPRESSED, has_failed, is_numbered, rows_of
 from penstock.sources.files.positions import shares
 from penstock.sources.files.ranges import MOST, FileRange, Slices, cut, slice_count
-from penstock.sources.files.text import FileLines, parsed, told_by_directories
+from penstock.sources.files.text import FileLines, parsed, path_columns
 from penstock.sources.formats import json_lines, lines, parquet
 from penstock.sources.formats.csv import check_csv
 from penstock.sources.formats.lines import MAX_LINE
@@ -82,8 +82,8 @@ class Files(Source):
             raise DefinitionError(f"there is no directory '{self.path}'", hint="create it, or give another path")
         if not self._is_local:
             return self._read_by_spark(self._reader(spark), schema, columns, self.place)
-        found = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)
-        paths = found.select(f.col("path").alias(PATH))  # what is in it Spark does not read
+        files = self._reader(spark).format("binaryFile").schema(_FILE).load(self.place)
+        paths = files.select(f.col("path").alias(PATH))  # what is in it Spark does not read
         if self.decodes(schema.pick(columns)):
             return paths
         return self._parsed(paths, schema, columns)
@@ -99,7 +99,7 @@ class Files(Source):
         if self.format == "parquet":
             return read_nested(paths, read, partial(_in_path, schema=read))
         lines = FileLines(self.format, self.header, self.max_line, slices)
-        rows = parsed(paths, lines, self.delimiter, read, told_by_directories(self.place, read))
+        rows = parsed(paths, lines, self.delimiter, read, path_columns(self.place, read))
         return rows.select(*columns, MALFORMED, REASON, EXTENT, PATH, ROW)
 
     def read_these(
@@ -192,11 +192,11 @@ class Files(Source):
     def limited(self, limit: int) -> Files:
         return replace(self, bytes_per_epoch=limit)
 
-    def small_epoch(self, paths: Collection[str], taken: int | None, schema: Schema, most: int) -> pa.Table | None:
+    def small_epoch(self, paths: Collection[str], size: int | None, schema: Schema, most: int) -> pa.Table | None:
         """Where tasks read the files, Spark has only their paths, and these are known without a job."""
-        if taken is None or not self.decodes(schema):
+        if size is None or not self.decodes(schema):
             return None
-        held = taken * _PACKED if _are_packed(self.format, paths) else taken
+        held = size * _PACKED if _are_packed(self.format, paths) else size
         return pa.table({PATH: pa.array(list(paths), pa.string())}) if held <= most else None
 
     def follow(self, checkpoint: Folder) -> Follower:
@@ -240,12 +240,12 @@ class Files(Source):
             yield frame.with_columns(in_path) if in_path else frame
 
     def __repr__(self) -> str:
-        said = [repr(self.path), f"format={self.format!r}"]
-        said += [f"header={self.header}"] if self.header else []
-        said += [f"delimiter={self.delimiter!r}"] if self.delimiter != "," else []
-        said += [f"files_per_epoch={self.files_per_epoch}"] if self.files_per_epoch is not None else []
-        said += [f"max_line={self.max_line}"] if self.max_line != MAX_LINE else []
-        return f"ps.files({', '.join(said)})"
+        arguments = [repr(self.path), f"format={self.format!r}"]
+        arguments += [f"header={self.header}"] if self.header else []
+        arguments += [f"delimiter={self.delimiter!r}"] if self.delimiter != "," else []
+        arguments += [f"files_per_epoch={self.files_per_epoch}"] if self.files_per_epoch is not None else []
+        arguments += [f"max_line={self.max_line}"] if self.max_line != MAX_LINE else []
+        return f"ps.files({', '.join(arguments)})"
 
 
 def files(
@@ -266,7 +266,9 @@ def files(
     if files_per_epoch is not None and files_per_epoch < 1:
         raise DefinitionError(f"files_per_epoch must be above zero, and is {files_per_epoch}")
     if max_line < 1:
-        raise DefinitionError(f"max_line must be above zero, and is {max_line}", hint="so many bytes a line may have")
+        raise DefinitionError(
+            f"max_line must be above zero, and is {max_line}", hint="the most bytes that a line may have"
+        )
     return Files(str(path), format, header, delimiter, files_per_epoch, max_line)
 
 
@@ -277,14 +279,14 @@ def _are_packed(format: str, paths: Iterable[str] | None) -> bool:
 
 def _in_path(path: str, schema: Schema) -> list[pl.Expr]:
     """The columns that the names of directories tell, as in 'date=2024-05-01'."""
-    found = []
+    expressions = []
     for name, text in re.findall(r"([^/=]+)=([^/]*)/", path):
         if name in schema.names:
             value = None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
             kind = schema.type_of(name)
             try:
-                made = None if value is None else cast_value(value, "string", kind)
+                fitted = None if value is None else cast_value(value, "string", kind)
             except RowError as error:
                 raise PenstockError(f"the directory '{name}={text}' does not fit {kind}: {error.message}") from None
-            found.append(pl.lit(made).cast(dtype(kind)).alias(name))
-    return found
+            expressions.append(pl.lit(fitted).cast(dtype(kind)).alias(name))
+    return expressions

@@ -85,7 +85,7 @@ class FileLines:
 
 
 def _judged(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines that are no objects of JSON get a reason: Spark would take some of them."""
+    """Lines that are not JSON objects get a reason: Spark would take some of them."""
     rows = json_lines.decoded(lines[LINE], _NOTHING, blank=True, reasons=lines[REASON])
     bad = pl.when(rows[MALFORMED].is_not_null()).then(pl.lit("the line is not an object of JSON"))
     return lines.with_columns(pl.coalesce(rows[REASON], bad).alias(REASON))
@@ -107,7 +107,7 @@ def parsed(paths: DataFrame, lines: FileLines, delimiter: str, schema: Schema, i
     else:
         row = f.from_json(LINE, ddl, {**options, "allowSingleQuotes": "false"})
     rows = paths.mapInArrow(lines, _COLUMNS).withColumn("__row", f.when(f.col(REASON).isNull(), row))
-    columns = [_told(name).try_cast(kind).alias(name) for name, kind in schema if name in in_path]
+    columns = [_from_path(name).try_cast(kind).alias(name) for name, kind in schema if name in in_path]
     bad = f.col("__row").isNull() | f.col(f"__row.{MALFORMED}").isNotNull()
     return rows.select(
         *(f.col(f"__row.`{name}`").alias(name) for name, _ in own),
@@ -120,7 +120,7 @@ def parsed(paths: DataFrame, lines: FileLines, delimiter: str, schema: Schema, i
     )
 
 
-def _told(name: str) -> Column:
+def _from_path(name: str) -> Column:
     """What the name of a directory says of a column."""
     from pyspark.sql import functions as f
 
@@ -128,9 +128,9 @@ def _told(name: str) -> Column:
     return f.when((text != "") & (text != "__HIVE_DEFAULT_PARTITION__"), f.url_decode(text))
 
 
-def told_by_directories(path: str, schema: Schema) -> list[str]:
+def path_columns(path: str, schema: Schema) -> list[str]:
     """The columns that directories below a path name, as in 'date=2024-05-01'."""
-    found = set()
+    names = set()
     for _, folders, _ in os.walk(Path(path)):
-        found |= {name for folder in folders if "=" in folder and (name := folder.partition("=")[0]) in schema.names}
-    return [name for name in schema.names if name in found]
+        names |= {name for folder in folders if "=" in folder and (name := folder.partition("=")[0]) in schema.names}
+    return [name for name in schema.names if name in names]

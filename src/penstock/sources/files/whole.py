@@ -47,17 +47,17 @@ def whole(
 
 
 def _dead(path: str, error: Exception) -> pl.DataFrame:
-    """A row that stands for a file; raises again what is no fault of the file."""
+    """A row that stands for a file; raises again what is not a fault of the file."""
     if isinstance(error, OSError) and error.errno is not None:
         if error.errno not in _OF_THE_FILE:
             raise error
         if error.errno == errno.ENOENT and not Path(path).parent.is_dir():
             raise PenstockError(
-                f"the directory '{Path(path).parent}' is not there, or this worker does not see it",
+                f"the directory '{Path(path).parent}' does not exist, or this worker does not see it",
                 hint="on a cluster every worker must see the files under the same path",
             ) from error
-        reason = "it is gone" if error.errno == errno.ENOENT else str(error.strerror)
+        reason = "it does not exist" if error.errno == errno.ENOENT else str(error.strerror)
     else:
         reason = error.message if isinstance(error, PenstockError) else str(error)
-    reason = f"the file cannot be read, and none of it counts: {' '.join(reason.split())[:_LONGEST]}"
+    reason = f"the file cannot be read, and none of its rows count: {' '.join(reason.split())[:_LONGEST]}"
     return pl.DataFrame({MALFORMED: [path], REASON: [reason], EXTENT: [FILE]})

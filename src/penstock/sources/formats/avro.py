@@ -59,9 +59,9 @@ class AvroReader:
                 column.append(record[name])
             bad.append(text)
             why.append(reason)
-        made = [pl.Series(name, column, dtype(types[name]), strict=True) for name, column in columns.items()]
-        made += [pl.Series(MALFORMED, bad, pl.String), pl.Series(REASON, why, pl.String)]
-        return rows.drop(VALUE, KEY).with_columns(*made)
+        series = [pl.Series(name, column, dtype(types[name]), strict=True) for name, column in columns.items()]
+        series += [pl.Series(MALFORMED, bad, pl.String), pl.Series(REASON, why, pl.String)]
+        return rows.drop(VALUE, KEY).with_columns(*series)
 
     def _record(self, value: bytes | None, fits: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         """The fields of one record that are columns; one that its schema lacks is null."""
@@ -74,25 +74,25 @@ class AvroReader:
         schema, body = (self._schema, value) if self._registry is None else self._named(value)
         stream = io.BytesIO(body)
         try:
-            found = schemaless_reader(stream, schema, None)
+            record = schemaless_reader(stream, schema, None)
         except Exception as error:  # whatever the bytes make it stumble over
             raise RowError(f"the value does not follow its Avro schema: {type(error).__name__}: {error}") from error
         if stream.read(1):
-            raise RowError("the value does not follow its Avro schema: there are bytes after its end")
-        if not isinstance(found, dict):
-            raise RowError("the value's Avro schema is no record")
-        made = {}
+            raise RowError("the value does not follow its Avro schema: there are extra bytes after its end")
+        if not isinstance(record, dict):
+            raise RowError("the value's Avro schema is not a record")
+        fields = {}
         for name, fit in fits.items():
             try:
-                made[name] = fit(found.get(name))
+                fields[name] = fit(record.get(name))
             except RowError as error:
                 raise RowError(f"the field '{name}': {error.message}") from None
-        return made
+        return fields
 
     def _named(self, value: bytes) -> tuple[Any, bytes]:
         """The schema that a message names, and what comes after the name."""
         if len(value) < 5 or value[0]:
-            raise RowError("the value does not begin with a zero byte and the number of a schema")
+            raise RowError("the value does not start with a zero byte and the id of a schema")
         number = int.from_bytes(value[1:5], "big")
         if number in self._missing:
             raise self._missing[number]
@@ -105,7 +105,7 @@ class AvroReader:
 
 
 def schema_in(path: Path) -> str:
-    """The text of a schema file; refuses one that is no record's."""
+    """The text of a schema file; refuses one that is not that of a record."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -113,9 +113,11 @@ def schema_in(path: Path) -> str:
     try:
         schema = _parsed(text)
     except Exception as error:
-        raise DefinitionError(f"'{path}' is no Avro schema", detail=f"{type(error).__name__}: {error}") from error
+        raise DefinitionError(f"'{path}' is not an Avro schema", detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise DefinitionError(f"the Avro schema '{path}' is no record's", hint="a message is one record")
+        raise DefinitionError(
+            f"the Avro schema '{path}' is not that of a record", hint="the schema of a message must be a record"
+        )
     return text
 
 
@@ -131,11 +133,11 @@ def _parsed(text: str) -> Any:
 @lru_cache(maxsize=1024)
 def _registered(registry: str, number: int) -> Any:
     """A schema of a registry: it never changes under its number."""
-    text = _asked(registry, number) if "://" in registry else _found(Path(registry), number)
+    text = _from_registry(registry, number) if "://" in registry else _from_directory(Path(registry), number)
     return _parsed(text)
 
 
-def _found(directory: Path, number: int) -> str:
+def _from_directory(directory: Path, number: int) -> str:
     try:
         return (directory / f"{number}.avsc").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -144,7 +146,7 @@ def _found(directory: Path, number: int) -> str:
         raise RowError(f"the registry has no schema {number}") from None
 
 
-def _asked(registry: str, number: int) -> str:
+def _from_registry(registry: str, number: int) -> str:
     parts = urlsplit(registry)
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     request = Request(f"{bare.rstrip('/')}/schemas/ids/{number}", headers={"Accept": _TYPE})
@@ -153,16 +155,16 @@ def _asked(registry: str, number: int) -> str:
         request.add_header("Authorization", f"Basic {b64encode(who).decode()}")
     try:
         with urlopen(request, timeout=_SECONDS) as answer:
-            told = json.load(answer)
+            reply = json.load(answer)
     except HTTPError as error:
         if error.code == 404:
             raise RowError(f"the registry has no schema {number}") from None
         raise PenstockError(f"the schema registry {bare} answers {error.code} to schema {number}") from error
     except (URLError, OSError, ValueError) as error:
         raise PenstockError(
-            f"the schema registry {bare} cannot be asked for schema {number}", detail=str(error)
+            f"the schema registry {bare} cannot be reached for schema {number}", detail=str(error)
         ) from error
-    if told.get("schemaType", "AVRO") != "AVRO" or told.get("references"):
+    if reply.get("schemaType", "AVRO") != "AVRO" or reply.get("references"):
         raise RowError(f"schema {number} of the registry is not plain Avro, or is spread over several")
-    text: str = told["schema"]
+    text: str = reply["schema"]
     return text

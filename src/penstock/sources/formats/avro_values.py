@@ -4,7 +4,7 @@
 (7, 7.0, ['a', None])
 >>> fitting("int")("7")
 Traceback (most recent call last):
-penstock.errors.RowError: '7' is no int
+penstock.errors.RowError: '7' is not of type int
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fitting(kind: str) -> Fit:
 
 def _no(value: object, kind: str) -> Any:
     shown = repr(value)
-    raise RowError(f"{shown if len(shown) <= 100 else shown[:100] + '…'} is no {kind}")
+    raise RowError(f"{shown if len(shown) <= 100 else shown[:100] + '…'} is not of type {kind}")
 
 
 def _integer(kind: str) -> Fit:

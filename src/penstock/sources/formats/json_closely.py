@@ -58,7 +58,7 @@ _TIMES: Final[Mapping[str, str]] = {
 }
 #: Numbers of so few characters come through DuckDB's doubles unharmed.
 _EXACT: Final = "length({0}) <= 15 AND {0} NOT LIKE '%e%'"
-#: A comma before a closing bracket, or before so many blanks that one may follow: DuckDB would take it.
+#: A comma before a closing bracket, or before as many blanks as may hide one: DuckDB would take it.
 _COMMA: Final = r",(?:[}\]]|[ \t\r][ \t\r}\]])"
 
 
@@ -102,7 +102,7 @@ def _query(schema: Schema) -> str:
     Each line is parsed once for the values and once for their types.
     """
     # A time is taken as its text first, to be judged by its form; so is a decimal.
-    asked = {name: "VARCHAR" if kind in _TIMES else _DUCKDB.get(kind, "VARCHAR") for name, kind in schema}
+    types = {name: "VARCHAR" if kind in _TIMES else _DUCKDB.get(kind, "VARCHAR") for name, kind in schema}
     paths = ["$", *(f"$.{name}" for name in schema.names)]
     line = "CASE WHEN json_valid(__line) THEN __line ELSE 'null' END"
     there = " + ".join(f"(__t[{number + 2}] IS NOT NULL)::INT" for number in range(len(schema.names)))
@@ -113,44 +113,44 @@ def _query(schema: Schema) -> str:
     for number, (name, kind) in enumerate(schema):
         value, json_type = f'"{name}"', f"__t[{number + 2}]"
         plain = f"{json_type} IN ({_PLAIN.get(kind, _WHOLE)}) AND {value} IS NOT NULL"
-        taken = f'__r."{name}"'
+        typed = f'__r."{name}"'
         if kind in _TIMES:
-            plain = f"{plain} AND ({_TIMES[kind].format(taken)})"
-            taken = f"TRY_CAST({taken} AS {_DUCKDB[kind]})"
+            plain = f"{plain} AND ({_TIMES[kind].format(typed)})"
+            typed = f"TRY_CAST({typed} AS {_DUCKDB[kind]})"
         elif kind.startswith("decimal("):
-            plain = f"{json_type} IN ({_NUMBERS}) AND {value} IS NOT NULL AND {_EXACT.format(taken)}"
-            taken = f"TRY_CAST({taken} AS {kind})"
+            plain = f"{json_type} IN ({_NUMBERS}) AND {value} IS NOT NULL AND {_EXACT.format(typed)}"
+            typed = f"TRY_CAST({typed} AS {kind})"
         elif kind not in _DUCKDB:
-            plain, taken = "FALSE", "NULL"
+            plain, typed = "FALSE", "NULL"
         odd.append(f"NOT ({json_type} IS NULL OR {json_type} = 'NULL' OR ({plain}))")
-        values.append(f"{taken} AS {value}")
+        values.append(f"{typed} AS {value}")
     columns = ", ".join(f'"{name}"' for name in schema.names)
     return f"""
         SELECT {columns}, CASE WHEN {" OR ".join(odd)} THEN __line END AS __odd
         FROM (SELECT __line, __names, __comma, __r, __t, {", ".join(values)} FROM (
-            SELECT __line, __names, __comma, from_json({line}, '{json.dumps(asked)}') AS __r,
+            SELECT __line, __names, __comma, from_json({line}, '{json.dumps(types)}') AS __r,
                 json_type({line}, {paths}) AS __t
             FROM lines))"""
 
 
 def _mended(table: pa.Table, schema: Schema, blank: bool) -> pl.DataFrame:
     """What DuckDB gave, after the odd lines were looked at."""
-    found = pl.from_arrow(table)
-    assert isinstance(found, pl.DataFrame)
-    found = found.select(*(_typed(name, kind) for name, kind in schema), "__odd")
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.select(*(_typed(name, kind) for name, kind in schema), "__odd")
     none = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
-    if found["__odd"].null_count() == found.height:
-        return found.drop("__odd").with_columns(none)
+    if frame["__odd"].null_count() == frame.height:
+        return frame.drop("__odd").with_columns(none)
     if not blank:
-        found = found.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
-    places = found["__odd"].is_not_null().arg_true()
-    rows: list[dict[str, Any]] = [row(line, schema) for line in found["__odd"].gather(places)]
+        frame = frame.filter((pl.col("__odd").str.strip_chars() != "").fill_null(True))
+    places = frame["__odd"].is_not_null().arg_true()
+    rows: list[dict[str, Any]] = [row(line, schema) for line in frame["__odd"].gather(places)]
     columns = []
     for name, kind in schema:
         values = pl.Series(name, [row.get(name) for row in rows], dtype=_physical(kind)).cast(dtype(kind))
-        columns.append(_scattered(found[name], places, values))
+        columns.append(_scattered(frame[name], places, values))
     for name in (MALFORMED, REASON):
-        empty = pl.Series(name, [None], dtype=pl.String).new_from_index(0, found.height)
+        empty = pl.Series(name, [None], dtype=pl.String).new_from_index(0, frame.height)
         columns.append(empty.scatter(places, pl.Series([row.get(name) for row in rows], dtype=pl.String)))
     return pl.DataFrame(columns)
 

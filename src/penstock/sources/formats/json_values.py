@@ -25,7 +25,7 @@ Read = Callable[[str], object]
 
 _DECODER: Final = json.JSONDecoder()
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
-#: A number is taken for seconds since 1970, if so many fit.
+#: A number up to this is read as seconds since 1970.
 _SECONDS: Final = (1 << 63) // 1_000_000 - 1
 _SPECIAL: Final = {
     "NaN": math.nan, "Infinity": math.inf, "+INF": math.inf, "-Infinity": -math.inf, "-INF": -math.inf,
@@ -53,7 +53,7 @@ class _Told(RowError):
 
 
 def members(line: str) -> Iterator[tuple[str, str]]:
-    """The members of an object, each with the text of its value. Raises where the line is no object of JSON."""
+    """The members of an object, each with the text of its value. Raises where the line is not a JSON object."""
     lone = _SURROGATE.search(line) is not None
     at = _blank(line, 0)
     if line[at : at + 1] != "{":
@@ -86,12 +86,12 @@ def members(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_characters(values: list[object]) -> None:
-    """Refuses half of a surrogate pair: it is no character, and no text can hold it."""
+    """Refuses half of a surrogate pair: it is not a character, and no text can hold it."""
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         character = str(error.object)[error.start]
-        raise _Told(f"the line has a lone surrogate, \\u{ord(character):04x}, which is no character") from None
+        raise _Told(f"the line has a lone surrogate, \\u{ord(character):04x}, which is not a character") from None
 
 
 def _elements(token: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from penstock.sources.base import MALFORMED, REASON
 
 #: How many rows are handed on at a time, and about how many bytes of them.
 _ROWS, _BYTES = 250_000, 64 << 20
-#: So much of a row that does not fit is shown.
+#: The longest text of a row that does not fit which is shown.
 _SHOWN: Final = 1000
 
 

@@ -26,7 +26,7 @@ from penstock.model.types import Schema
 
 #: The folder of all inboxes, in the app's directory.
 FOLDER: Final = "ingest"
-#: So many seconds an idempotency key is remembered.
+#: Seconds for which an idempotency key is kept.
 REMEMBERED: Final = 86_400.0
 _ENDING: Final = ".parquet"
 _META: Final = b"penstock.keys"
@@ -34,7 +34,7 @@ _DECLARED, _KEYS, _LOCK = "stream.json", "keys.jsonl", "lock"
 
 
 @dataclass(frozen=True)
-class Declared:
+class InboxDefinition:
     """What an inbox is for: the stream that reads it, and its columns. `base` is the number of its first segment.
 
     An inbox that is made later has a higher base: one that takes the place of another, as where a savepoint is restored
@@ -68,7 +68,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Receipt:
     """What became of an offer. `repeated`: its key was known, and nothing was written."""
 
     number: int
@@ -95,31 +95,33 @@ def numbers(folder: Path) -> list[int]:
 def declare(folder: Path, stream: str, schema: Schema, base: int | None = None) -> None:
     """Makes an inbox for a stream; what came before stays. A new one begins with the milliseconds of now."""
     folder.mkdir(parents=True, exist_ok=True)
-    before = told_of(folder)
+    before = inbox_definition(folder)
     base = before.base if before is not None else base or time.time_ns() // 1_000_000
-    told = json.dumps({"stream": stream, "schema": [list(column) for column in schema], "base": base})
-    if _text(folder / _DECLARED) != told:
+    text = json.dumps({"stream": stream, "schema": [list(column) for column in schema], "base": base})
+    if _text(folder / _DECLARED) != text:
         hidden = folder / f".{_DECLARED}.{os.getpid()}"
-        hidden.write_text(told, encoding="utf-8")
+        hidden.write_text(text, encoding="utf-8")
         hidden.replace(folder / _DECLARED)
 
 
-def declared(directory: Path) -> dict[str, tuple[Path, Declared]]:
+def declared(directory: Path) -> dict[str, tuple[Path, InboxDefinition]]:
     """The inboxes of an app's directory, by the stream that reads them."""
-    found: dict[str, tuple[Path, Declared]] = {}
+    inboxes: dict[str, tuple[Path, InboxDefinition]] = {}
     home = directory / FOLDER
     for folder in sorted(home.iterdir()) if home.is_dir() else ():
-        if (told := told_of(folder)) is not None:
-            found[told.stream] = (folder, told)
-    return found
+        if (definition := inbox_definition(folder)) is not None:
+            inboxes[definition.stream] = (folder, definition)
+    return inboxes
 
 
-def told_of(folder: Path) -> Declared | None:
+def inbox_definition(folder: Path) -> InboxDefinition | None:
     """What the inbox in a folder is for, if there is one."""
     if (text := _text(folder / _DECLARED)) is None:
         return None
-    told = json.loads(text)
-    return Declared(told["stream"], Schema(tuple((name, kind) for name, kind in told["schema"])), told["base"])
+    content = json.loads(text)
+    return InboxDefinition(
+        content["stream"], Schema(tuple((name, kind) for name, kind in content["schema"])), content["base"]
+    )
 
 
 def _text(path: Path) -> str | None:
@@ -143,11 +145,11 @@ class Inbox:
         """The newest segment that this process knows of."""
         return self._last
 
-    def put(self, offers: Sequence[Offer]) -> list[Taken | KeyMismatch]:
+    def put(self, offers: Sequence[Offer]) -> list[Receipt | KeyMismatch]:
         """Writes the rows of all offers as one segment, durably, but for those whose key is known."""
         with self._locked():
             self._catch_up()
-            results: list[Taken | KeyMismatch | None] = [None] * len(offers)
+            results: list[Receipt | KeyMismatch | None] = [None] * len(offers)
             new: list[int] = []
             first: dict[str, int] = {}
             for place, offer in enumerate(offers):
@@ -162,28 +164,28 @@ class Inbox:
             if new:
                 self._write([offers[place] for place in new])
                 for place in new:
-                    results[place] = Taken(self._last, offers[place].rows.height, offers[place].malformed)
+                    results[place] = Receipt(self._last, offers[place].rows.height, offers[place].malformed)
             return [
                 self._again(offers[place], self._keys[offers[place].key or ""]) if result is None else result
                 for place, result in enumerate(results)
             ]
 
-    def _again(self, offer: Offer, known: Key) -> Taken | KeyMismatch:
+    def _again(self, offer: Offer, known: Key) -> Receipt | KeyMismatch:
         if offer.digest != known.digest:
             return KeyMismatch(
                 "the idempotency key was used before, with another body", hint="a new request needs a new key"
             )
-        return Taken(known.number, known.rows, known.malformed, repeated=True)
+        return Receipt(known.number, known.rows, known.malformed, repeated=True)
 
     def _write(self, offers: Sequence[Offer]) -> None:
         now, number = time.time(), self._last + 1
         keys = {o.key: Key(o.digest, number, o.rows.height, o.malformed, now) for o in offers if o.key is not None}
         table = pl.concat([offer.rows for offer in offers]).to_arrow()
-        told = json.dumps({key: _line(value) for key, value in keys.items()}).encode()
+        keys_json = json.dumps({key: _line(value) for key, value in keys.items()}).encode()
         hidden = self.folder / f".{uuid.uuid4().hex}"
         try:
             with hidden.open("wb") as file:
-                pq.write_table(table.replace_schema_metadata({_META: told}), file, compression="zstd")
+                pq.write_table(table.replace_schema_metadata({_META: keys_json}), file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
             os.link(hidden, segment(self.folder, number))  # fails where there is one
@@ -212,39 +214,39 @@ class Inbox:
     # what others have written
 
     def _catch_up(self) -> None:
-        """Segments that are new to this process. The newest one is never swept: if ours is gone, we begin anew."""
+        """Segments that are new to this process. The newest one is never swept: if ours is gone, we start over."""
         if not self._begun or not segment(self.folder, self._last).exists():
             self._begin()
         while (path := segment(self.folder, self._last + 1)).exists():
-            self._note(_keys_of(path))  # whoever wrote it may have died before it could
+            self._note(_keys_of(path))  # its writer may have died before it could
             self._last += 1
 
     def _begin(self) -> None:
-        there, told = numbers(self.folder), told_of(self.folder)
-        self._last = there[-1] if there else 0 if told is None else told.base - 1
+        there, definition = numbers(self.folder), inbox_definition(self.folder)
+        self._last = there[-1] if there else 0 if definition is None else definition.base - 1
         self._keys, recorded = self._remembered()
         for number in there:
-            if number > recorded:  # whoever wrote it may have died before it could note them
+            if number > recorded:  # its writer may have died before it could note them
                 self._note(_keys_of(segment(self.folder, number)))
         self._begun = True
 
     def _remembered(self) -> tuple[dict[str, Key], int]:
         """The keys of the last day, and the newest segment that has any. What is older is forgotten here."""
         lines = (_text(self.folder / _KEYS) or "").splitlines()
-        found: dict[str, Key] = {}
+        keys: dict[str, Key] = {}
         newest = 0
         for line in lines:
             with suppress(ValueError):  # the last one may be half a line
                 key, *rest = json.loads(line)
-                found[key] = Key(*rest)
-                newest = max(newest, found[key].number)
+                keys[key] = Key(*rest)
+                newest = max(newest, keys[key].number)
         since = time.time() - REMEMBERED
-        kept = {key: value for key, value in found.items() if value.at >= since}
-        if len(kept) < len(lines) // 2:
+        recent = {key: value for key, value in keys.items() if value.at >= since}
+        if len(recent) < len(lines) // 2:
             hidden = self.folder / f".{_KEYS}"
-            hidden.write_text("".join(json.dumps([key, *_line(value)]) + "\n" for key, value in kept.items()))
+            hidden.write_text("".join(json.dumps([key, *_line(value)]) + "\n" for key, value in recent.items()))
             hidden.replace(self.folder / _KEYS)
-        return kept, newest
+        return recent, newest
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -258,12 +260,12 @@ def _line(key: Key) -> list[object]:
 
 
 def _keys_of(path: Path) -> dict[str, Key]:
-    found = pq.read_metadata(path).metadata or {}
-    return {key: Key(*rest) for key, rest in json.loads(found.get(_META, b"{}")).items()}
+    metadata = pq.read_metadata(path).metadata or {}
+    return {key: Key(*rest) for key, rest in json.loads(metadata.get(_META, b"{}")).items()}
 
 
 def sweep(folder: Path, through: int, older_than: float, at_most: int = 1000) -> int:
-    """Removes segments up to a number that are older than so many seconds, never the newest; how many."""
+    """Removes segments up to a number that are older than `seconds`, never the newest; how many."""
     there, before = numbers(folder)[:-1], time.time() - older_than
     swept = 0
     for number in there[:at_most]:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from penstock.errors import PenstockError
-from penstock.sources.http.inbox import numbers, segment, told_of
+from penstock.sources.http.inbox import inbox_definition, numbers, segment
 
-#: An epoch takes so many bytes and so many segments at most; a part of it about so many bytes.
+#: The most bytes and segments of an epoch, and about how many bytes one part of it has.
 BYTES, SEGMENTS, PART = 64 << 20, 5_000, 8 << 20
 PATH: Final = "__path"
 
@@ -50,8 +50,8 @@ class SegmentReader(DataSourceStreamReader):
 
     def __init__(self, inbox: str, folder: Path) -> None:
         self._inbox, self._folder = inbox, folder
-        told = told_of(folder)
-        self._before = 0 if told is None else told.base - 1
+        definition = inbox_definition(folder)
+        self._before = 0 if definition is None else definition.base - 1
 
     def initialOffset(self) -> Offset:
         there = numbers(self._folder)
@@ -80,7 +80,7 @@ class SegmentReader(DataSourceStreamReader):
                 size += segment(self._folder, number).stat().st_size
             except FileNotFoundError:
                 raise PenstockError(
-                    f"the segment {number} of the inbox '{self._inbox}' is gone, and was not read",
+                    f"the segment {number} of the inbox '{self._inbox}' was deleted before it was read",
                     hint="restore it; to keep segments longer: ps.http(…, retention='7 days')",
                 ) from None
             if size >= PART or number == end["number"]:

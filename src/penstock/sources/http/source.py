@@ -62,14 +62,14 @@ class Http(Source):
             if not takes(kind):
                 raise DefinitionError(
                     f"events over HTTP have no columns of type {kind}: '{name}'",
-                    hint="send it as a string, and take it apart in a transform",
+                    hint="send it as a string, and parse it in a transform",
                 )
 
     def read(self, spark: SparkSession, schema: Schema, columns: Sequence[str]) -> DataFrame:
         from penstock.sources.http.inbox_source import Segments
 
         if self.folder is None:
-            raise DefinitionError(f"{self!r} is read by an app that runs", hint="run it: app.run(directory)")
+            raise DefinitionError(f"{self!r} is read by a running app only", hint="run it: app.run(directory)")
         spark.dataSource.register(Segments)
         source = spark.readStream.format(Segments.name()).option("inbox", self.name)
         return source.option("folder", self.folder).load()
@@ -94,8 +94,8 @@ class Http(Source):
         return Follower() if self.folder is None else _InboxFollower(Path(self.folder), self.retention / SECOND)
 
     def __repr__(self) -> str:
-        said = "" if self.retention == _HOUR else f", retention={show_duration(self.retention)!r}"
-        return f"ps.http({self.name!r}{said})"
+        retention = "" if self.retention == _HOUR else f", retention={show_duration(self.retention)!r}"
+        return f"ps.http({self.name!r}{retention})"
 
 
 class _InboxFollower(Follower):

@@ -74,7 +74,7 @@ def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:
         raise DefinitionError(
             "a raw value is one column, a string or binary",
             detail=f"the schema has {', '.join(payload)}",
-            hint="name the others in metadata={column: part}, or choose format='json'",
+            hint="add the others to metadata={column: part}, or choose format='json'",
         )
 
 
@@ -84,7 +84,7 @@ def check_payload(format: str, payload: Sequence[str], schema: Schema) -> None:
 def messages(metadata: Mapping[str, str], schema: Schema, columns: Sequence[str], *, several: bool) -> list[str]:
     """Of the connector's columns each row's place, those of the schema that do not come from the value, and the value.
 
-    Of a key that is no column only that of a tombstone is kept.
+    Of a key that is not a column only that of a tombstone is kept.
     """
     key = f"CASE WHEN value IS NULL THEN {_text('key')} END AS {KEY}"
     unfit = f"{_unfit(metadata, schema, columns)} AS {REASON}"
@@ -144,14 +144,14 @@ def parsed(
     columns: Sequence[str],
 ) -> list[list[str]]:
     """Steps of expressions over `messages` by which Spark itself reads values of JSON and CSV."""
-    kept = ["__partition", "__offset", ARRIVED, *(f"`{name}`" for name in metadata if name in columns)]
+    carried = ["__partition", "__offset", ARRIVED, *(f"`{name}`" for name in metadata if name in columns)]
     wanted = [name for name in payload if name in columns]
     read = wanted if format == "json" else payload
     ddl = ", ".join(f"`{name}` {schema.type_of(name)}" for name in [*read]) + (", " if read else "")
     options = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{MALFORMED}'"
     options += "" if format == "json" else f", 'sep', '{_quoted(delimiter)}'"
     options += ", 'allowSingleQuotes', 'false'" if format == "json" else ""
-    made = f"from_{format}(CAST({VALUE} AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
+    parse = f"from_{format}(CAST({VALUE} AS STRING), '{ddl}`{MALFORMED}` STRING', map({options})) AS __parsed"
     bad = f"{REASON} IS NOT NULL OR {_is_not_text(VALUE)} OR __parsed IS NULL OR __parsed.`{MALFORMED}` IS NOT NULL"
     shown = shows_tombstones(metadata)
     is_dead = f"{VALUE} IS NULL AND {REASON} IS NOT NULL" if shown else f"{VALUE} IS NULL"
@@ -160,9 +160,9 @@ def parsed(
     refused = "" if shown else f"WHEN {VALUE} IS NULL THEN '{_TOMBSTONE}'"
     reasons = f"{refused} WHEN {_is_not_text(VALUE)} THEN '{not_text('value')}'"
     return [
-        [*kept, made, VALUE, KEY, REASON],
+        [*carried, parse, VALUE, KEY, REASON],
         [
-            *kept,
+            *carried,
             *(f"__parsed.`{name}` AS `{name}`" for name in wanted),
             f"{malformed} AS {MALFORMED}",
             f"CASE {reasons} ELSE {REASON} END AS {REASON}",

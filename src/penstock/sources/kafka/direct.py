@@ -120,14 +120,14 @@ class DirectReader:
                 error, partition, offset = message.error(), (message.topic(), message.partition()), message.offset()
                 if error is not None and error.code() != load().KafkaError._PARTITION_EOF:
                     raise load().KafkaException(error)
-                span, taken = spans[partition], messages[partition]
+                span, chunk = spans[partition], messages[partition]
                 reached = offset + 1 if error is None else offset
                 if reached > span.end:
                     self._ahead.append(message)  # the next epoch needs to know of the end too
                 elif error is None:
-                    if offset < (taken[-1].offset() + 1 if taken else span.start):
+                    if offset < (chunk[-1].offset() + 1 if chunk else span.start):
                         raise Unreadable(f"the offset {offset} of {partition} came once more")
-                    taken.append(message)
+                    chunk.append(message)
                     count, size = count + 1, size + len(message)
                 if reached >= span.end:
                     missing.pop(partition, None)

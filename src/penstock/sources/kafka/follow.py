@@ -38,7 +38,7 @@ class KafkaFollower(Follower):
         """Spark takes at least one message an epoch from each partition that has any: one that stands had none."""
         now: Offsets = json.loads(offsets)
         again = now == self._before  # the last epoch, once more
-        self.taken = self.taken if again else self._between(now)
+        self.epoch_size = self.epoch_size if again else self._between(now)
         numbers: dict[int, tuple[str, int]] = {}
         quiet = set()
         for topic, partitions in now.items():
@@ -46,7 +46,7 @@ class KafkaFollower(Follower):
                 number = partition_number(topic, int(text)) if self._log.several else int(text)
                 if number in numbers:
                     raise PenstockError(
-                        f"the partitions {numbers[number]} and {(topic, int(text))} cannot be told apart",
+                        f"the partitions {numbers[number]} and {(topic, int(text))} cannot be distinguished",
                         hint="read the two topics as two streams",
                     )
                 numbers[number] = (topic, int(text))
@@ -104,7 +104,7 @@ class GroupOffsets:
             self._change.notify()
 
     def close(self, seconds: float = 5.0) -> None:
-        """Commits what is left, if that takes no longer than so many seconds."""
+        """Commits what is left, waiting at most `seconds`."""
         with self._change:
             self._closing = True
             self._change.notify()

@@ -19,7 +19,7 @@ def decoded_json(rows: pl.DataFrame, schema: Schema, *, tombstones: bool = False
     """
     texts, reasons = _texts(rows[VALUE])
     reasons = rows[REASON].zip_with(rows[REASON].is_not_null(), reasons)
-    found = json_lines.decoded(texts, schema, blank=True, reasons=reasons)
+    frame = json_lines.decoded(texts, schema, blank=True, reasons=reasons)
     none = rows[VALUE].is_null()
     if none.any():
         key = rows[KEY].cast(pl.String).fill_null("")
@@ -27,11 +27,11 @@ def decoded_json(rows: pl.DataFrame, schema: Schema, *, tombstones: bool = False
         if tombstones:
             reason = rows[REASON]
             key = key.zip_with(reason.is_not_null(), pl.Series([None], dtype=pl.String).new_from_index(0, len(none)))
-        found = found.with_columns(
-            key.zip_with(none, found[MALFORMED]).alias(MALFORMED),
-            reason.zip_with(none, found[REASON]).alias(REASON),
+        frame = frame.with_columns(
+            key.zip_with(none, frame[MALFORMED]).alias(MALFORMED),
+            reason.zip_with(none, frame[REASON]).alias(REASON),
         )
-    return rows.drop(VALUE, KEY, REASON).hstack(found)
+    return rows.drop(VALUE, KEY, REASON).hstack(frame)
 
 
 def _texts(values: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -40,8 +40,8 @@ def _texts(values: pl.Series) -> tuple[pl.Series, pl.Series]:
         texts = values.cast(pl.String).fill_null("")
         return texts, pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
     except ComputeError:  # of one value: then each is looked at
-        found = [_text(value) for value in values]
-        return pl.Series([text for text, _ in found]), pl.Series([reason for _, reason in found], dtype=pl.String)
+        pairs = [_text(value) for value in values]
+        return pl.Series([text for text, _ in pairs]), pl.Series([reason for _, reason in pairs], dtype=pl.String)
 
 
 def _text(value: bytes | None) -> tuple[str, str | None]:

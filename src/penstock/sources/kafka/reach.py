@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.errors import PenstockError
 
-#: For so many seconds brokers are tried: one that starts along with the app may need some of them.
+#: How long brokers are tried, in seconds: one that starts along with the app may need some of them.
 PATIENCE: Final = 5.0
 _PAUSE: Final = 0.2
 _PORT: Final = 9092
@@ -28,7 +28,7 @@ class _NoAnswer(Exception):
 
 
 def check_answer(servers: str, protocol: str = "PLAINTEXT", patience: float | None = None) -> None:
-    """Refuses brokers of which none answers within so many seconds. `protocol`: Kafka's `security.protocol`."""
+    """Refuses brokers of which none answers within `seconds`. `protocol`: Kafka's `security.protocol`."""
     addresses = _addresses(servers)
     end = time.monotonic() + (PATIENCE if patience is None else patience)
     reasons: dict[str, str] = {}
@@ -80,10 +80,10 @@ def _ask_plainly(connection: socket.socket) -> None:
     while len(answer) < 8:
         part = connection.recv(8 - len(answer))
         if not part:
-            raise _NoAnswer("it closes the connection; a broker with TLS needs the option kafka.security.protocol")
+            raise _NoAnswer("it closed the connection; a broker with TLS needs the option kafka.security.protocol")
         answer += part
     if struct.unpack(">i", answer[4:])[0] != _NUMBER:
-        raise _NoAnswer("it answers, and not as Kafka does; for TLS set the option kafka.security.protocol")
+        raise _NoAnswer("it answers, but not with the Kafka protocol; for TLS set the option kafka.security.protocol")
 
 
 def _addresses(servers: str) -> list[tuple[str, int]]:

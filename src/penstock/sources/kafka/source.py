@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("json", "csv", "avro", "raw")
 #: Options of Spark's reader that an argument says already.
-_SAID: Final = {
+_OWN_OPTIONS: Final = {
     "kafka.bootstrap.servers": "servers", "subscribe": "the topic", "subscribePattern": "pattern", "assign": "start",
     "startingOffsets": "start", "startingTimestamp": "start", "startingOffsetsByTimestamp": "start",
     "maxOffsetsPerTrigger": "events_per_epoch", "includeHeaders": "metadata", "kafka.group.id": "group",
-    "endingOffsets": "nothing: a stream has no end",
+    "endingOffsets": "not set: a stream has no end",
 }  # fmt: skip
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -72,18 +72,18 @@ class Kafka(Source):
 
     def settings(self, columns: Sequence[str]) -> dict[str, str]:
         """The options of Spark's reader."""
-        found = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed"}
-        found |= {"subscribe": ",".join(self.topics)} if self.pattern is None else {"subscribePattern": self.pattern}
+        options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed"}
+        options |= {"subscribe": ",".join(self.topics)} if self.pattern is None else {"subscribePattern": self.pattern}
         if self.start[:1].isdigit():
-            found["startingTimestamp"] = str(instant(self.start) // 1000)
-            found["startingOffsetsByTimestampStrategy"] = "latest"  # where nothing is newer, what comes next
+            options["startingTimestamp"] = str(instant(self.start) // 1000)
+            options["startingOffsetsByTimestampStrategy"] = "latest"  # where nothing is newer, what comes next
         else:
-            found["startingOffsets"] = self.start
+            options["startingOffsets"] = self.start
         if self.events_per_epoch is not None:
-            found["maxOffsetsPerTrigger"] = str(self.events_per_epoch)
+            options["maxOffsetsPerTrigger"] = str(self.events_per_epoch)
         if any(part.startswith("header") for name, part in self.metadata if name in columns):
-            found["includeHeaders"] = "true"
-        return found | dict(self.options)
+            options["includeHeaders"] = "true"
+        return options | dict(self.options)
 
     def check(self, schema: Schema) -> None:
         check_metadata(dict(self.metadata), schema)
@@ -100,23 +100,23 @@ class Kafka(Source):
         self.check(schema)
         reader = spark.readStream.format("kafka").options(**self.settings(columns))
         try:
-            found = reader.load()
+            messages = reader.load()
         except Exception as error:
             if "data source: kafka" not in str(error):
                 raise
             raise PenstockError(
                 "this Spark session cannot read Kafka: it was started without Spark's Kafka connector",
-                hint="let the run start its session, or put penstock.runtime.spark.jars.connector() into spark.jars",
+                hint="let Penstock start the session, or add penstock.runtime.spark.jars.connector() into spark.jars",
             ) from error
-        return self._selected(found, schema, columns)
+        return self._selected(messages, schema, columns)
 
     def read_span(
         self, spark: SparkSession, schema: Schema, columns: Sequence[str], start: str | Instant, end: str
     ) -> DataFrame:
         """The messages from a place on (offsets as Spark writes them, "earliest", or an instant) up to offsets."""
         self.check(schema)
-        kept = ("kafka.bootstrap.servers", "kafka.isolation.level", "subscribe", "subscribePattern", "includeHeaders")
-        settings = {name: text for name, text in self.settings(columns).items() if name in kept}
+        names = ("kafka.bootstrap.servers", "kafka.isolation.level", "subscribe", "subscribePattern", "includeHeaders")
+        settings = {name: text for name, text in self.settings(columns).items() if name in names}
         settings |= {**dict(self.options), "endingOffsets": end}
         if isinstance(start, str):
             settings["startingOffsets"] = start
@@ -125,10 +125,10 @@ class Kafka(Source):
             settings["startingOffsetsByTimestampStrategy"] = "latest"
         return self._selected(spark.read.format("kafka").options(**settings).load(), schema, columns)
 
-    def _selected(self, found: DataFrame, schema: Schema, columns: Sequence[str]) -> DataFrame:
+    def _selected(self, messages: DataFrame, schema: Schema, columns: Sequence[str]) -> DataFrame:
         for step in self._steps(schema, columns):
-            found = found.selectExpr(*step)
-        return found
+            messages = messages.selectExpr(*step)
+        return messages
 
     def _steps(self, schema: Schema, columns: Sequence[str]) -> list[list[str]]:
         metadata, payload = dict(self.metadata), self.payload(schema)
@@ -170,7 +170,7 @@ class Kafka(Source):
         return KafkaFollower(self)
 
     def __repr__(self) -> str:
-        said = [repr(self.topics[0] if len(self.topics) == 1 else list(self.topics))] if self.topics else []
+        arguments = [repr(self.topics[0] if len(self.topics) == 1 else list(self.topics))] if self.topics else []
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in ("topics", "avro_text") or value == field.default:
@@ -183,8 +183,8 @@ class Kafka(Source):
                 value = dict(value)
             elif field.name == "start" and value.startswith("{"):
                 value = {topic: {int(n): at for n, at in ps.items()} for topic, ps in json.loads(value).items()}
-            said.append(f"{field.name}={value!r}")
-        return f"ps.kafka({', '.join(said)})"
+            arguments.append(f"{field.name}={value!r}")
+        return f"ps.kafka({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,9 +234,9 @@ def kafka(
         raise DefinitionError(f"a delimiter is one character, and not {delimiter!r}")
     if events_per_epoch is not None and events_per_epoch < 1:
         raise DefinitionError(f"events_per_epoch must be above zero, and is {events_per_epoch}")
-    given = dict(options or {})
-    for name in sorted(given.keys() & _SAID.keys()):
-        raise DefinitionError(f"the option '{name}' is said by {_SAID[name]}", hint="leave it out of options")
+    spark_options = dict(options or {})
+    for name in sorted(spark_options.keys() & _OWN_OPTIONS.keys()):
+        raise DefinitionError(f"the option '{name}' is set by {_OWN_OPTIONS[name]}", hint="leave it out of options")
     return (KafkaAvro if format == "avro" else Kafka)(
         topics,
         pattern,
@@ -249,7 +249,7 @@ def kafka(
         tuple((metadata or {}).items()),
         events_per_epoch,
         group,
-        tuple((name, str(value)) for name, value in given.items()),
+        tuple((name, str(value)) for name, value in spark_options.items()),
         _avro(format, avro_schema, registry),
     )
 
@@ -261,7 +261,7 @@ def _check_topics(topics: tuple[str, ...], pattern: str | None) -> None:
         if not _TOPIC.fullmatch(topic):
             raise DefinitionError(f"'{topic}' cannot be a topic", hint="for several, give a list")
     if len(set(topics)) < len(topics):
-        raise DefinitionError(f"a topic stands twice in {list(topics)}")
+        raise DefinitionError(f"a topic appears twice in {list(topics)}")
 
 
 def _start(start: Start) -> str:
@@ -276,8 +276,8 @@ def _start(start: Start) -> str:
         at = instant(start)
     except (DefinitionError, ValueError):
         raise DefinitionError(
-            f"start={start!r} is no place to begin",
-            hint="say 'earliest', 'latest', a time like '2026-01-01T00:00:00Z', or {topic: {partition: offset}}",
+            f"start={start!r} is not a position to start from",
+            hint="write 'earliest', 'latest', a time like '2026-01-01T00:00:00Z', or {topic: {partition: offset}}",
         ) from None
     return show_instant(at)
 
@@ -287,7 +287,7 @@ def _avro(format: str, avro_schema: str | Path | None, registry: str | Path | No
     if (format == "avro") != (avro_schema is not None or registry is not None):
         raise DefinitionError(
             f"format={format!r} with avro_schema={avro_schema!r} and registry={registry!r}",
-            hint="format='avro' takes a schema file, avro_schema='post.avsc', or a registry='http://…'; others neither",
+            hint="format='avro' takes avro_schema='post.avsc' or registry='http://…'; other formats take neither",
         )
     if avro_schema is not None and registry is not None:
         raise DefinitionError("Avro takes a schema file or a registry, and not both", hint="leave one out")

@@ -54,10 +54,10 @@ def parse(text: str, file: str | None = None) -> tuple[Statement, ...]:
 
 def parse_one(text: str, file: str | None = None) -> Statement:
     """The one statement of a text."""
-    found = parse(text, file)
-    if len(found) != 1:
-        raise Source(text, file).error(f"one statement is meant, and these are {len(found)}", 0)
-    return found[0]
+    statements = parse(text, file)
+    if len(statements) != 1:
+        raise Source(text, file).error(f"one statement is meant, and these are {len(statements)}", 0)
+    return statements[0]
 
 
 def _parts(tokens: list[Token], end: int) -> Iterator[tuple[list[Token], int]]:
@@ -77,11 +77,11 @@ def _parts(tokens: list[Token], end: int) -> Iterator[tuple[list[Token], int]]:
 def _statement(source: Source, tokens: list[Token], end: int) -> Statement:
     c = Cursor(source, tokens, end)
     try:
-        found = _one(c)
+        statement = _one(c)
     except RecursionError:
         raise source.error("the statement is too deep", tokens[0].start, hint="name the inner parts") from None
     c.done()
-    return found
+    return statement
 
 
 def _one(c: Cursor) -> Statement:

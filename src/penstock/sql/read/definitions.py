@@ -58,14 +58,14 @@ def _view(c: Cursor, replace: bool, placed: dict[str, Any]) -> Statement:
     name = c.name("a view's name")
     options = _options(c)
     c.need("AS")
-    found = query(c)
-    if not isinstance(found, Select):
+    select = query(c)
+    if not isinstance(select, Select):
         raise c.source.error(
             "a view is one SELECT",
-            found.place,
+            select.place,
             hint="put the streams together first: CREATE STREAM both AS … UNION ALL …",
         )
-    return CreateView(name=name, replace=replace, options=options, query=found, emit=emit(c), **placed)
+    return CreateView(name=name, replace=replace, options=options, query=select, emit=emit(c), **placed)
 
 
 def _stream(c: Cursor, placed: dict[str, Any]) -> Statement:
@@ -156,14 +156,14 @@ def _options(c: Cursor) -> tuple[Option, ...]:
     if not c.word("WITH"):
         return ()
     c.need_sign("(")
-    found = c.several(lambda: _option(c))
+    options = c.several(lambda: _option(c))
     c.need_sign(")")
     seen: set[str] = set()
-    for option in found:
+    for option in options:
         if option.name.text.lower() in seen:
-            raise c.source.error(f"the option '{option.name.text}' stands twice", option.name)
+            raise c.source.error(f"the option '{option.name.text}' appears twice", option.name)
         seen.add(option.name.text.lower())
-    return found
+    return options
 
 
 def _option(c: Cursor) -> Option:
@@ -177,10 +177,10 @@ def _option(c: Cursor) -> Option:
         text = place.text[len("INTERVAL") :].replace("'", "").strip()
         return Option(name, text, place)
     place = c.expression("a value")
-    found = plain(c.source, place)
-    if found is not None and not isinstance(found, (str, int, float, bool)):
+    constant = plain(c.source, place)
+    if constant is not None and not isinstance(constant, (str, int, float, bool)):
         raise c.source.error(f"the option '{name.text}' takes a text, a number, true, false or null", place)
-    return Option(name, found, place)
+    return Option(name, constant, place)
 
 
 def _only_time(c: Cursor) -> WatermarkClause | None:
@@ -189,11 +189,11 @@ def _only_time(c: Cursor) -> WatermarkClause | None:
     if c.token is not None and c.token.text == "(":
         c.index += 1
         if c.after(("WATERMARK", "FOR")) is not None and c.word("WATERMARK", "FOR"):
-            found = _watermark(c)
+            piece = _watermark(c)
             if c.token is not None and c.token.text == ")":
                 c.index += 1
                 if c.after(("AS",)) is not None or c.after(("WITH",)) is not None:
-                    return found
+                    return piece
     c.index = start
     return None
 
@@ -232,9 +232,9 @@ def _type(c: Cursor) -> Piece:
     if c.index == start:
         c.note("a type")
         raise c.unexpected()
-    found = c.piece(start)
+    watermark = c.piece(start)
     c.word("NOT", "NULL")
-    return found
+    return watermark
 
 
 def _watermark(c: Cursor) -> WatermarkClause:
@@ -247,29 +247,29 @@ def _watermark(c: Cursor) -> WatermarkClause:
     brackets = 0
     while _after(c, time) is None and c.sign("("):
         brackets += 1
-    said: dict[str, Any]
+    rule: dict[str, Any]
     if c.word("PERCENTILE"):
         c.need_sign("(")
         _same(c, time)
         c.need_sign(",")
         percent = c.number("a percentage")
-        said = {"kind": "percentile", "percent": float(percent.text), "value": percent}
+        rule = {"kind": "percentile", "percent": float(percent.text), "value": percent}
         c.need_sign(")")
     elif c.word("PUNCTUATED"):
         c.need_sign("(")
         mark = c.expression("a timestamp")
-        said = {"kind": "punctuated", "value": mark}
+        rule = {"kind": "punctuated", "value": mark}
         c.need_sign(")")
     else:
         _same(c, time)
         delay, value = c.duration() if c.sign("-") else (0, time)
-        said = {"kind": "bounded", "delay": delay, "value": value}
+        rule = {"kind": "bounded", "delay": delay, "value": value}
     for _ in range(brackets):
         c.need_sign(")")
     idle: Any = "default"
     if c.word("IDLE"):
         idle = None if c.one_of("AFTER", "NEVER") == "NEVER" else c.duration()[0]
-    return WatermarkClause(time, **said, idle=idle)
+    return WatermarkClause(time, **rule, idle=idle)
 
 
 def _same(c: Cursor, time: Piece) -> None:

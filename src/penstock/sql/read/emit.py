@@ -38,12 +38,12 @@ def _when(c: Cursor) -> model.Trigger | None:
     unchanged = "fire"
     if c.word("EARLY"):
         early = _trigger(c)
-    said = c.word("ON", "TIME")
-    if said and c.word("UNLESS", "UNCHANGED"):
+    on_time = c.word("ON", "TIME")
+    if on_time and c.word("UNLESS", "UNCHANGED"):
         unchanged = "skip"
     if c.word("LATE"):
         late = _trigger(c)
-    if early is not None or said or late is not None:
+    if early is not None or on_time or late is not None:
         first = model.on_time(early=early, late=late, unchanged=unchanged)
         return first.or_finally(_trigger(c)) if c.word("OR", "FINALLY") else first
     if any(c.sees(word) for word in _ACCUMULATIONS):
@@ -53,10 +53,10 @@ def _when(c: Cursor) -> model.Trigger | None:
 
 def _trigger(c: Cursor) -> model.Trigger:
     """A trigger, and perhaps OR FINALLY another."""
-    found = _simple(c)
+    trigger = _simple(c)
     while c.word("OR", "FINALLY"):
-        found = found.or_finally(_simple(c))
-    return found
+        trigger = trigger.or_finally(_simple(c))
+    return trigger
 
 
 def _simple(c: Cursor) -> model.Trigger:
@@ -64,9 +64,9 @@ def _simple(c: Cursor) -> model.Trigger:
         if c.word(*word.split()):
             return read(c)
     if c.sign("("):
-        found = _trigger_or_on_time(c)
+        trigger = _trigger_or_on_time(c)
         c.need_sign(")")
-        return found
+        return trigger
     raise c.unexpected()
 
 
@@ -117,10 +117,10 @@ def _group(make: Callable[..., model.Trigger]) -> Callable[[Cursor], model.Trigg
 
 
 def _trigger_or_on_time(c: Cursor) -> model.Trigger:
-    found = _when(c)
-    if found is None:
+    trigger = _when(c)
+    if trigger is None:
         raise c.unexpected()
-    return found
+    return trigger
 
 
 _WORDS: dict[str, Callable[[Cursor], model.Trigger]] = {

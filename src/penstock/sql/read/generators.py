@@ -15,7 +15,7 @@ _FUNCTIONS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 def lateral_views(c: Cursor) -> tuple[Generator, ...]:
     """LATERAL VIEW [OUTER] explode(expression) [alias] AS name, …"""
-    found = []
+    generators = []
     while c.word("LATERAL", "VIEW"):
         start = c.index
         outer = c.word("OUTER")
@@ -23,8 +23,8 @@ def lateral_views(c: Cursor) -> tuple[Generator, ...]:
         alias = None if c.sees("AS") else c.name("an alias")
         c.need("AS")
         names = c.several(lambda: c.name("a name"))
-        found.append(_generator(c, function, expression, names, outer, alias, c.piece(start)))
-    return tuple(found)
+        generators.append(_generator(c, function, expression, names, outer, alias, c.piece(start)))
+    return tuple(generators)
 
 
 def sees_unnest(c: Cursor) -> bool:
@@ -48,7 +48,7 @@ def unnest(c: Cursor, how: str, place: Piece) -> Generator:
         c.need("TRUE")
     elif how != "cross":
         raise c.source.error(
-            f"UNNEST does not stand after {place.text}",
+            f"UNNEST is not allowed after {place.text}",
             place,
             hint="write CROSS JOIN UNNEST(…)",
         )

@@ -28,10 +28,10 @@ from penstock.sql.read.windows import WINDOWS, window
 
 #: What a SELECT that keeps a view or makes a stream cannot have, and where it belongs.
 _ELSEWHERE = {
-    "ORDER BY": "a view has no order; say it in the SELECT that asks the view",
-    "SORT BY": "a view has no order; say it in the SELECT that asks the view",
-    "LIMIT": "a view keeps all its rows; say it in the SELECT that asks the view",
-    "OFFSET": "a view keeps all its rows; say it in the SELECT that asks the view",
+    "ORDER BY": "a view has no order: put it into the SELECT that reads the view",
+    "SORT BY": "a view has no order: put it into the SELECT that reads the view",
+    "LIMIT": "a view keeps all its rows: put it into the SELECT that reads the view",
+    "OFFSET": "a view keeps all its rows: put it into the SELECT that reads the view",
     "WINDOW": "windows of a view are table functions: FROM TUMBLE(…)",
     "UNION": "streams are put together with UNION ALL",
 }
@@ -45,7 +45,7 @@ _JOINS = {
 }  # fmt: skip
 #: Deepest nesting of brackets that is accepted.
 _DEEPEST = 50
-#: Words that may follow a relation, and so are no alias of it.
+#: Words that may follow a relation, and so cannot be its alias.
 _NO_ALIAS = {"EMIT", "ALLOWED", "WHERE", "GROUP", "HAVING", "UNION", "WITH"}
 
 
@@ -53,7 +53,7 @@ def query(c: Cursor) -> Query:
     """SELECT … [UNION ALL SELECT …]; each may stand in brackets."""
     start = c.index
     if sum(token.token_type is TokenType.L_PAREN for token in c.tokens[max(0, start - _DEEPEST) : start]) == _DEEPEST:
-        raise c.source.error("queries stand too deep in each other", c.place, hint="name the inner ones as streams")
+        raise c.source.error("queries are nested too deep", c.place, hint="name the inner ones as streams")
     parts = [_part(c)]
     while c.word("UNION", "ALL"):
         parts.append(_part(c))
@@ -99,18 +99,18 @@ def select(c: Cursor) -> Select:
 def _refuse_elsewhere(c: Cursor) -> None:
     for word, hint in _ELSEWHERE.items():
         if c.after(word.split()) is not None and c.after(("UNION", "ALL")) is None:
-            raise c.source.error(f"{word} cannot stand here", c.place, hint=hint)
+            raise c.source.error(f"{word} is not allowed here", c.place, hint=hint)
 
 
 def _item(c: Cursor) -> Item:
     start = c.index
     if sees_generator(c):
-        made = generator_item(c)
-        return Item(made.expression, generator=made)
+        generator = generator_item(c)
+        return Item(generator.expression, generator=generator)
     if _is_call(c, start):
-        found = call(c)
+        aggregate = call(c)
         if _ends(c):
-            return Item(found.whole, _alias(c), found)
+            return Item(aggregate.whole, _alias(c), aggregate)
         c.index = start
     expression = c.expression("a column or an aggregate")
     inner = _calls(c, start)
@@ -141,16 +141,16 @@ def _is_call(c: Cursor, index: int) -> bool:
 
 def _calls(c: Cursor, start: int) -> tuple[Call, ...]:
     """The aggregates that are called among the tokens from `start` to here."""
-    here, found, index = c.index, [], start
+    here, calls, index = c.index, [], start
     while index < here:
         if _is_call(c, index):
             c.index = index
-            found.append(call(c))
+            calls.append(call(c))
             index = c.index
         else:
             index += 1
     c.index = here
-    return tuple(found)
+    return tuple(calls)
 
 
 def call(c: Cursor) -> Call:
@@ -192,7 +192,7 @@ def call(c: Cursor) -> Call:
 
 def _source(c: Cursor) -> tuple[Relation | Windowed | Join, tuple[Generator, ...], Piece | None]:
     """What stands after FROM, and what makes rows of its arrays and maps."""
-    found = _relation_or_window(c)
+    relation = _relation_or_window(c)
     alias = _table_alias(c)
     parts: list[JoinPart] = []
     generators: list[Generator] = []
@@ -205,15 +205,15 @@ def _source(c: Cursor) -> tuple[Relation | Windowed | Join, tuple[Generator, ...
         if sees_unnest(c):
             generators.append(unnest(c, how, place))
         elif generators:
-            raise c.source.error("a join stands after UNNEST", place, hint="write the joins first")
+            raise c.source.error("a join follows UNNEST", place, hint="write the joins first")
         else:
             parts.append(_joined(c, how, place))
     generators += lateral_views(c)
     if parts:
-        return Join(found, alias, tuple(parts), parts[0].place), tuple(generators), None
+        return Join(relation, alias, tuple(parts), parts[0].place), tuple(generators), None
     if alias is not None and not generators:
         raise c.source.error(f"the alias '{alias.text}' is not needed: a view or stream reads one relation", alias)
-    return found, tuple(generators), alias
+    return relation, tuple(generators), alias
 
 
 def _joined(c: Cursor, how: str, place: Piece) -> JoinPart:

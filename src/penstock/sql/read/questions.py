@@ -13,7 +13,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.sql.cursor import Cursor
 from penstock.sql.dialect import Penstock
 from penstock.sql.limits import check_depth, check_tokens
-from penstock.sql.statements import Asked, Describe, Explain, History, Question, Show, ShowCreate, Statement, Subscribe
+from penstock.sql.statements import (
+    Describe,
+    Explain,
+    History,
+    PastTable,
+    Question,
+    Show,
+    ShowCreate,
+    Statement,
+    Subscribe,
+)
 
 #: Words that stand for a table which only Spark reads.
 _ASKED = ("HISTORY", "STATE")
@@ -24,32 +34,32 @@ def question(c: Cursor, placed: dict[str, Any]) -> Statement:
     says what of it is answered. One over the past is read as SQLGlot reads Spark's SQL: Spark answers it.
     """
     check_tokens(c.tokens, c.source, placed["whole"])
-    tokens, asked = _without_history(c)
+    tokens, tables = _without_history(c)
     c.index = len(c.tokens)
-    parser = (Spark() if asked else Penstock()).parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = (Spark() if tables else Penstock()).parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         trees = parser.parse(tokens, c.source.text)
     except ParseError:
         ends = parser._index >= len(tokens)
         at = c.end if ends else tokens[parser._index].start
-        found = "" if ends else f" at '{tokens[parser._index].text}'"
+        where = "" if ends else f" at '{tokens[parser._index].text}'"
         hint = "the text ends too early, or an operand is missing" if ends else "write a SELECT of Spark SQL"
-        raise c.source.error(f"cannot read this SELECT{found}", at, hint=hint) from None
+        raise c.source.error(f"cannot read this SELECT{where}", at, hint=hint) from None
     except (RecursionError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise c.source.error("cannot read this SELECT", tokens[0].start, hint="write a SELECT of Spark SQL") from None
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
-        raise c.source.error("this is no SELECT over views", tokens[0].start)
-    if asked:
-        return History(asked=asked, tree=tree, **placed)
+        raise c.source.error("this is not a SELECT over views", tokens[0].start)
+    if tables:
+        return History(tables=tables, tree=tree, **placed)
     check_depth(tree, c.source, placed["whole"])
     return Question(tree=tree, **placed)
 
 
-def _without_history(c: Cursor) -> tuple[list[Token], tuple[Asked, ...]]:
+def _without_history(c: Cursor) -> tuple[list[Token], tuple[PastTable, ...]]:
     """The tokens with a table's name in the place of each HISTORY(…) and STATE(…), and what these ask for."""
     tokens: list[Token] = []
-    asked: list[Asked] = []
+    tables: list[PastTable] = []
     while c.token is not None:
         first = c.token
         following = c.tokens[c.index + 1] if c.index + 1 < len(c.tokens) else None
@@ -59,24 +69,24 @@ def _without_history(c: Cursor) -> tuple[list[Token], tuple[Asked, ...]]:
             c.index += 1
             continue
         c.index += 1
-        asked.append(_asked(c, len(asked) + 1, word))
+        tables.append(_past_table(c, len(tables) + 1, word))
         last = c.tokens[c.index - 1]
-        tokens.append(Token(TokenType.VAR, asked[-1].table, first.line, first.col, first.start, last.end))
-    return tokens, tuple(asked)
+        tokens.append(Token(TokenType.VAR, tables[-1].table, first.line, first.col, first.start, last.end))
+    return tokens, tuple(tables)
 
 
-def _asked(c: Cursor, number: int, word: str) -> Asked:
+def _past_table(c: Cursor, number: int, word: str) -> PastTable:
     c.need_sign("(")
     name = c.name("a stream or view")
     c.need_sign(")")
     if word == "STATE":
-        return Asked(name=name, by="STATE", at=None, table=f"__history_{number}")
+        return PastTable(name=name, by="STATE", at=None, table=f"__history_{number}")
     by: Any = None
     at: int | str | None = None
     if c.word("AS", "OF"):
         by = c.one_of("EPOCH", "COMMIT", "TIMESTAMP")
         at = c.string("a time").text if by == "TIMESTAMP" else c.whole("a number")
-    return Asked(name=name, by=by, at=at, table=f"__history_{number}")
+    return PastTable(name=name, by=by, at=at, table=f"__history_{number}")
 
 
 def subscribe(c: Cursor, placed: dict[str, Any]) -> Statement:

@@ -42,27 +42,27 @@ def insert(c: Cursor, placed: dict[str, Any]) -> Statement:
 def _columns(c: Cursor) -> tuple[Piece, ...]:
     if not c.sign("("):
         return ()
-    found = c.several(lambda: c.name("a column"))
+    columns = c.several(lambda: c.name("a column"))
     c.need_sign(")")
-    return found
+    return columns
 
 
 def _row(c: Cursor) -> tuple[Piece, ...]:
     """(value, …)"""
     if not c.sign("("):
         raise c.unexpected()
-    found = c.several(lambda: c.expression("a value"))
+    values = c.several(lambda: c.expression("a value"))
     c.need_sign(")")
-    return found
+    return values
 
 
 def check(c: Cursor, placed: dict[str, Any]) -> Statement:
     """ASSERT [PANES | LATE | DUPLICATES | DEAD OF] view [(columns)] CONTAINS | EQUALS (…), …, or IS EMPTY."""
-    asked = None
+    question = None
     columns: tuple[Piece, ...] = ()
     if c.sign("("):
-        asked = _question(c, placed)
-        what, view = "SELECT", asked.whole
+        question = _question(c, placed)
+        what, view = "SELECT", question.whole
     else:
         what = next((w for w in ("PANES", "LATE", "DUPLICATES", "DEAD") if c.word(w, "OF")), "TABLE")
         view = c.name("a view")
@@ -77,7 +77,7 @@ def check(c: Cursor, placed: dict[str, Any]) -> Statement:
         columns=columns,
         how="CONTAINS" if how == "CONTAINS" else "EQUALS",
         rows=rows,
-        question=asked,
+        question=question,
         **placed,
     )
 
@@ -95,10 +95,10 @@ def _question(c: Cursor, placed: dict[str, Any]) -> Question:
     if not inner.sees("SELECT") and not inner.sees("WITH"):
         raise inner.unexpected()
     whole = c.piece(start, end)
-    found = question(inner, {**placed, "whole": whole})
-    if not isinstance(found, Question):
+    parsed = question(inner, {**placed, "whole": whole})
+    if not isinstance(parsed, Question):
         raise c.source.error("only a SELECT over views can be asserted", whole)
-    return found
+    return parsed
 
 
 def advance(c: Cursor, placed: dict[str, Any]) -> Statement:

@@ -37,10 +37,10 @@ def window(c: Cursor, relation: Callable[[], Relation]) -> Windowed:
     place = Piece("", c.tokens[at].start, c.place) if at < len(c.tokens) else c.piece(start)
     c.need_sign(")")
     try:
-        made = make()
+        windows = make()
     except PenstockError as error:
         raise c.source.placed(error, _blamed(c, error, place), {}) from None
-    return Windowed(made, of, time, c.piece(start))
+    return Windowed(windows, of, time, c.piece(start))
 
 
 def _blamed(c: Cursor, error: PenstockError, arguments: Piece) -> Piece:
@@ -80,7 +80,7 @@ def _cumulate(c: Cursor) -> Make:
 
 def _calendar(c: Cursor) -> Make:
     _comma(c, "the unit", "CALENDAR")
-    said: dict[str, str] = {"unit": _text(c, "a unit: 'day', 'week', 'month', 'quarter' or 'year'").lower()}
+    arguments: dict[str, str] = {"unit": _text(c, "a unit: 'day', 'week', 'month', 'quarter' or 'year'").lower()}
     left = ["zone", "week_start"]
     while left and c.sign(","):
         if _named(c, left):
@@ -89,8 +89,8 @@ def _calendar(c: Cursor) -> Make:
         else:
             name = left[0]
         left = left[left.index(name) + 1 :] if name in left else left
-        said[name] = _text(c, "a text in quotes")
-    return lambda: model.calendar(**said)
+        arguments[name] = _text(c, "a text in quotes")
+    return lambda: model.calendar(**arguments)
 
 
 def _count(c: Cursor) -> Make:
@@ -115,11 +115,11 @@ _READERS: dict[str, Callable[[Cursor], Make]] = {
 
 
 def _durations(c: Cursor, kind: str, *names: str) -> tuple[str, ...]:
-    found = []
+    durations = []
     for name in names:
         _comma(c, name, kind)
-        found.append(show_duration(c.duration()[0]))
-    return tuple(found)
+        durations.append(show_duration(c.duration()[0]))
+    return tuple(durations)
 
 
 def _offset(c: Cursor) -> str:

@@ -1,6 +1,6 @@
 """A connection to PostgreSQL through ADBC: frames go in as arrays or by COPY, never row by row, and come out by COPY.
 
-A connection that is lost is opened anew by the next transaction; within one, everything fails until it is rolled back.
+A lost connection is opened again by the next transaction; within one, everything fails until it is rolled back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.store.format import check_migrated
 from penstock.store.postgres.errors import explained, is_lost
 from penstock.store.postgres.values import as_lists, escaped, escaped_text, plain, unescaped, unescaped_texts
 
-#: From so many rows on a frame goes through COPY into a table of this session; below that as arrays in one statement.
+#: From this size on, a frame goes through COPY into a table of this session; below that as arrays in one statement.
 MANY: Final = 5_000
 _SETTINGS: Final = {
     "TimeZone": "UTC", "DateStyle": "ISO", "client_min_messages": "warning", "jit": "off",
@@ -75,8 +75,8 @@ class PostgresConnection(Connection):
             settings["default_transaction_read_only"] = "on"
         else:
             settings["lock_timeout"] = LOCK_TIMEOUT
-        said = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
-        self.rows(f"SELECT {said}")
+        settings_sql = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+        self.rows(f"SELECT {settings_sql}")
         if self.writes:
             self.rows(_DURABLE)
             self._adbc.adbc_connection.set_autocommit(False)
@@ -147,11 +147,11 @@ class PostgresConnection(Connection):
     def put(
         self, table: str, frame: pl.DataFrame, *, columns: Sequence[str], values: Sequence[str] = (), conflict: str = ""
     ) -> None:
-        given = ", ".join(values) if values else ", ".join(f"?{n}" for n in range(1, len(columns) + 1))
+        expressions = ", ".join(values) if values else ", ".join(f"?{n}" for n in range(1, len(columns) + 1))
         if frame.height:
             with self._source(frame) as (source, bound):
-                made = f"SELECT {numbered(given, 'b.b')} FROM {source}"
-                self._run(f"INSERT INTO {table} ({select(columns)}) {made} {conflict}", bound)
+                query = f"SELECT {numbered(expressions, 'b.b')} FROM {source}"
+                self._run(f"INSERT INTO {table} ({select(columns)}) {query} {conflict}", bound)
 
     def remove(self, table: str, where: str, frame: pl.DataFrame) -> None:
         if frame.height:
@@ -246,12 +246,12 @@ class PostgresConnection(Connection):
         sql = """SELECT c.relname::text, obj_description(c.oid, 'pg_class'), pg_get_indexdef(c.oid)
                  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
                  WHERE i.indrelid = to_regclass(?1)"""
-        found = []
-        for name, told, made in self.rows(sql, [f"{quoted(self.address.own)}.{quoted(table)}"]).rows():
+        indexes = []
+        for name, comment, definition in self.rows(sql, [f"{quoted(self.address.own)}.{quoted(table)}"]).rows():
             if name.startswith("__by_"):
-                columns = json.loads(told or "[]")
-                found.append((columns, [made, f"COMMENT ON INDEX {quoted(name)} IS '{(told or '[]')}'"]))
-        return found
+                columns = json.loads(comment or "[]")
+                indexes.append((columns, [definition, f"COMMENT ON INDEX {quoted(name)} IS '{(comment or '[]')}'"]))
+        return indexes
 
 
 def reading(address: Address) -> PostgresConnection:

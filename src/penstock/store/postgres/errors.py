@@ -42,32 +42,32 @@ def is_lost(error: Exception) -> bool:
     state = _state(error)
     if state:
         return state.startswith(_LOST)
-    said = str(error).lower()
-    return any(sign in said for sign in _LOST_SIGNS)
+    message = str(error).lower()
+    return any(sign in message for sign in _LOST_SIGNS)
 
 
 def explained(error: Exception, address: Address, writes: bool) -> StoreError:
     """The error in our words, with PostgreSQL's own as the detail."""
-    where, state, said = address.shown, _state(error), redact(str(error), address.url)
+    where, state, error_text = address.shown, _state(error), redact(str(error), address.url)
     if is_lost(error) or (writes and state == "25006"):  # the server of before is a copy now
         return Away(
             f"the store '{where}' cannot be reached",
-            detail=said.strip(),
+            detail=error_text.strip(),
             hint="start the server, or wait for it; what was committed is there",
         )
     if state in _BUSY:
-        return Busy(f"the store '{where}' is busy with others", detail=said.strip(), hint="end what holds it")
-    if state in ("23505", "23514") and "__view_" in said:
+        return Busy(f"the store '{where}' is busy with others", detail=error_text.strip(), hint="end what holds it")
+    if state in ("23505", "23514") and "__view_" in error_text:
         return StoreError(
             f"a window that is final in the store '{where}' was to change",
-            detail=said.strip(),
+            detail=error_text.strip(),
             hint="closed windows stay closed when the allowed lateness grows: drop the view to compute it again",
         )
     for signs, message, hint in _EXPLAINED:
-        if any((state.startswith(sign) if state else sign in said) for sign in signs):
+        if any((state.startswith(sign) if state else sign in error_text) for sign in signs):
             kind = Full if "53100" in signs else StoreError
-            return kind(message.format(where=where), detail=said.strip(), hint=hint)
-    return StoreError(f"the store '{where}' refused a statement", detail=said.strip())
+            return kind(message.format(where=where), detail=error_text.strip(), hint=hint)
+    return StoreError(f"the store '{where}' refused a statement", detail=error_text.strip())
 
 
 def _state(error: Any) -> str:

@@ -96,7 +96,7 @@ class PostgresStore(SqlStore):
         return f"{busy.message}; waiting until it is free"
 
     def _take_lock(self, writer: PostgresConnection, ours: bool) -> None:
-        """The advisory lock, which a session has until it ends. `ours`: whoever has it has lost its right to it."""
+        """The advisory lock, which a session has until it ends. `ours`: its current holder has lost its right to it."""
         numbers = f"{_LOCKS}, {_as_int4(zlib.crc32(self.address.schema.encode()))}"
         if not writer.rows(f"SELECT pg_try_advisory_lock({numbers})").item():
             holders = writer.rows(
@@ -183,7 +183,7 @@ class PostgresStore(SqlStore):
                 raise
         self._writes += 1
         with suppress(OSError):
-            os.utime(self.directory / NOTE)  # whoever waits for a commit looks at it
+            os.utime(self.directory / NOTE)  # processes that wait for a commit watch it
 
     def _became(self, connection: Connection, lost: Away) -> bool:
         """Whether a transaction was committed whose answer never came. Until that is known nothing goes on."""
@@ -203,7 +203,7 @@ class PostgresStore(SqlStore):
             time.sleep(pause)
             pause = min(longest, pause * 2)
         raise StoreError(
-            f"nobody knows whether the last commit is in the store '{self.address.shown}': it cannot be reached",
+            f"it is unknown whether the last commit is in the store '{self.address.shown}': it cannot be reached",
             hint="start the app again when the server is there: it goes on from what was committed",
         ) from lost
 

@@ -41,11 +41,11 @@ def unescaped(table: pa.Table) -> pl.DataFrame:
     """What PostgreSQL gave, as a frame."""
     columns = [_storage(column) for column in table.columns]
     frame = cast(pl.DataFrame, pl.from_arrow(pa.table(columns, _apart(table.column_names))))
-    found = [
+    restored = [
         unescaped_series(series) for series in frame.get_columns()
         if series.dtype == pl.String and series.str.contains(_SIGN, literal=True).any()
     ]  # fmt: skip
-    return frame.with_columns(found)
+    return frame.with_columns(restored)
 
 
 def _apart(names: list[str]) -> list[str]:

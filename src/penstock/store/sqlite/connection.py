@@ -88,8 +88,8 @@ class SqliteConnection(Connection):
                 batch = next(reader, None)
                 if batch is not None and (batch.num_rows >= BATCH or next(reader, None) is not None):
                     return None
-                found = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
-                return cast(pl.DataFrame, pl.from_arrow(found))
+                table_read = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
+                return cast(pl.DataFrame, pl.from_arrow(table_read))
 
     def _fetch(self, sql: str, parameters: Any) -> pl.DataFrame:
         with self._explained(), self._adbc.cursor() as cursor:
@@ -126,8 +126,8 @@ class SqliteConnection(Connection):
     def put(
         self, table: str, frame: pl.DataFrame, *, columns: Sequence[str], values: Sequence[str] = (), conflict: str = ""
     ) -> None:
-        given = ", ".join(values) if values else marks(len(columns))
-        self._each(f"INSERT INTO {table} ({select(columns)}) VALUES ({given}) {conflict}", frame)
+        expressions = ", ".join(values) if values else marks(len(columns))
+        self._each(f"INSERT INTO {table} ({select(columns)}) VALUES ({expressions}) {conflict}", frame)
 
     def remove(self, table: str, where: str, frame: pl.DataFrame) -> None:
         self._each(f"DELETE FROM {table} WHERE {where}", frame)
@@ -146,13 +146,13 @@ class SqliteConnection(Connection):
             self._adbc.adbc_connection.commit()
 
     def rollback(self) -> None:
-        """Takes back what was not committed. Where SQLite has done so by itself, ADBC cannot: we connect anew."""
+        """Takes back what was not committed. Where SQLite has done so by itself, ADBC cannot: we reconnect."""
         try:
             self._adbc.adbc_connection.rollback()
         except adbc_driver_manager.Error:
             self._adbc.close()
             self.check_place()
-            self._mode = "rw"  # a file that is gone is not made anew
+            self._mode = "rw"  # a file that is gone is not created again
             self._connect()
 
     # what there is
@@ -170,8 +170,8 @@ class SqliteConnection(Connection):
         sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1"
         columns = "SELECT name FROM pragma_index_info(?1) ORDER BY seqno"
         rows = self.rows(sql, [table]).rows()
-        own = [(name, made) for name, made in rows if name.startswith("__by_")]
-        return [(self.rows(columns, [name])["name"].to_list(), [made]) for name, made in own]
+        own = [(name, definition) for name, definition in rows if name.startswith("__by_")]
+        return [(self.rows(columns, [name])["name"].to_list(), [definition]) for name, definition in own]
 
     @contextmanager
     def moment(self) -> Iterator[None]:
@@ -183,22 +183,22 @@ class SqliteConnection(Connection):
 
     def answer(self, sql: str, parameters: Sequence[object] = ()) -> pl.DataFrame:
         self._refresh()
-        found = self.rows(sql, parameters)
-        mixed = [name for name, kind in found.schema.items() if kind == pl.String and (found[name] == "NaN").any()]
-        return self._with_nan(sql, parameters, found, mixed) if mixed else found
+        frame = self.rows(sql, parameters)
+        mixed = [name for name, kind in frame.schema.items() if kind == pl.String and (frame[name] == "NaN").any()]
+        return self._with_nan(sql, parameters, frame, mixed) if mixed else frame
 
-    def _with_nan(self, sql: str, parameters: Sequence[object], found: pl.DataFrame, mixed: list[str]) -> pl.DataFrame:
+    def _with_nan(self, sql: str, parameters: Sequence[object], frame: pl.DataFrame, mixed: list[str]) -> pl.DataFrame:
         """Asks again for columns of numbers with 'NaN' among them, which the driver gives as rounded text."""
         inner = f"FROM ({sql.strip().rstrip(';')})"
         numbers = ", ".join(f"max(typeof({quoted(name)}) IN ('real', 'integer'))" for name in mixed)
         are_numbers = self.rows(f"SELECT {numbers} {inner}", parameters).row(0)
         floats = [name for name, yes in zip(mixed, are_numbers, strict=True) if yes]
         if not floats:
-            return found
+            return frame
         columns = ", ".join(f"CASE WHEN {quoted(n)} <> 'NaN' THEN {quoted(n)} END AS {quoted(n)}" for n in floats)
         values = self.rows(f"SELECT {columns} {inner}", parameters)
-        nan = [pl.when(found[name] == "NaN").then(float("nan")).otherwise(values[name]).alias(name) for name in floats]
-        return found.with_columns(nan)
+        nan = [pl.when(frame[name] == "NaN").then(float("nan")).otherwise(values[name]).alias(name) for name in floats]
+        return frame.with_columns(nan)
 
     def check_place(self) -> None:
         """Refuses to go on with a file that was moved, deleted or replaced: what is written there nobody would find."""
@@ -214,10 +214,10 @@ class SqliteConnection(Connection):
     def _found(self) -> tuple[int, int] | None:
         """Which file is there."""
         try:
-            found = os.stat(self.path)
+            stat = os.stat(self.path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return stat.st_dev, stat.st_ino
 
     def close(self) -> None:
         self._adbc.close()
@@ -264,12 +264,12 @@ _EXPLAINED: Final = (
 
 def explained(error: Exception, path: Path) -> StoreError:
     """The error in our words, with SQLite's own as the detail."""
-    said = str(error)
+    error_text = str(error)
     for signs, message, hint in _EXPLAINED:
-        if any(sign in said for sign in signs):
+        if any(sign in error_text for sign in signs):
             kind = Busy if signs is _LOCKED else Full if signs is _FULL else StoreError
-            return kind(message.format(path=path), detail=said, hint=hint)
-    return StoreError(f"the store '{os.fspath(path)}' refused a statement", detail=said)
+            return kind(message.format(path=path), detail=error_text, hint=hint)
+    return StoreError(f"the store '{os.fspath(path)}' refused a statement", detail=error_text)
 
 
 def copy_store(source: Path, target: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.history.events.event_history import EventHistory
 from penstock.learning.definition import Learning
-from penstock.learning.played import Learned
+from penstock.learning.played import LearningRun
 from penstock.model.time import Instant
 from penstock.runtime.derived.commit_offsets import FILES
 from penstock.runtime.derived.learning.tasks import arrived
@@ -24,11 +24,11 @@ from penstock.runtime.errors import RunError
 from penstock.store import Reader
 
 
-def learned_again(learning: Learning, name: str, directory: Path) -> Learned:
+def learned_again(learning: Learning, name: str, directory: Path) -> LearningRun:
     """What a model makes of the recorded epochs of the stream of this name, without Spark."""
     reader = Reader(directory)
     try:
-        history, found, before = EventHistory(reader), Learned(learning), 0
+        history, found, before = EventHistory(reader), LearningRun(learning), 0
         for source in learning.input.sources:
             if history.since(source.name):
                 raise RunError(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.kernel.expressions import dtype
 from penstock.learning.definition import Learning
-from penstock.learning.part import ORDER, Done, dealt, keys_in, work
+from penstock.learning.part import ORDER, PartResult, dealt, keys_in, work
 from penstock.learning.weights import Weights
 from penstock.runtime.derived.arrivals import ARRIVED, Arriving
 from penstock.runtime.epoch.wire import as_json, pack, record_batch, unpack
@@ -82,7 +82,7 @@ class Working:
             if done.update is not None:
                 yield _records([(part, UPDATE, pickle.dumps(done.update))])
 
-    def _leaving(self, done: Done) -> pl.DataFrame:
+    def _leaving(self, done: PartResult) -> pl.DataFrame:
         """Predictions and dead letters, as the log of the stream has them."""
         text = as_json(done.dead, self.learning.event.names).alias(MALFORMED)
         dead = done.dead.select(text, pl.col("__reason").alias(REASON))

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from penstock.kernel.expressions import dtype
-from penstock.model.commits import Commit, Refused
+from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Intake
 from penstock.model.loops import SIGN, Iteration
 from penstock.runtime.derived.loops.machine import KEPT, PLACE, Told, machine_of, run_around
@@ -29,7 +29,7 @@ class LocalLoop:
     def commit(self, commit: Commit) -> tuple[list[Row], list[tuple[str, str]], Told]:
         """The rows that a commit comes to, the events that the loop refused, and what it has done."""
         self._number += 1
-        refused: list[Refused] = []
+        refused: list[Rejection] = []
         elements = self._intake.admit(commit, refused)
         self._intake.advance(commit)
         self._intake.forget_ids()
@@ -66,7 +66,7 @@ class LocalLoop:
 
 
 @dataclass
-class LoopPlayed:
+class LoopRun:
     """What a loop did with a script: `rows` of its stream by commit, and `shown`, what its keys show at the end.
 
     `dead` are the events that it refused, as JSON with the reason; `rounds` how many each commit took.
@@ -78,9 +78,9 @@ class LoopPlayed:
     rounds: list[int] = field(default_factory=list)
 
 
-def played(iteration: Iteration, commits: Iterable[Commit | None]) -> LoopPlayed:
+def played(iteration: Iteration, commits: Iterable[Commit | None]) -> LoopRun:
     """Runs a loop over commits; None stands for a restart, of which it notices nothing."""
-    local, found = LocalLoop(iteration), LoopPlayed()
+    local, found = LocalLoop(iteration), LoopRun()
     names = {source.name for source in iteration.input.sources}
     for commit in commits:
         if commit is None:

@@ -38,7 +38,7 @@ class ShortestPaths(Graph):
         kind = vertex_kind(events, self.a, self.b)
         for source in self.sources:
             if isinstance(source, bool) or not isinstance(source, str if kind == "string" else int):
-                raise DefinitionError(f"the source {source!r} is no {kind}, which the vertices are")
+                raise DefinitionError(f"the source {source!r} is not of type {kind}, which the vertices are")
         if self.weight is not None and not is_numeric(events.type_of(self.weight)):
             raise DefinitionError(f"the weight '{self.weight}' is {events.type_of(self.weight)}, and no number")
         return replace(self, kind=kind)
@@ -50,7 +50,7 @@ class ShortestPaths(Graph):
         if self.weight is None:
             return cast(pl.Expr, why)
         weight = pl.col(self.weight).cast(pl.Float64)
-        why = why.when(weight.is_null() | weight.is_nan()).then(pl.lit("the weight is no number"))
+        why = why.when(weight.is_null() | weight.is_nan()).then(pl.lit("the weight is not a number"))
         why = why.when(weight < 0).then(pl.format("the weight {} is negative: ways would have no end", weight))
         return cast(pl.Expr, why)
 

@@ -24,7 +24,7 @@ from penstock.sources.base import MALFORMED, REASON
 from penstock.store.memory import REMEMBERED
 from penstock.store.signed import Signer
 from penstock.topology.definition import Topology
-from penstock.topology.epoch import Changes, Cycle, Settled
+from penstock.topology.epoch import Changes, Cycle, EpochResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +70,7 @@ class TopologySource(Derived):
         finally:
             runner.close()
 
-    def _look(self, settled: Settled, seconds: float) -> None:
+    def _look(self, settled: EpochResult, seconds: float) -> None:
         """Back-pressure by name: an epoch that takes too long says which component took most of it."""
         told = settled.notes["topology"]
         told["seconds"] = round(seconds, 3)
