@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import DefinitionError
 from penstock.model.aggregates import last
 from penstock.model.chain import Below
-from penstock.model.commits import Refused
+from penstock.model.commits import Rejection
 from penstock.model.intake import Intake
 from penstock.model.kinds import kind_of
 from penstock.model.reference import Reference
@@ -25,7 +25,7 @@ def run_stream(flow: Flow, script: TestStream) -> StreamResult:
     intake = Intake(View(flow, (), global_window(), columns, each()))
     below = Below((flow,), Reference, script.fed)
     rows: list[dict[str, object]] = []
-    refused: list[Refused] = []
+    refused: list[Rejection] = []
     commits = 0
     for commit in script.commits():
         if commit is None:
