@@ -181,3 +181,22 @@ def test_longer_chains(names):
 def test_the_same_on_spark(spark, names):
     view = chain(*names)
     assert replay(view, script(), OnSpark(view, spark)).panes == run(view, script(), "reference").panes
+
+
+class Same(ps.Processor):
+    """Gives each event as it is."""
+
+    output = SCHEMA
+
+    def on_event(self, key, event, time):
+        yield {"k": key, "v": event.v, "at": event.at}
+
+
+def test_rows_that_dataframe_code_makes_of_an_operators_output_keep_the_order_of_commits(spark, tmp_path):
+    made = processor_stream("same", SOURCE, Same, by="k", event_time="at").transform(lambda frame: frame)
+    view = made.group_by("k").window(ps.fixed("1 minute")).agg(first=ps.first("v"), last=ps.last("v"))
+    script = TestStream(SOURCE)
+    for rows in ((1, 2, 3), (4, 5), (6,)):  # all at one time: only their places tell them apart
+        script = script.add(*(("a", v, "12:00:01") for v in rows))
+    result = replay(view, script, OnSpark(view, spark, tmp_path))
+    assert [(row["first"], row["last"]) for row in result.table] == [(1, 6)]

@@ -81,7 +81,7 @@ class Engine:
         with ExitStack() as attempt:
             attempt.enter_context(undone_on_failure(self.registry))
             spool = attempt.enter_context(self.registry.shards.writing())
-            yield CommitWork(now, spool, attempt)
+            yield CommitWork(self._stepper.next_number, now, spool, attempt)
 
     def _epoch(self, name: str, columns: tuple[str, ...], rows: Rows, source: EpochOrigin, work: CommitWork) -> Commit:
         started, now = clock_time.perf_counter(), work.now

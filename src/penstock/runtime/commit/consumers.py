@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from penstock.history.events.writer import Keeping
+from penstock.kernel.offsets import chunk_task
 from penstock.kernel.operators.base import SIGN
 from penstock.model.changes import CHANGE
 from penstock.model.row_steps import runs_code
@@ -70,13 +71,14 @@ class Consumers:
         """
         registry = self._registry
         stream = registry.streams[name]
-        origin = EpochOrigin(MADE, 0, "")
+        kept_as = EpochOrigin(MADE, 0, "")
         keeping = self.keeping(stream, f"{MADE}-{name}", 0, work)
         columns = stream.schema.names
         first = registry.store.operators.of(name).rows_given
         identifier = registry.shards.identifier(stream, None, work.spool)
         observed = Observation()
-        for rows in chunks:
+        for chunk, rows in enumerate(chunks):
+            origin = EpochOrigin(MADE, work.number, "", first_task=chunk_task(chunk))
             rows = rows.with_columns(pl.col(SIGN).cast(pl.Int32).alias(CHANGE)) if CHANGE in columns else rows
             placed = rows.select(
                 *columns, pl.lit(0, pl.Int32).alias("__partition"),
@@ -88,7 +90,7 @@ class Consumers:
             self.take(name, jobs, parts, work)
             work.count({f"{name}.events": parts[name].rows})
             if keeping is not None:
-                work.files += kept_files(keeping, origin, parts[name], refused(parts.values()))
+                work.files += kept_files(keeping, kept_as, parts[name], refused(parts.values()))
             observed = observed.merge(parts[name].observed)
         work.versions |= registry.lowered.versions(registry.flows_of(name))
         return observed

@@ -91,6 +91,11 @@ class Stepper:
         last = registry.store.last()
         self._number = 0 if last is None else last.number  # no commit of these views has a higher one
 
+    @property
+    def next_number(self) -> int:
+        """A number for the next commit of these views. Other groups may commit meanwhile: the store's may be higher."""
+        return self._number + 1
+
     def step(
         self,
         observed: Mapping[str, Observation],
@@ -115,7 +120,7 @@ class Stepper:
         before |= {name: operator.time.watermark for name, operator in registry.operators.items()}
         if not work.replay:
             self._watermarks.move(observed, now, fixed)
-        cascade = Cascade(self._number + 1, now)
+        cascade = Cascade(work.number, now)
         stepped: list[tuple[Stack, Change | SegmentChange]] = []
         for node in self._ordered(before):
             if isinstance(node, OperatorRuntime):

@@ -28,6 +28,7 @@ class CommitWork:
     `attempt` ends with the commit, and undoes what it began if it fails.
     """
 
+    number: int  # above that of any earlier commit of these views
     now: Instant
     spool: Spool
     attempt: ExitStack

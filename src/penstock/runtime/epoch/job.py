@@ -85,6 +85,7 @@ class Job:
     newest: Instant
     sampled: bool = False
     place: int | None = None
+    first_task: int = 0  # from which tasks are counted in the offsets of rows that have none
     decoded: bool = False
     outputs: tuple[RowsOut, ...] = ()
     inputs: tuple[OperatorInput, ...] = ()

@@ -69,6 +69,7 @@ class Jobs:
             BEGINNING if tracker is None else tracker.newest,
             sampled=reader is None and feed.name not in self._sharing,
             place=feed.place,
+            first_task=source.first_task,
             outputs=outputs,
             inputs=tuple(into for into in self._inputs(feed) if reader in (None, into.stream)),
             keeping=keeping if feed.place is None else None,

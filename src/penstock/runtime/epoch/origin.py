@@ -35,6 +35,7 @@ class EpochOrigin:
     reader: str | None = None  # the only one that reads the rows; the stream has accepted them before
     from_files: bool = False  # the dead letters are files, which are read again
     positions: Mapping[str, range] | None = field(default=None, compare=False)  # of each file's rows
+    first_task: int = 0  # from which tasks are counted in the offsets of rows that have none
     decoded: bool = False  # the rows have the stream's columns already
     step: Step | None = field(default=None, compare=False)  # of a derived stream
     small: ReadSmall | None = field(default=None, compare=False)  # reads its rows on the driver, if they are few

@@ -26,5 +26,5 @@ def placed(rows: DataFrame, job: Job) -> DataFrame:
         files = rows.sparkSession.createDataFrame(starts, f"`{PATH}` string, __start bigint")
         placed = rows.join(f.broadcast(files), PATH).withColumn("__offset", f.col("__start") + f.col(ROW))
         return placed.withColumn("__partition", partition).drop(PATH, ROW, "__start")
-    offset = f.expr(made_offset_sql(str(job.epoch), "monotonically_increasing_id()"))
+    offset = f.expr(made_offset_sql(str(job.epoch), "monotonically_increasing_id()", job.first_task))
     return rows.withColumns({"__partition": partition, "__offset": offset})

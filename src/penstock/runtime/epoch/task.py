@@ -45,7 +45,7 @@ class Task:
 
     def __init__(self, job: Job, number: int) -> None:
         self.job = job
-        self.offset = made_offset(job.epoch, number)
+        self.offset = made_offset(job.epoch, job.first_task + number)
         self.batches: list[Batch] = []
         self.shown: dict[int, list[pl.DataFrame]] = {}
         self.entering: dict[int, list[pl.DataFrame]] = {}
