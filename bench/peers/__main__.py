@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,15 +44,30 @@ def main() -> None:
     options = parsed()
     if not options.render:
         work = options.work.resolve()
-        ready = installed(options.contenders, work)
-        for name in options.only:
-            measure(WORKLOADS[name], ready, options, work)
-    known = results.read(options.results)
-    ordered = [known[name] for name in WORKLOADS if name in known]
-    for path, content in rendered(ordered, options.results).items():
+        ready, begun, failed = installed(options.contenders, work), time.monotonic(), []
+        for place, name in enumerate(options.only, 1):
+            passed = (time.monotonic() - begun) / 60
+            print(f"{name}: {place} of {len(options.only)}, after {passed:.0f} minutes", file=sys.stderr, flush=True)
+            try:
+                measure(WORKLOADS[name], ready, options, work)
+                write_pages(options.results)
+            except Exception:  # the other workloads are measured all the same
+                traceback.print_exc()
+                failed.append(name)
+        if failed:
+            raise SystemExit(f"not measured: {', '.join(failed)}")
+    for path in write_pages(options.results):
+        print(f"written: {path}")
+
+
+def write_pages(folder: Path) -> list[Path]:
+    """Writes the page and the charts of the results in a folder."""
+    known = results.read(folder)
+    pages_of = rendered([known[name] for name in WORKLOADS if name in known], folder)
+    for path, content in pages_of.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-        print(f"written: {path}")
+    return list(pages_of)
 
 
 def rendered(ordered: list[Result], folder: Path) -> dict[Path, str]:
@@ -112,17 +128,15 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
     """Runs a workload: first each contender once on little, which does not count, then rounds of all."""
     long = options.files or (QUICK_FILES if options.quick else workload.files)
     root = work / "inputs"
-    folders = {
-        count * options.events: inputs.folder_of(root, workload.folder, workload.write, count, options.events)
-        for count in (1, long)
-    }
-    warm = inputs.folder_of(root, workload.folder, workload.write, 1, 1000)
+    folders = {count * options.events: workload.prepared(root, count, options.events) for count in (1, long)}
+    warm = workload.prepared(root, 1, 1000)
     table = inputs.table_of(root).parent
     right = {folder: answers.expected(workload, folder, table) for folder in (warm, *folders.values())}
     result = Result(
         workload.name, workload.title, workload.text, workload.has_state,
         datetime.now(UTC).strftime("%Y-%m-%d"), shown_command(options, workload), machine(),
     )  # fmt: skip
+    limit = max(options.limit, workload.limit)
     playing: list[Contender] = []
     for name, problem in ready.items():
         contender = CONTENDERS[name]
@@ -132,7 +146,7 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
         reason = problem or contender.reason(workload.name, workload.job)
         if reason is None:
             result.versions[name], result.commands[name] = contender.versions(work), contender.shown(workload.job)
-            first = one_run(contender, workload, warm, table, right[warm], work, options.limit, 0, 1000)
+            first = one_run(contender, workload, warm, table, right[warm], work, limit, 0, 1000)
             reason = first.problem
         if reason:
             result.reasons[name] = reason
@@ -142,7 +156,7 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
     for number in range(options.rounds):
         for contender in list(playing):
             for events, folder in folders.items():
-                taken = one_run(contender, workload, folder, table, right[folder], work, options.limit, number, events)
+                taken = one_run(contender, workload, folder, table, right[folder], work, limit, number, events)
                 result.runs.append(taken)
                 shown = taken.problem or f"{taken.seconds:.1f} s, CPU {taken.cpu:.1f} s, {taken.memory / 1e6:,.0f} MB"
                 print(f"{workload.name} {number} {contender.title} {events:,}: {shown}", file=sys.stderr, flush=True)
@@ -162,7 +176,7 @@ def one_run(
     output.mkdir(parents=True)
     environment = {
         "PEERS_INPUT": str(folder), "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
-        "PEERS_EVENTS": str(events), "PYTHONPATH": str(contender.folder),
+        "PEERS_EVENTS": str(events), "PEERS_QUERIES": str(workload.queries), "PYTHONPATH": str(contender.folder),
     }  # fmt: skip
     measured = Measured(contender.name, number, events)
     try:
@@ -171,8 +185,8 @@ def one_run(
         answers.check(actual, right)
         figures = {"seconds": round(taken.seconds, 3), "cpu": round(taken.cpu, 2), "beside": round(taken.beside, 2)}
         return Measured(contender.name, number, events, memory=taken.memory, rows=len(actual), **figures)
-    except (JobFailed, answers.WrongAnswer) as error:
-        kind = "wrong answer: " if isinstance(error, answers.WrongAnswer) else ""
+    except Exception as error:  # of a contender, or of its answer: its row says so, and the others go on
+        kind = {JobFailed: "", answers.WrongAnswer: "wrong answer: "}.get(type(error), "no answer: ")
         return Measured(**{**vars(measured), "problem": f"{kind}{error}"})
     finally:
         shutil.rmtree(output, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import polars as pl
@@ -11,6 +12,7 @@ import polars as pl
 from bench.peers.contender import HERE
 from bench.peers.workloads import Workload
 from penstock.store import Reader
+from penstock.store.scan import scanning
 
 
 class WrongAnswer(Exception):
@@ -19,24 +21,32 @@ class WrongAnswer(Exception):
 
 def expected(workload: Workload, folder: Path, table: Path) -> pl.DataFrame:
     """DuckDB's answer for an input."""
-    query = (HERE / "duckdb" / f"{workload.job}.sql").read_text().format(input=folder, table=table)
+    query = (HERE / "duckdb" / f"{workload.job}.sql").read_text().format(
+        input=folder, table=table, queries=workload.queries
+    )  # fmt: skip
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         return _typed(database.sql(query).pl(), workload)
 
 
 def answer(output: Path, workload: Workload) -> pl.DataFrame:
-    """What a job has left behind: CSV without a header, a table `answer` of SQLite, or a store of Penstock's."""
+    """What a job has left behind: files, a table `answer` of SQLite, or the view `result` in a store of Penstock's.
+
+    Files are lines of JSON, or CSV without a header.
+    """
     names = list(workload.columns)
-    state = output / "state"
-    if state.is_dir():
-        columns = ", ".join("window_start" if name == "start" else name for name in names)
+    folder, state = output / "answer", output / "state"
+    if state.is_dir() and not folder.is_dir():
+        columns = ["window_start" if name == "start" else name for name in names]
         reader = Reader(state)
         try:
-            frame = reader.query(f"SELECT {columns} FROM result")
+            with scanning(reader) as snapshot:
+                frame = cast(
+                    pl.DataFrame, pl.from_arrow(snapshot.scan(snapshot.views["result"], columns, []).read_all())
+                )
         finally:
             reader.close()
-        return _typed(frame.rename(dict(zip(frame.columns, names, strict=True))), workload)
+        return _typed(frame.rename(dict(zip(columns, names, strict=True))), workload)
     if (output / "answer.db").exists():
         database = sqlite3.connect(output / "answer.db")
         try:
@@ -44,24 +54,31 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
         finally:
             database.close()
         return _typed(pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None), workload)
-    folder = output / "answer"
     paths = [path for path in folder.rglob("*") if _has_rows(path)] if folder.is_dir() else [output / "answer.csv"]
     if not any(path.exists() for path in paths):
         raise WrongAnswer("it left no answer")
+    files, columns = [str(path) for path in paths], dict(workload.columns)
+    is_json = paths[0].read_bytes()[:1] == b"{"
     with duckdb.connect() as database:
-        frame = database.read_csv([str(path) for path in paths], header=False, columns=dict(workload.columns)).pl()
+        database.execute("SET TimeZone = 'UTC'")
+        if is_json:
+            frame = database.read_json(files, format="newline_delimited", columns=columns).pl()
+        else:
+            frame = database.read_csv(files, header=False, columns=columns).pl()
     return _typed(frame, workload)
 
 
 def _has_rows(path: Path) -> bool:
     """Whether a file is one of an answer; hidden ones are not finished."""
-    return path.is_file() and path.stat().st_size > 0 and not path.name.startswith(".")
+    return path.is_file() and path.stat().st_size > 0 and not path.name.startswith((".", "_"))
 
 
 def _typed(frame: pl.DataFrame, workload: Workload) -> pl.DataFrame:
-    """Times as microseconds and numbers as integers, whatever they came as."""
+    """Times as microseconds and numbers as integers, whatever they came as; a list is a row for each of its values."""
+    lists = [name for name in workload.columns if isinstance(frame.schema[name], pl.List)]
+    frame = frame.explode(lists) if lists else frame
     kinds: dict[str, pl.DataType | type[pl.DataType]] = {
-        "VARCHAR": pl.String, "BIGINT": pl.Int64, "TIMESTAMP": pl.Datetime("us")
+        "VARCHAR": pl.String, "BIGINT": pl.Int64, "DOUBLE": pl.Float64, "TIMESTAMP": pl.Datetime("us"),
     }  # fmt: skip
     columns = []
     for name, kind in workload.columns.items():
@@ -78,6 +95,8 @@ def check(actual: pl.DataFrame, right: pl.DataFrame) -> None:
     """Raises WrongAnswer where rows are missing, too many, or others."""
     if actual.columns != right.columns:
         raise WrongAnswer(f"it has the columns {actual.columns}, not {right.columns}")
+    if actual.height == right.height and actual.sort(actual.columns).equals(right.sort(right.columns)):
+        return
     counted = [frame.group_by(frame.columns).len() for frame in (actual, right)]
     names = [*right.columns, "len"]
     extra, missing = (

@@ -22,7 +22,7 @@ class Contender:
     """One of those compared. Without `requirements.txt` in its folder it runs in the project's own environment.
 
     `package` is the one whose version is shown, `job` what its file is called for a workload, and `cannot` says for
-    which workloads it has none, and why.
+    which workloads, jobs or folders of jobs it has none, and why.
     """
 
     name: str
@@ -43,8 +43,9 @@ class Contender:
 
     def reason(self, workload: str, job: str) -> str | None:
         """Why it has no job for a workload; None if it has one."""
-        if workload in self.cannot or job in self.cannot:
-            return self.cannot.get(workload) or self.cannot[job]
+        for name in (workload, job, job.partition("/")[0]):
+            if name in self.cannot:
+                return self.cannot[name]
         return None if (self.folder / self.job.format(workload=job)).exists() else "not written yet"
 
     def python(self, work: Path) -> Path:

@@ -25,8 +25,11 @@ WORDS = 20_000
 Writer = Callable[[Path, int, int], None]
 
 
-def folder_of(root: Path, name: str, write: Writer, files: int, events: int = PER_FILE) -> Path:
-    """A folder with exactly these files; files that exist are linked, not written again."""
+def folder_of(root: Path, name: str, write: Writer, files: int, events: int = PER_FILE, last: str = "") -> Path:
+    """A folder with exactly these files; files that exist are linked, not written again.
+
+    `last` is one more line, in a file of its own.
+    """
     known, folder = root / f"{name}-{events}", root / f"{name}-{events}-{files}"
     if folder.is_dir():
         return folder
@@ -41,6 +44,10 @@ def folder_of(root: Path, name: str, write: Writer, files: int, events: int = PE
             os.utime(path, (START // 1_000_000 + number,) * 2)
         if not (scratch / path.name).exists():
             os.link(path, scratch / path.name)
+    if last:
+        path = scratch / f"{files:04}.json"
+        path.write_text(f"{last}\n")
+        os.utime(path, (START // 1_000_000 + files,) * 2)
     scratch.rename(folder)
     return folder
 
@@ -50,8 +57,8 @@ def table_of(root: Path) -> Path:
     return root / "ads" / "ads.csv"
 
 
-def keyed(keys: int, skewed: bool) -> Writer:
-    """A key, a number and a time, up to two seconds out of order."""
+def keyed(keys: int, skewed: bool, each: int = EACH) -> Writer:
+    """A key, a number and a time, up to two seconds out of order. There are `each` microseconds from event to event."""
 
     def write(folder: Path, number: int, events: int) -> None:
         chance = np.random.default_rng([7, keys, number])
@@ -60,7 +67,7 @@ def keyed(keys: int, skewed: bool) -> Writer:
             {
                 "key": np.char.add("k", drawn.astype(str)),
                 "v": chance.integers(0, 1000, events),
-                "at": _text(_times(number, events, PER_FILE * EACH / events) - chance.integers(0, DISORDER, events)),
+                "at": _text(_times(number, events, PER_FILE * each / events) - chance.integers(0, DISORDER, events)),
             }
         )
         frame.write_ndjson(folder / f"{number:04}.json")

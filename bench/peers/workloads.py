@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.peers import inputs
 from bench.peers.inputs import Writer
@@ -14,6 +15,8 @@ class Workload:
     """A job on an input. Every run reads `files` of the input, or only the first one; the difference is steady state.
 
     `columns` are those of the answer, with DuckDB's types: `bench/peers/duckdb` has the query that computes it.
+    `last` is a line behind all files, from which on everything before it is closed. `queries` are those that the job
+    runs, and `limit` the seconds that a run may take, if it is longer than others.
     """
 
     name: str
@@ -25,11 +28,18 @@ class Workload:
     input: str = ""
     files: int = 20
     has_state: bool = True
+    last: str = ""
+    queries: int = 1
+    limit: float = 0
 
     @property
     def folder(self) -> str:
         """The name of the input, which workloads may share."""
         return self.input or self.name
+
+    def prepared(self, root: Path, files: int, events: int) -> Path:
+        """The folder with the input, written unless it is there."""
+        return inputs.folder_of(root, self.folder, self.write, files, events, self.last)
 
 
 WINDOWED = {"key": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT", "total": "BIGINT"}
@@ -42,8 +52,21 @@ WORKLOADS = {
             "keys", inputs.keyed(100, skewed=True), WINDOWED,
         ),
         Workload(
+            "keys-1k", "Windows, 1,000 keys", "The same by 1,000 skewed keys.",
+            "keys", inputs.keyed(1000, skewed=True), WINDOWED,
+        ),
+        Workload(
             "keys-100k", "Windows, 100,000 keys", "The same by 100,000 skewed keys.",
             "keys", inputs.keyed(100_000, skewed=True), WINDOWED,
+        ),
+        Workload(
+            "keys-1m", "Windows, 1 million keys",
+            "The same by a million keys, each as frequent as the others. A second of event time has a million events.",
+            "keys", inputs.keyed(1_000_000, skewed=False, each=1), WINDOWED,
+        ),
+        Workload(
+            "keys-10m", "Windows, 10 million keys", "The same by ten million keys.",
+            "keys", inputs.keyed(10_000_000, skewed=False, each=1), WINDOWED, files=60, limit=900,
         ),
         Workload(
             "yahoo", "Yahoo, from files",
