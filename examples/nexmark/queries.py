@@ -143,20 +143,25 @@ def bands(column: str | None = None) -> dict[str, ps.model.aggregates.Aggregate]
 
 def q15(s: Streams) -> ps.View:
     """Bids, bidders and auctions of a day, in all and by band of price."""
-    found = {**bands(), **bands("bidder"), **bands("auction")}
-    return s.app.view("q15", s.bids.window(ps.calendar("day")).agg(**found))
+    aggregates = {**bands(), **bands("bidder"), **bands("auction")}
+    return s.app.view("q15", s.bids.window(ps.calendar("day")).agg(**aggregates))
 
 
 def q16(s: Streams) -> ps.View:
     """The same by channel, with the last minute in which it was seen."""
-    found = {"minute": ps.max("date_format(at, 'HH:mm')"), **bands(), **bands("bidder"), **bands("auction")}
-    return s.app.view("q16", s.bids.group_by("channel").window(ps.calendar("day")).agg(**found))
+    aggregates = {"minute": ps.max("date_format(at, 'HH:mm')"), **bands(), **bands("bidder"), **bands("auction")}
+    return s.app.view("q16", s.bids.group_by("channel").window(ps.calendar("day")).agg(**aggregates))
 
 
 def q17(s: Streams) -> ps.View:
     """What was bid for an auction on a day."""
-    found = {"lowest": ps.min("price"), "highest": ps.max("price"), "mean": ps.avg("price"), "total": ps.sum("price")}
-    return s.app.view("q17", s.bids.group_by("auction").window(ps.calendar("day")).agg(**bands(), **found))
+    aggregates = {
+        "lowest": ps.min("price"),
+        "highest": ps.max("price"),
+        "mean": ps.avg("price"),
+        "total": ps.sum("price"),
+    }
+    return s.app.view("q17", s.bids.group_by("auction").window(ps.calendar("day")).agg(**bands(), **aggregates))
 
 
 def q18(s: Streams) -> ps.View:
@@ -167,8 +172,8 @@ def q18(s: Streams) -> ps.View:
 
 def q19(s: Streams) -> ps.View:
     """The ten highest bids for an auction."""
-    found = {"prices": ps.top(10, "price"), "bidders": ps.top(10, "price", value="bidder")}
-    return s.app.view("q19", s.bids.group_by("auction").agg(**found))
+    aggregates = {"prices": ps.top(10, "price"), "bidders": ps.top(10, "price", value="bidder")}
+    return s.app.view("q19", s.bids.group_by("auction").agg(**aggregates))
 
 
 ROWS: dict[str, Callable[[Streams], Flow]] = {

@@ -1,6 +1,6 @@
 """Events on columns, on their way to a view: the stream's steps and the view's expressions, as one lazy query.
 
-Rows on which an expression fails are told apart only where an expression can fail at all.
+Failed rows are separated from the others only where an expression can fail at all.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class _Walk:
         return compiled(text, self.schema)
 
     def fail(self, *errors: pl.Expr | None) -> None:
-        """Notes the first error of a row; it is not asked again."""
-        found = [error for error in errors if error is not None]
-        if not found:
+        """Records the first error of each row."""
+        new_errors = [error for error in errors if error is not None]
+        if not new_errors:
             return
         known = [ERROR] if self.fallible else []
-        self.frame = self.frame.with_columns(pl.coalesce(*known, *found).alias("__error"))
+        self.frame = self.frame.with_columns(pl.coalesce(*known, *new_errors).alias("__error"))
         if not self.fallible:
             self.hidden.append("__error")
         self.fallible = True
@@ -112,10 +112,10 @@ class _Walk:
     def join(self, step: TableJoin) -> None:
         keys = [self.compile(text) for text in step.on]
         self.fail(*(key.error for key in keys))
-        found = find(step, self.frame, [key.value for key in keys])
+        joined = find(step, self.frame, [key.value for key in keys])
         keep = HIT.is_not_null() | ERROR.is_not_null() if self.fallible else HIT.is_not_null()
-        found = found if step.how == "left" else found.filter(keep)
-        self.frame = found.select(*self.hidden, *self.schema.names, *(name for name, _ in step.joined))
+        joined = joined if step.how == "left" else joined.filter(keep)
+        self.frame = joined.select(*self.hidden, *self.schema.names, *(name for name, _ in step.joined))
         self.schema = step.schema
 
     def explode(self, step: Explode) -> None:
@@ -145,18 +145,18 @@ class _Walk:
             self.fallible = True
             self.hidden.append("__error")
         failed, rows = rows.filter(ERROR.is_not_null()), rows.filter(ERROR.is_null())
-        found = made(step, rows)
-        if found.counts or found.batches:
-            self.counts.append((way, _counts_by_event(rows, found)))
-        reasons = pl.Series("__error", list(found.failures.values()), dtype=pl.String)
-        failed = pl.concat([failed, rows[list(found.failures)].with_columns(reasons)])
-        good = rows if found.parents is None else rows[found.parents]
+        results = made(step, rows)
+        if results.counts or results.batches:
+            self.counts.append((way, _counts_by_event(rows, results)))
+        reasons = pl.Series("__error", list(results.failures.values()), dtype=pl.String)
+        failed = pl.concat([failed, rows[list(results.failures)].with_columns(reasons)])
+        good = rows if results.parents is None else rows[results.parents]
         if not isinstance(step, Filter):
             assert step.schema is not None
-            good = good.select(self.hidden).hstack(found.rows)
+            good = good.select(self.hidden).hstack(results.rows)
             failed = failed.select(self.hidden)
             self.schema = step.schema
-        numbers = pl.concat([found.numbers, pl.repeat(0, failed.height, dtype=pl.Int64, eager=True)])
+        numbers = pl.concat([results.numbers, pl.repeat(0, failed.height, dtype=pl.Int64, eager=True)])
         frame = pl.concat([good, failed], how="diagonal").lazy() if failed.height else good.lazy()
         if step.multiplies:
             frame = self._ordered(frame.with_columns(numbers.alias("__number")), pl.col("__number")).drop("__number")
@@ -283,20 +283,20 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
         *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
     )
     for part in plan.aggregates:
-        for columns, mine in _apart(part.columns, part.inputs):
+        for columns, part_inputs in _apart(part.columns, part.inputs):
             if isinstance(columns, MonoidColumns):
-                lifted, failed = _try_monoid(columns, mine, part.where, good.collect())
+                lifted, failed = _try_monoid(columns, part_inputs, part.where, good.collect())
                 failed = _dead(plan, failed)
                 good, dead = _without(plan, lifted, failed).lazy(), pl.concat([dead, failed])
     _count(walk, dead)
     return Elements(good, dead)
 
 
-def _counts_by_event(rows: pl.DataFrame, found: MadeFrame) -> StepCounts:
+def _counts_by_event(rows: pl.DataFrame, results: MadeFrame) -> StepCounts:
     """What a step has counted, by the event that its row came from."""
     counts: StepCounts = {}
     positions = rows.select(POSITION)
-    for shared, several in (((), found.counts), ((_SHARED,), found.batches)):
+    for shared, several in (((), results.counts), ((_SHARED,), results.batches)):
         for one in several:
             counts.setdefault((*positions.row(one.row), *shared), []).append((one.name, one.number))
     return counts
@@ -328,8 +328,8 @@ def _apart(columns: Columns, inputs: tuple[pl.Expr, ...]) -> list[tuple[Columns,
     """The two of a pair: what one of them cannot take is refused live and in batch."""
     if not isinstance(columns, PairedColumns):
         return [(columns, inputs)]
-    given = apart(columns.aggregate, inputs)
-    return [(part, mine) for part, (_, mine) in zip((columns.live, columns.batch), given, strict=True)]
+    (_, live), (_, batch) = apart(columns.aggregate, inputs)
+    return [(columns.live, live), (columns.batch, batch)]
 
 
 def _try_monoid(

@@ -35,10 +35,10 @@ def has_pairs(plan: Plan) -> bool:
 def _beside(plan: Plan, name: str) -> str:
     """The name of the exact aggregate of a pair, which no other has."""
     taken = {each.lower() for each in (*plan.keys, *dict(plan.view.aggregates), *plan.view.values)}
-    found = f"{name}_in_batch"
-    while found.lower() in taken:
-        found += "_"
-    return found
+    candidate = f"{name}_in_batch"
+    while candidate.lower() in taken:
+        candidate += "_"
+    return candidate
 
 
 def as_past(plan: Plan, deltas: pl.DataFrame, where: pl.Expr | None = None) -> pl.DataFrame:

@@ -96,8 +96,8 @@ class LocalKernel:
     def _admit(
         self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Rejection]
     ) -> tuple[pl.DataFrame, Observation]:
-        mine = [e for e in commit.events if e.stream == stream.name]
-        frame = events_frame(stream, mine, self.plan.sources[stream.name], kernel_columns(stream.schema))
+        own_events = [e for e in commit.events if e.stream == stream.name]
+        frame = events_frame(stream, own_events, self.plan.sources[stream.name], kernel_columns(stream.schema))
         tracker = self.trackers.get(stream.name)
         admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
         self._refuse_dead(admitted.dead, events, refused)

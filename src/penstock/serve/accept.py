@@ -18,7 +18,7 @@ from penstock.sources import MALFORMED, REASON
 from penstock.sources.formats import json_lines
 from penstock.sources.formats.lines import LINE, MAX_LINE, texts
 
-#: So many lines that do not fit are named, and of each so much is shown.
+#: How many lines that do not fit are named, and how many characters of each are shown.
 _NAMED, _SHOWN = 20, 200
 #: One at a time: the parser has threads of its own.
 _PARSING: Final = threading.Lock()
@@ -54,10 +54,10 @@ def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> 
 def one_event(body: bytes) -> bytes:
     """A body that is one object of JSON, over however many lines, as one line."""
     try:
-        found = json.loads(body)
+        event = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        event = None
+    if not isinstance(event, dict):
         raise Answered(422, "the body is not a JSON object", hint="send lines of them as application/x-ndjson")
     return body.replace(b"\r", b" ").replace(b"\n", b" ")  # only between its parts: in text they are escaped
 
@@ -80,8 +80,8 @@ def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
         table = pa.Table.from_batches(batches)
         table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError, struct.error, IndexError) as error:
-        said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, "the body is not an Arrow stream", detail=said) from None
+        reason = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, "the body is not an Arrow stream", detail=reason) from None
     if not table.num_rows:
         raise Answered(422, "there are no events in the body")
     columns = [_column(table, name, kind) for name, kind in schema]
@@ -130,24 +130,24 @@ def _column(table: pa.Table, name: str, kind: str) -> pl.Series:
     if name not in table.schema.names:
         return pl.Series(name, [None], dtype=target).new_from_index(0, table.num_rows)
     try:
-        found = pl.Series(name, pl.from_arrow(table.column(name)))
-        if isinstance(target, pl.Datetime) and isinstance(found.dtype, pl.Datetime):
-            found = found.dt.cast_time_unit("us")
-            zone = found.dtype.time_zone if isinstance(found.dtype, pl.Datetime) else None
-            return found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
-        if not _fits(found.dtype, target):
-            raise Answered(422, f"the column '{name}' is {found.dtype}, and the stream has {kind}")
-        return found.cast(target)
+        values = pl.Series(name, pl.from_arrow(table.column(name)))
+        if isinstance(target, pl.Datetime) and isinstance(values.dtype, pl.Datetime):
+            values = values.dt.cast_time_unit("us")
+            zone = values.dtype.time_zone if isinstance(values.dtype, pl.Datetime) else None
+            return values.dt.replace_time_zone("UTC") if zone is None else values.dt.convert_time_zone("UTC")
+        if not _fits(values.dtype, target):
+            raise Answered(422, f"the column '{name}' is {values.dtype}, and the stream has {kind}")
+        return values.cast(target)
     except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
-        said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, f"the column '{name}' does not fit {kind}", detail=said) from None
+        reason = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, f"the column '{name}' does not fit {kind}", detail=reason) from None
 
 
-def _fits(found: pl.DataType, target: pl.DataType) -> bool:
+def _fits(dtype_: pl.DataType, target: pl.DataType) -> bool:
     return (
-        found == target
-        or found == pl.Null
-        or (found.is_integer() and (target.is_numeric()))
-        or (found.is_float() and target.is_float())
-        or (found.is_decimal() and target.is_decimal())
+        dtype_ == target
+        or dtype_ == pl.Null
+        or (dtype_.is_integer() and (target.is_numeric()))
+        or (dtype_.is_float() and target.is_float())
+        or (dtype_.is_decimal() and target.is_decimal())
     )

@@ -93,10 +93,10 @@ class Asker:
     def _connected(self) -> sqlite3.Connection:
         """A connection to the file that is there now: it may have been replaced."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             raise Failed("absent", "there is no store yet") from None
-        place = (found.st_dev, found.st_ino)
+        place = (status.st_dev, status.st_ino)
         if self._connection is None or place != self._place:
             if self._connection is not None:
                 self._connection.close()
@@ -144,7 +144,7 @@ def _allowed(action: int, *about: object) -> int:
 
 
 class Answering(Protocol):
-    """Whoever answers questions from one store."""
+    """Answers questions from one store."""
 
     def answer(self, questions: list[list[Any]], seconds: float) -> list[Any]: ...
 

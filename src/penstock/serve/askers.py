@@ -29,15 +29,15 @@ from penstock.store.tables import APPLICATION
 _LENGTH: Final = struct.Struct(">I")
 #: Seconds after its time is over until a process that does not stop by itself is killed.
 _GRACE: Final = 1.0
-#: So many seconds it may take to start.
+#: How many seconds a process may take to start.
 _START: Final = 60.0
-#: What the server asks itself may take so long, and have so many rows.
+#: Limits of the server's own questions: seconds and rows.
 _OWN_SECONDS, _OWN_ROWS = 20.0, 200_000
 
 
 @dataclass(frozen=True)
 class Question:
-    """A statement with its parameters, of whose answer so many rows are wanted at most."""
+    """A statement with its parameters; the answer has at most `most` rows."""
 
     text: str
     parameters: Sequence[object] = ()
@@ -49,7 +49,7 @@ LAST: Final = Question(LAST_COMMIT, most=1)
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultRows:
     """An answer. `more`: there are more rows than were wanted."""
 
     columns: list[str]
@@ -59,7 +59,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT over views with its parameters; at most so many rows are wanted, in a form: json, csv or arrow."""
+    """A SELECT over views with its parameters; the answer has at most `most` rows, as json, csv or arrow."""
 
     sql: str
     parameters: Mapping[str, object] | Sequence[object] = ()
@@ -99,17 +99,17 @@ class Askers:
         is_here = isinstance(self.database, SqliteFile)
         self._own_lookups = OwnLookups(Reader(directory, self.database), largest) if is_here else None
 
-    async def own(self, *questions: Question | SegmentQuestion) -> list[Found]:
+    async def own(self, *questions: Question | SegmentQuestion) -> list[ResultRows]:
         """Asks for the server itself: users' questions never stand in its way."""
         return await self._rows(self._own, self._own_segments, questions, _OWN_SECONDS)
 
-    async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[Found]:
-        """Asks for a user, who waits so many seconds at most."""
+    async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[ResultRows]:
+        """Asks for a user, who waits at most `seconds`."""
         return await self._rows(self._users, self._segments, questions, seconds)
 
     async def _rows(
         self, pool: _Pool, segments: _Pool, questions: Sequence[Question | SegmentQuestion], seconds: float
-    ) -> list[Found]:
+    ) -> list[ResultRows]:
         """Asks all at once, of one commit. If one question is about segments, a process that reads them answers all."""
         pages = self._by_whole_key(questions)
         if pages is not None:
@@ -123,22 +123,22 @@ class Askers:
             answer = await pool.ask([asked, seconds], seconds)
             if "failed" in answer:
                 raise _failure(answer["failed"], answer["text"])
-        return [Found(*found) for found in answer["answers"]]
+        return [ResultRows(*answer) for answer in answer["answers"]]
 
-    def _by_whole_key(self, questions: Sequence[Question | SegmentQuestion]) -> list[Found] | None:
+    def _by_whole_key(self, questions: Sequence[Question | SegmentQuestion]) -> list[ResultRows] | None:
         """The answer to a lookup by whole key, with or without the last commit; None if a process has to answer."""
         first, *others = questions
         if self._own_lookups is None or not isinstance(first, SegmentQuestion) or others not in ([], [LAST]):
             return None
         pages = self._own_lookups.answer(first)
-        return None if pages is None else [Found(*page) for page in pages[: len(questions)]]
+        return None if pages is None else [ResultRows(*page) for page in pages[: len(questions)]]
 
     async def prepare_segments(self) -> None:
         """Starts a process that can read segments, so that the first lookup need not wait for it."""
         await self._segments.prepare()
 
     async def select(self, select: Select, seconds: float) -> Selected:
-        """Answers a SELECT of a user, who waits so many seconds at most. It is stopped when the user goes away."""
+        """Answers a SELECT of a user, who waits at most `seconds`. It is cancelled when the user disconnects."""
         request = {
             "sql": select.sql, "parameters": select.parameters, "most": select.most, "seconds": seconds,
             "form": select.form,
@@ -169,7 +169,7 @@ def _refused(answer: Mapping[str, Any]) -> Answered:
 
 @dataclass(frozen=True)
 class _Command:
-    """What starts a process that asks. An address with its password is told where nobody else can read it.
+    """What starts a process that asks. An address with a password is passed where no other user can read it.
 
     One that `greets` says when it is ready: its start takes a while, which is not the time of a question. One that
     `stops` ends a question when it is sent an empty frame; others are killed.
@@ -335,10 +335,10 @@ async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> dict
     process.stdin.write(_LENGTH.pack(len(request)) + request)
     await process.stdin.drain()
     (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
-    found: dict[str, Any] = msgpack.unpackb(
+    answer: dict[str, Any] = msgpack.unpackb(
         await process.stdout.readexactly(length), unicode_errors="surrogateescape", use_list=True
     )
-    return found
+    return answer
 
 
 def _failure(kind: str, text: str) -> Answered:

@@ -33,21 +33,21 @@ _HEADERS: Final = {
 }
 _LOCAL: Final = {"localhost", "127.0.0.1", "::1"}
 _SAFE: Final = {"GET", "HEAD", "OPTIONS"}
-#: So many bytes may stand before a body.
+#: How many bytes may come before a body.
 LARGEST_HEAD: Final = 32 << 10
-#: What anyone may ask, so that whoever starts the server can see that it lives.
+#: Open to everyone, so that a process manager can check that the server is up.
 _OPEN: Final = {"/health", "/ready"}
 _IN_URL: Final = {"token", "access_token", "api_key", "authorization", "password"}
 
-#: What is told of a request when it is over: method, route, status, seconds, client, bytes sent.
-Told: TypeAlias = Callable[[str, str, int, float, str, int], None]
+#: What is logged of a finished request: method, route, status, seconds, client, bytes sent.
+LogRequest: TypeAlias = Callable[[str, str, int, float, str, int], None]
 
 
 class Guard:
-    """Wraps the whole app. `told` hears of each request that was answered."""
+    """Wraps the whole app. `log_request` is called for each answered request."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, told: Told) -> None:
-        self._app, self._settings, self._tokens, self._told = app, settings, tokens, told
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, log_request: LogRequest) -> None:
+        self._app, self._settings, self._tokens, self._log_request = app, settings, tokens, log_request
         self._rates = _Rates(settings.limits.rate, settings.limits.burst)
         self._sessions = Sessions(tokens)
         self._active = self._subscribed = 0
@@ -74,7 +74,7 @@ class Guard:
         finally:
             route = scope.get("route")
             path = getattr(route, "path", None) or ("other" if answer.status in (404, 405) else scope["path"])
-            self._told(scope["method"], path, answer.status, time.perf_counter() - began, client, answer.sent)
+            self._log_request(scope["method"], path, answer.status, time.perf_counter() - began, client, answer.sent)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A page's socket passes the same door: one of another origin does not get in."""
@@ -113,8 +113,8 @@ class Guard:
         return self._token(scope, headers)
 
     def _token(self, scope: Scope, headers: Headers) -> Token:
-        given = headers.getlist("authorization")
-        kind, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+        values = headers.getlist("authorization")
+        kind, _, secret = (values[0] if len(values) == 1 else "").partition(" ")
         token = self._tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             hint = "send the header Authorization: Bearer …"
@@ -128,8 +128,8 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         """Without tokens the name in the request is what tells this machine from a page that points a name at it."""
-        given = headers.getlist("host")
-        host = _host(given[0]) if len(given) == 1 else None
+        values = headers.getlist("host")
+        host = _host(values[0]) if len(values) == 1 else None
         if self._settings.is_local and host not in _LOCAL:
             raise Answered(421, "this server answers to localhost only", hint="ask for http://127.0.0.1")
 
@@ -247,17 +247,17 @@ def _wanted(scope: Scope) -> str:
 
 
 def _client(scope: Scope) -> str:
-    found: Any = scope.get("client")
-    return found[0] if found else "unknown"
+    client: Any = scope.get("client")
+    return client[0] if client else "unknown"
 
 
-def _host(given: str) -> str | None:
+def _host(header: str) -> str | None:
     """The host of a Host header, without its port.
 
     >>> _host("localhost:80"), _host("[::1]:80"), _host("evil.example")
     ('localhost', '::1', 'evil.example')
     """
     try:
-        return urlsplit(f"//{given}").hostname
+        return urlsplit(f"//{header}").hostname
     except ValueError:
         return None

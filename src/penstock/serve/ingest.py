@@ -16,7 +16,7 @@ from penstock.sources.http.inbox import Inbox, InboxDefinition, KeyMismatch, Off
 
 #: Seconds for which the first request of a segment waits for others.
 _GATHER: Final = 0.01
-#: So many rows may wait to be written.
+#: How many rows may wait to be written.
 _WAITING: Final = 2_000_000
 
 
@@ -51,11 +51,11 @@ class Doors:
 
     def declared(self) -> dict[str, InboxDefinition]:
         """The streams that take events, with their columns."""
-        return {name: told for name, (_, told) in declared(self._directory).items()}
+        return {name: inbox for name, (_, inbox) in declared(self._directory).items()}
 
     def streams(self) -> dict[str, str]:
         """The stream that reads each inbox, by the inbox's name."""
-        return {folder.name: told.stream for folder, told in declared(self._directory).values()}
+        return {folder.name: inbox.stream for folder, inbox in declared(self._directory).values()}
 
     async def put(self, stream: str, accepted: Accepted, key: str | None, body: bytes) -> Receipt:
         """Writes rows to the inbox of a stream; returns when they are durable."""

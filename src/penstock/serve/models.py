@@ -48,10 +48,10 @@ async def look_up_keys(request: Request, name: str, part: str, key: Keys, versio
     def find(reader: Reader) -> dict[str, Any]:
         number = StoredModel(reader, _known(reader, name)).version if version is None else version
         try:
-            found = StoredModel(reader, name, version=number).rows_of(part, key)
+            rows = StoredModel(reader, name, version=number).rows_of(part, key)
         except DefinitionError as error:
             raise Answered(404, error.message, detail=error.detail, hint=error.hint) from None
-        return {"version": number, "rows": [{"key": one, "values": row.tolist()} for one, row in found.items()]}
+        return {"version": number, "rows": [{"key": one, "values": row.tolist()} for one, row in rows.items()]}
 
     return await _asked(request, find)
 

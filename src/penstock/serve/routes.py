@@ -40,19 +40,19 @@ _PREFIX: Final = "key."
 
 
 def service_of(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 def seconds_of(service: Service, text: str) -> float:
-    """How long to wait, as it was said."""
+    """The seconds that a client wants to wait."""
     try:
-        found = duration(text) / SECOND
+        seconds = duration(text) / SECOND
     except PenstockError as error:
         raise Answered(422, f"timeout: {error.message}", hint="write 500ms, 2s or 1m") from None
-    if not 0 <= found <= service.settings.limits.wait_seconds:
+    if not 0 <= seconds <= service.settings.limits.wait_seconds:
         raise Answered(422, f"timeout is not between 0 and {service.settings.limits.wait_seconds:g} s: '{text}'")
-    return found
+    return seconds
 
 
 def only(request: Request, *known: str) -> None:
@@ -82,11 +82,11 @@ async def describe_view(request: Request, name: str) -> Any:
     return (await service.catalog.view(name)).body()
 
 
-def stream_body(told: dict[str, Any], takes: set[str]) -> dict[str, Any]:
-    schema = () if told["schema"] is None else tuple(Schema.parse(told["schema"]))
+def stream_body(stream: dict[str, Any], takes: set[str]) -> dict[str, Any]:
+    schema = () if stream["schema"] is None else tuple(Schema.parse(stream["schema"]))
     columns = [{"name": name, "type": kind} for name, kind in schema]
-    rest = {name: told[name] for name in ("name", "keep", "watermark", "counters")}
-    return {**rest, "columns": columns, "ingest": told["name"] in takes}
+    rest = {name: stream[name] for name in ("name", "keep", "watermark", "counters")}
+    return {**rest, "columns": columns, "ingest": stream["name"] in takes}
 
 
 @router.get("/streams", response_model=list[bodies.Stream], responses=errors(), tags=["streams"])
@@ -95,7 +95,7 @@ async def list_streams(request: Request) -> Any:
     only(request)
     service = service_of(request)
     known, takes = await service.catalog.known(fresh=True), set(service.doors.declared())
-    return [stream_body(told, takes) for told in known.streams.values()]
+    return [stream_body(stream, takes) for stream in known.streams.values()]
 
 
 @router.get("/streams/{name}", response_model=bodies.Stream, responses=errors(404, 422), tags=["streams"])
@@ -170,16 +170,16 @@ async def look_up(
         await service.fresh.wait(after, seconds)
     began = time.monotonic()
     try:
-        found, last = await service.ask(question, LAST)
+        result, last = await service.ask(question, LAST)
     except Answered:
         moved = await service.catalog.moved(view)
         if moved is None:
             raise
-        found, last = await service.ask(asked_for.question(moved), LAST)
+        result, last = await service.ask(asked_for.question(moved), LAST)
     finally:
         if keys and time.monotonic() - began > _SLOW:
             service.make_faster(view, [key for key in view.keys if key in keys])
-    rows, more = asked_for.page(found.rows)
+    rows, more = asked_for.page(result.rows)
     return await answered(chosen, view.columns, rows, {"next": more, "commit": last.rows[0][0]})
 
 

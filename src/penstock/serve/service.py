@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.errors import PenstockError
-from penstock.serve.askers import Askers, Found, Question, Select, Selected
+from penstock.serve.askers import Askers, Question, ResultRows, Select, Selected
 from penstock.serve.fresh import Fresh
 from penstock.serve.ingest import Doors
 from penstock.serve.metrics import Metrics
@@ -21,7 +21,7 @@ from penstock.serve.panes import Hub
 from penstock.serve.pulse import Pulse
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
-from penstock.serve.views import Catalog, Described
+from penstock.serve.views import Catalog, ViewEntry
 from penstock.store.lock import LOCK, is_held
 from penstock.store.segment_lookup import SegmentQuestion
 
@@ -59,7 +59,7 @@ class Service:
         self._indexed: set[tuple[int, tuple[str, ...]]] = set()
         self.metrics = Metrics(self.askers, self.catalog, host.failures)
 
-    async def ask(self, *questions: Question | SegmentQuestion) -> list[Found]:
+    async def ask(self, *questions: Question | SegmentQuestion) -> list[ResultRows]:
         """Asks for a user."""
         return await self.askers.ask(questions, self.settings.limits.statement_seconds)
 
@@ -79,7 +79,7 @@ class Service:
         (answer,) = await self.askers.own(Question(GRAPH))
         return graph_from_json(answer.rows[0][0]) if answer.rows else None
 
-    def make_faster(self, view: Described, keys: Sequence[str]) -> None:
+    def make_faster(self, view: ViewEntry, keys: Sequence[str]) -> None:
         """Asks the app for an index, once; the answers of now do not wait for it."""
         index, wish = self.host.index, (view.id, tuple(keys))
         if index is not None and keys and not view.in_segments and wish not in self._indexed:
@@ -97,7 +97,7 @@ class Service:
         await self.catalog.close()
         await self.askers.close()
 
-    def told(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
+    def log_request(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
         """A request is over: it is counted, and stands in the log, without what came in its URL or body."""
         self.metrics.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
@@ -105,7 +105,7 @@ class Service:
             "method": method[:20], "route": route, "status": status, "ms": round(seconds * 1000, 2),
             "client": client, "bytes": sent, "at": time.time(),
         }  # fmt: skip
-        _log.info("%s %s %d", method[:20], route, status, extra={"told": more})
+        _log.info("%s %s %d", method[:20], route, status, extra={"fields": more})
 
 
 _METHODS: Final = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -1,4 +1,4 @@
-"""What a server may be told: where it listens, who may ask, and how much of everything."""
+"""Settings of a server: where it listens, who may use it, and its limits."""
 
 from __future__ import annotations
 

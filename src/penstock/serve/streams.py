@@ -33,7 +33,10 @@ _BODY = {
 
 
 @router.post(
-    "/streams/{name}", response_model=bodies.Taken, openapi_extra=_BODY, responses=errors(404, 408, 409, 413, 415, 422)
+    "/streams/{name}",
+    response_model=bodies.IngestResult,
+    openapi_extra=_BODY,
+    responses=errors(404, 408, 409, 413, 415, 422),
 )
 async def ingest(
     request: Request,
@@ -70,5 +73,5 @@ async def ingest(
     taken = await service.doors.put(name, accepted, idempotency_key, body)
     if not taken.repeated:
         service.metrics.accepted.labels(name).inc(taken.rows)
-    told = {"accepted": taken.rows, "malformed": taken.malformed, "repeated": taken.repeated}
-    return {"token": str(Token(name, taken.number)), **told}
+    counts = {"accepted": taken.rows, "malformed": taken.malformed, "repeated": taken.repeated}
+    return {"token": str(Token(name, taken.number)), **counts}

@@ -23,7 +23,7 @@ from penstock.store.marks import Mark
 
 if TYPE_CHECKING:
     from penstock.kernel.plan import Plan
-    from penstock.kernel.stack import Stack, Stored
+    from penstock.kernel.stack import Stack, StoredState
     from penstock.kernel.step import Change
     from penstock.state.ids import IdChange
     from penstock.state.operator_state import OperatorChange
@@ -214,7 +214,7 @@ class Store(ABC):
         """The folder of segments."""
 
     @abstractmethod
-    def state(self, view: str) -> Stored:
+    def state(self, view: str) -> StoredState:
         """A view's open windows, for the kernel."""
 
     @property

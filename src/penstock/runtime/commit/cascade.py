@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from penstock.kernel.admit import Admitted, admit
+from penstock.kernel.admit import AdmittedRows, admit
 from penstock.kernel.cascade import change_rows
 from penstock.kernel.elements import elements
 from penstock.kernel.plan import Plan
@@ -60,7 +60,7 @@ class Cascade:
                 found.append(into.rows(branch, made.good))
         return found
 
-    def _admitted(self, source: Changes, plan: Plan, first: Mapping[str, pl.DataFrame]) -> Admitted | None:
+    def _admitted(self, source: Changes, plan: Plan, first: Mapping[str, pl.DataFrame]) -> AdmittedRows | None:
         """The changes of a view for one that reads them: what it shows now, after those at `first`; None if none."""
         parts = [frames[source.name] for frames in (first, self.shown) if source.name in frames]
         rows = pl.concat(parts) if parts else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from penstock.kernel.admit import Admitted, admit
+from penstock.kernel.admit import AdmittedRows, admit
 from penstock.kernel.deduplicate import identify
 from penstock.kernel.elements import MadeBefore, elements
 from penstock.kernel.expressions import dtype
@@ -74,7 +74,7 @@ class Task:
         """The stream's rows, with their places; malformed ones are refused."""
         return self._without_malformed(self.placed(frame))
 
-    def accepted(self, frame: pl.DataFrame) -> Admitted:
+    def accepted(self, frame: pl.DataFrame) -> AdmittedRows:
         """The rows that the stream accepts; the others are refused."""
         job = self.job
         rows = self.timely(self.rows_of(frame))
@@ -224,7 +224,7 @@ class Task:
         names = [name for name, _ in getattr(self.job.source.log, "metadata", ()) if name in bad.columns]
         return as_json(bad, names) if names else pl.lit(None, pl.String)
 
-    def _leave_out(self, left_out: pl.DataFrame, admitted: Admitted) -> None:
+    def _leave_out(self, left_out: pl.DataFrame, admitted: AdmittedRows) -> None:
         """Rejects the rows that the pass over the ids has judged, and those whose id cannot be computed."""
         stream, rows = self.job.stream, admitted.rows
         found = rows.join(left_out, on=PLACE)

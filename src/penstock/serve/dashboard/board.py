@@ -14,7 +14,7 @@ from penstock.serve.dashboard.palette import Palette
 from penstock.serve.dashboard.read import SnapshotReader
 from penstock.serve.dashboard.snapshot import Snapshot
 
-#: Seconds between two snapshots; a store that answers slowly is asked less often, by so much.
+#: Seconds between two snapshots; after a slow one, the pause as a multiple of the time that it took.
 _EVERY: Final = 1.0
 _REST: Final = 5.0
 _log = logging.getLogger("penstock.dashboard")

@@ -47,8 +47,8 @@ class Dashboard(BaseRoute):
         )  # fmt: skip
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        found = scope["type"] in ("http", "websocket") and is_page(scope["path"])
-        return (Match.FULL if found else Match.NONE), {}
+        matched = scope["type"] in ("http", "websocket") and is_page(scope["path"])
+        return (Match.FULL if matched else Match.NONE), {}
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
         raise NoMatchFound(name, path_params)

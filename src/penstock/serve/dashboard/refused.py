@@ -27,7 +27,7 @@ _EXPORT: Final = f"""SELECT kind, stream, view, "commit", partition, "offset", a
     WHERE kind = ?1 OR ?1 = 'all' ORDER BY rowid DESC LIMIT {_EXPORTED}"""
 
 
-class Refused:
+class RefusedPanel:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._rows: Mapping[str, Mapping[str, Any]] = {}
