@@ -164,7 +164,7 @@ class Engine:
                 return None
             commit = self._without_source(work, result, passed)
             self._stepper.commit(commit, result)
-        registry.inputs.told(passed)
+        registry.inputs.announce(passed)
         return commit
 
     def _without_source(

@@ -35,7 +35,7 @@ def delivered_as(groups: Groups, name: str, what: View | Flow) -> View | Rows:
 
 
 class Outputs:
-    """Delivers after commits, and every so many seconds: a sink that failed may be due again."""
+    """Delivers after commits, and periodically: a sink that failed may be due again."""
 
     def __init__(
         self, workspace: Workspace, groups: Groups, lifecycle: Lifecycle, sinks: Sinks, every: float = 1.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.time import Instant, duration, in_seconds, show_duration
 from penstock.runtime.commit.generations import Generations
-from penstock.runtime.dead_letters import Retried, letter_streams, retry
+from penstock.runtime.dead_letters import RetryCounts, letter_streams, retry
 from penstock.runtime.derived.inspection import Inspection, Model, Parameters, RunView, run_html
 from penstock.runtime.errors import RunError
 from penstock.runtime.history import EventHistory, History
@@ -264,11 +264,11 @@ class Run:
         """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
         return self._history.erase(stream, condition, reason)
 
-    def retry_dead_letters(self, name: str, where: str | None = None) -> Retried:
+    def retry_dead_letters(self, name: str, where: str | None = None) -> RetryCounts:
         """Feeds dead letters of a stream, operator, view or sink in again: all, or as a condition says."""
         streams = letter_streams(self.groups.streams, self.history, name)
         if not streams:
-            return Retried()
+            return RetryCounts()
         with self.groups.turn(streams) as engine:
             retried = retry(engine, self.spark, name, where, self._lifecycle.clock)
         self._lifecycle.tell_committed()

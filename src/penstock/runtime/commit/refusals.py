@@ -1,4 +1,4 @@
-"""Rows that a commit refuses: those that only the merge finds late, how many there are, and who is told."""
+"""Rows that a commit rejects: those that only the merge finds late, their counts, and the log lines about them."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ class Registry:
             self.lower_again()
 
     def lower_again(self) -> None:
-        """Compiles all views anew: tables have other versions, or definitions have come or gone."""
+        """Compiles all views again: tables have other versions, or definitions were added or removed."""
         self._relower(self._lower(self._fed_definitions))
 
     def _lower(self, views: Mapping[str, View]) -> Lowered:

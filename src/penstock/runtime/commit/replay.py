@@ -86,10 +86,10 @@ class Replay:
         for into in (into for operator in self.operators for into in operator.inputs):
             for branch in into.plan.branches:
                 if branch.source.name == source.name:
-                    found = elements(into.plan, branch, rows)
-                    entering.setdefault(into.name, []).append(into.rows(branch, found.good))
-                    if found.dead.height:
-                        failed = rows.drop("__source").join(found.dead, on=PLACE)
+                    made = elements(into.plan, branch, rows)
+                    entering.setdefault(into.name, []).append(into.rows(branch, made.good))
+                    if made.dead.height:
+                        failed = rows.drop("__source").join(made.dead, on=PLACE)
                         text = as_json(failed, source.schema.names).alias("row")
                         yield refusals(source.name, into.stream, failed.with_columns(text))
 

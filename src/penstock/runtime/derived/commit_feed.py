@@ -45,7 +45,7 @@ class CommitFeed:
         return self._server.address, json.dumps([name, source])
 
     def adjust(self, name: str, limit: int) -> None:
-        """From the next epoch on it takes so many events, if anybody reads them. The first source cuts."""
+        """Sets how many events an epoch takes, from the next one on, if anything reads them. The first source cuts."""
         first = self._readers.get((name, 0))
         if first is not None:
             first.limit = limit
@@ -101,7 +101,7 @@ class CommitFeed:
                 return start
 
     def _wait(self, commits: int, until: float) -> bool:
-        """Whether something was committed after so many commits; until then it waits."""
+        """Waits until there are more commits than `commits`; whether there are."""
         with self._changed:
             return self._changed.wait_for(lambda: self._commits != commits, until - time.monotonic())
 

@@ -85,8 +85,8 @@ class _Reader(DataSourceStreamReader):
 
     def reportLatestOffset(self) -> Offset | None:
         """How far an epoch without a limit would read."""
-        found: Offset | None = self._ask("newest")
-        return found
+        newest: Offset | None = self._ask("newest")
+        return newest
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Part]:
         return [Part(kind, data) for kind, data in self._ask("parts", start, end)]

@@ -45,7 +45,7 @@ def _counts(values: pl.Series) -> Counter[Any]:
 
 
 def _ages(counts: dict[int | None, int], now: Instant) -> Ages:
-    """The ages of so many rows each, which arrived at these milliseconds."""
+    """The ages of rows: `counts` has how many arrived at each millisecond."""
     ages: dict[int, int] = {}
     for arrived, count in counts.items():
         if arrived is not None:

@@ -38,10 +38,10 @@ class Analyst:
         if (schema, sql) not in self._types:
             try:
                 with quiet():
-                    found = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
+                    spark_type = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
             except Exception as error:
                 raise self._refused(text, error) from None
-            self._types[schema, sql] = _known(found) or found
+            self._types[schema, sql] = _known(spark_type) or spark_type
         return self._types[schema, sql]
 
     def _refused(self, text: str, error: Exception) -> DefinitionError:
@@ -77,23 +77,23 @@ class Analyst:
 
 def spelled(steps: Sequence[Step]) -> Spelled:
     """What steps do, apart from what they follow: two that are spelled alike give the same of the same."""
-    found: list[tuple[object, ...]] = []
+    parts: list[tuple[object, ...]] = []
     for step in steps:
         if isinstance(step, Where):
-            found.append(("where", step.condition))
+            parts.append(("where", step.condition))
         elif isinstance(step, Select):
-            found.append(("select", step.columns))
+            parts.append(("select", step.columns))
         elif isinstance(step, WithTime):
-            found.append(("with_time", step.expression))
+            parts.append(("with_time", step.expression))
         elif isinstance(step, Transform):
-            found.append(("transform", step.function, step.schema, step.sides))
+            parts.append(("transform", step.function, step.schema, step.sides))
         elif isinstance(step, TableJoin):
-            found.append(("join", step.table, step.on, step.how, step.prefix))
+            parts.append(("join", step.table, step.on, step.how, step.prefix))
         elif isinstance(step, Explode):
-            found.append(("explode", step.expression, step.made, step.outer))
+            parts.append(("explode", step.expression, step.made, step.outer))
         elif isinstance(step, PythonStep):
-            found.append((step.word, step.function, step.schema, step.sides))
-    return tuple(found)
+            parts.append((step.word, step.function, step.schema, step.sides))
+    return tuple(parts)
 
 
 def applied(
@@ -148,12 +148,12 @@ def _transformed(frame: DataFrame, step: Transform) -> DataFrame:
     output: DataFrame = made
     if step.schema is None:
         return output
-    found = schema_of(output, step.label)
+    output_schema = schema_of(output, step.label)
     for name, kind in step.schema:
-        if name not in found or found.type_of(name) != kind:
+        if name not in output_schema or output_schema.type_of(name) != kind:
             raise DefinitionError(
                 f"{step.label} gives other columns than its schema says",
-                detail=f"it gives '{found.ddl()}', and the schema says '{step.schema.ddl()}'",
+                detail=f"it gives '{output_schema.ddl()}', and the schema says '{step.schema.ddl()}'",
                 hint="correct the schema, or leave it out: Spark tells it when the app starts",
             )
     return output.select(*(f"`{name}`" for name in step.schema.names))

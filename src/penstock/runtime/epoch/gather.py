@@ -84,11 +84,11 @@ def unpacked_ids(records: Iterable[Record], stream: Stream) -> pl.DataFrame:
 
 def refused(parts: Iterable[Epoch]) -> dict[str, pl.DataFrame]:
     """The rows that an epoch refused, by kind, from all its feeds."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_kind: dict[str, list[pl.DataFrame]] = {}
     for part in parts:
         for kind, frames in part.refused.items():
-            found.setdefault(kind, []).extend(frames)
-    return {kind: pl.concat(frames) for kind, frames in found.items() if frames}
+            by_kind.setdefault(kind, []).extend(frames)
+    return {kind: pl.concat(frames) for kind, frames in by_kind.items() if frames}
 
 
 def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Mapping[str, pl.DataFrame]) -> list[File]:
@@ -102,20 +102,20 @@ def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Map
 
 def entering(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, list[pl.DataFrame]]:
     """The rows that come to operators, by the name of the input."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_input: dict[str, list[pl.DataFrame]] = {}
     for feed, part in parts.items():
         for number, frames in part.entering.items():
-            found.setdefault(jobs[feed].inputs[number].name, []).extend(frames)
-    return found
+            by_input.setdefault(jobs[feed].inputs[number].name, []).extend(frames)
+    return by_input
 
 
 def shown(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
     """The rows of flows without state, from all feeds, in the order of the log."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_flow: dict[str, list[pl.DataFrame]] = {}
     for feed, part in parts.items():
         for number, frames in part.shown.items():
-            found.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
-    return {name: _in_order(pl.concat(frames)) for name, frames in found.items()}
+            by_flow.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
+    return {name: _in_order(pl.concat(frames)) for name, frames in by_flow.items()}
 
 
 def _in_order(rows: pl.DataFrame) -> pl.DataFrame:

@@ -163,10 +163,10 @@ class Decoding:
         task = Task(self.job, task_number())
         for frame in task.frames(batches):
             rows = task.placed(frame)
-            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
-            lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
+            optional = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
+            lacking = [pl.lit(None, kind).alias(name) for name, kind in optional.items() if name not in rows.columns]
             rows = rows.with_columns(*lacking, arrival_times(frame).alias(ARRIVED))
-            rows = rows.select(*self.columns, *said, ARRIVED, *PLACE)
+            rows = rows.select(*self.columns, *optional, ARRIVED, *PLACE)
             yield from _batches_for_spark(rows)
 
 

@@ -33,6 +33,6 @@ class NumberedJob(ABC):
 def run_in_tasks(
     session: SparkSession, job: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], tasks: int
 ) -> list[Record]:
-    """Has so many tasks do a job; what they have sent."""
+    """Runs a job in `tasks` tasks; the records that they sent."""
     rows = session.range(0, tasks, 1, tasks).mapInArrow(job, RECORD).toArrow().to_pylist()
     return list(records_of(rows))

@@ -26,7 +26,7 @@ _PARTS: Final = ("late", "dead", "failed")
 
 @dataclass(frozen=True)
 class OperatorJob(NumberedJob):
-    """One step, cut into so many tasks. `rows` travel with the job: by task, a frame for each input."""
+    """One step, cut into tasks. `rows` travel with the job: by task, a frame for each input."""
 
     step: OperatorStep
     tasks: int

@@ -22,7 +22,7 @@ from penstock.store.block import KEY, LARGEST, view_panes
 
 @dataclass(frozen=True)
 class ShardJob(NumberedJob):
-    """One step, cut into so many tasks. `spooled` and `deltas` are what it merges; the latter travel with the job.
+    """One step, cut into tasks. `spooled` and `deltas` are what it merges; the latter travel with the job.
 
     A task with more than `few_panes` panes writes them to a file; without that number, all panes come to the driver.
     """

@@ -23,13 +23,13 @@ from typing import Final
 
 #: How much an epoch counts when the next one is there.
 _DECAY: Final = 0.9
-#: A limit grows by at most so much at a time: what is far from all that was measured is only guessed.
+#: The largest factor by which a limit grows at a time: far from all measurements, the estimate is only a guess.
 _GROWTH: Final = 8.0
 #: And not so far that the next epoch could take longer than this multiple of its target.
 _OVERRUN: Final = 1.75
 #: It shrinks by at most so much.
 _SHRINKAGE: Final = 64.0
-#: One slow epoch (a pause of the machine) counts as at most so many times what was expected.
+#: One slow epoch (a pause of the machine) counts at most as this multiple of the expected time.
 _OUTLIER: Final = 2.0
 #: The fixed part, in seconds, until epochs of several sizes tell it.
 _FIXED: Final = 0.3

@@ -16,7 +16,7 @@ from typing import Final
 from penstock.model.time import SECOND, Instant
 
 _log = logging.getLogger("penstock.runtime")
-#: A leap ahead of the machine's own pace by so much is one.
+#: By how much the clock must run ahead of the monotonic clock to count as a leap.
 _LEAP: Final = 10 * SECOND
 
 

@@ -21,7 +21,7 @@ _log = logging.getLogger("penstock.runtime")
 
 #: What Spark says where a process that was taken over has still written to its log; the next start reads that.
 _DISPUTED: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update to the log")
-#: What those are told who ask the driver for something that it cannot find out now.
+#: The answer to executors that ask the driver while it cannot reach the store.
 AWAY: Final = "the store does not answer for the moment"
 #: What Kafka's clients, the network, Spark and the disk say of faults that pass.
 _SIGNS: Final = (

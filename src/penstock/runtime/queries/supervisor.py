@@ -18,7 +18,7 @@ from penstock.store.connection import Busy
 
 
 class QuerySupervisor:
-    """Looks at the queries every so many seconds, until the run is over."""
+    """Checks the queries periodically, until the run is over."""
 
     def __init__(
         self, queries: Queries, groups: Groups, store: SqlStore, lifecycle: Lifecycle, every: float = 0.2

@@ -16,7 +16,7 @@ import polars as pl
 from penstock.model.stream import Stream
 from penstock.model.time import END, Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.topologies.rows import dead_frame
 from penstock.runtime.epoch.wire import pack, unpack
 from penstock.runtime.errors import RunError
@@ -51,15 +51,15 @@ class TopologySource(Derived):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
         from penstock.runtime.derived.topologies.jobs import SparkRunner
         from penstock.runtime.derived.topologies.tasks import NOBODY, ROWS
 
-        assert self.run, "components are told apart by the run that they are in"
+        assert self.run, "the run identifies the components of an app"
         assert self.folder is not None
         began = time.perf_counter()
         recall = _Recall(memory, Signer(Path(self.folder)))
-        runner = SparkRunner(self.topology, came.frame, recall.of)
+        runner = SparkRunner(self.topology, epoch_input.frame, recall.of)
         try:
             settled = Cycle(self.topology, recall, now, runner, self.run).settled()
             self._look(settled, time.perf_counter() - began)
@@ -72,14 +72,14 @@ class TopologySource(Derived):
 
     def _look(self, settled: EpochResult, seconds: float) -> None:
         """Back-pressure by name: an epoch that takes too long says which component took most of it."""
-        told = settled.notes["topology"]
-        told["seconds"] = round(seconds, 3)
-        if seconds > self.target and "slowest" in told:
-            spent = {name: did["seconds"] for name, did in told["components"].items()}
+        note = settled.notes["topology"]
+        note["seconds"] = round(seconds, 3)
+        if seconds > self.target and "slowest" in note:
+            spent = {name: did["seconds"] for name, did in note["components"].items()}
             _log.warning(
                 "the topology '%s' took %.1f s for an epoch, its components %.1f s in all their tasks; "
                 "the slowest is '%s' with %.1f s",
-                self.topology.name, seconds, sum(spent.values()), told["slowest"], spent[told["slowest"]],
+                self.topology.name, seconds, sum(spent.values()), note["slowest"], spent[note["slowest"]],
             )  # fmt: skip
 
     def decodes(self, schema: Schema) -> bool:
