@@ -262,7 +262,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=10_000, help="events a second of event time")
-    parser.add_argument("--disorder", type=int, default=1, help="events come shuffled in groups of so many")
+    parser.add_argument("--disorder", type=int, default=1, help="events come shuffled in groups of this size")
     parser.add_argument("--files", type=int, default=10)
     options = parser.parse_args()
     for done in Nexmark(options.rate, options.disorder).write(options.directory, options.events, options.files):

@@ -18,7 +18,7 @@ from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, late
 from penstock.store.spark_work import SparkWork, latest_work
 from penstock.store.state_size import IN_STORE
 
-#: The rate is that of so many seconds.
+#: Over how many seconds the rate is measured.
 _RECENT = 5.0
 
 
@@ -99,11 +99,11 @@ def read_states(store: Reader) -> dict[str, str]:
 
 
 def _by_stream(counters: dict[str, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_stream: dict[str, dict[str, int]] = {}
     for name, count in counters.items():
         stream, _, kind = name.rpartition(".")
-        found.setdefault(stream, {})[kind] = count
-    return found
+        by_stream.setdefault(stream, {})[kind] = count
+    return by_stream
 
 
 class Meter:

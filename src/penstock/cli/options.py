@@ -27,10 +27,10 @@ def seconds(text: str) -> float:
     >>> seconds("30s"), seconds("2m"), seconds("1.5 minutes")
     (30.0, 120.0, 90.0)
     """
-    found = not_negative(text)
-    if found <= 0:
+    duration = not_negative(text)
+    if duration <= 0:
         raise typer.BadParameter(f"a duration above zero is needed, not '{text}'")
-    return found
+    return duration
 
 
 def not_negative(text: str) -> float:
@@ -90,8 +90,8 @@ def errors_shown(debug: bool = False) -> Iterator[None]:
         if debug:
             raise
         if not isinstance(error, PenstockError):
-            said = str(error).strip().splitlines() or [""]
-            error = PenstockError(f"{type(error).__name__}: {said[0]}", hint="--debug shows the stack")
+            lines = str(error).strip().splitlines() or [""]
+            error = PenstockError(f"{type(error).__name__}: {lines[0]}", hint="--debug shows the stack")
         show_error(error)
         raise typer.Exit(1) from None
 

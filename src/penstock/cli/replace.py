@@ -51,8 +51,8 @@ def replace(
         if outcome.difference is None:
             show(reply_of([outcome]))
         else:
-            found = outcome.difference
-            _show_difference(found.rows.columns, found.rows.iter_rows(), found.told(view))
+            difference = outcome.difference
+            _show_difference(difference.rows.columns, difference.rows.iter_rows(), difference.told(view))
 
 
 def rollback(

@@ -110,7 +110,7 @@ class Live:
         self.statements.wait()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits so long, or until a query fails."""
+        """Waits for `seconds`, or until a query fails."""
         self.run.wait(seconds)
 
     def catch_up(self) -> None:

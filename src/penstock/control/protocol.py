@@ -18,7 +18,7 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.history.batch.generation import Progress
 
-#: A request may be so long, in bytes.
+#: How many bytes a request may have.
 LONGEST: Final = 1 << 20
 
 

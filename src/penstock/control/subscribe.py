@@ -30,7 +30,7 @@ from penstock.store.segment_scan import from_newest
 Row: TypeAlias = dict[str, object]
 Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
 
-#: So many blocks of panes are read at once.
+#: How many blocks of panes are read at once.
 BLOCKS: Final = 4
 _BLOCKS: Final = """SELECT o.first, o.last, o."commit", o.panes, c.epoch FROM __outbox o
     LEFT JOIN __commits c ON c.number = o."commit" WHERE o.last > ?1 AND o.view = ?2 ORDER BY o.last LIMIT ?3"""

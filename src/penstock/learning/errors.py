@@ -13,6 +13,6 @@ class Misfit(LearningError):
     """What a model gives has not the form that it said: no matter of rows."""
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An error of user code in one line."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:500]

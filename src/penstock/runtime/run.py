@@ -364,7 +364,7 @@ class Run:
     # wait
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits so long, or until a query fails."""
+        """Waits for `seconds`, or until a query fails."""
         self._reading.wait(seconds, self._raise_failure)
 
     def catch_up(self) -> None:

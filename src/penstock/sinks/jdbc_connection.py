@@ -15,7 +15,7 @@ from penstock.redaction import redact_url, redact_values
 from penstock.sinks.base import SinkError
 
 _SECONDS: Final = 60  # how long one statement may take
-_MOST_DRIVERS: Final = 32  # a process keeps so many
+_MOST_DRIVERS: Final = 32  # how many a process keeps
 
 
 class Database:

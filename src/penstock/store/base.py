@@ -335,15 +335,15 @@ class Store(ABC):
 
     @abstractmethod
     def heads(self, view: str, after: int, limit: int) -> list[Head]:
-        """Which blocks of a view have panes after an id, in order, at most so many."""
+        """Which blocks of a view have panes after an id, in order, at most `limit`."""
 
     @abstractmethod
     def blocks(self, view: str, after: int, limit: int) -> list[Block]:
-        """The blocks of a view that have panes after an id, in order, at most so many."""
+        """The blocks of a view that have panes after an id, in order, at most `limit`."""
 
     @abstractmethod
     def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
-        """The blocks of these views that end after an id, in order, at most so many."""
+        """The blocks of these views that end after an id, in order, at most `limit`."""
 
     @abstractmethod
     def newest_blocks(self, after: int) -> dict[str, int]:

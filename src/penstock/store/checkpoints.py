@@ -48,7 +48,7 @@ class Place:
         return Path(url.path) if url.scheme == "file" and url.netloc in ("", "localhost") else None
 
     @property
-    def told(self) -> str:
+    def url(self) -> str:
         """The location for Spark: a path alone would mean the file system that it is set up for."""
         return self.at if self.is_url else f"file://{Path(self.at).absolute()}"
 

@@ -65,13 +65,13 @@ def _blocks_of(panes: Panes) -> Iterator[tuple[int, bytes]]:
 
 
 def heads(connection: Connection, view: str, after: int, limit: int) -> list[Head]:
-    """Which blocks of a view have panes after an id, in order, at most so many."""
+    """Which blocks of a view have panes after an id, in order, at most `limit`."""
     rows = connection.rows(f'SELECT first, last, "commit" {_AFTER}', [view, after, limit])
     return [Head(*row) for row in rows.iter_rows()]
 
 
 def blocks(connection: Connection, root: str, view: str, after: int, limit: int) -> list[Block]:
-    """The blocks of a view that have panes after an id, in order, at most so many. Files are in the folder `root`."""
+    """The blocks of a view that have panes after an id, in order, at most `limit`. Files are in the folder `root`."""
     rows = connection.rows(f'SELECT first, last, "commit", panes {_AFTER}', [view, after, limit])
     return [Block(*row, root=root) for row in rows.iter_rows()]
 
@@ -79,7 +79,7 @@ def blocks(connection: Connection, root: str, view: str, after: int, limit: int)
 def new_blocks(
     connection: Connection, root: str, views: Sequence[str], after: int, limit: int
 ) -> list[tuple[str, Block]]:
-    """The blocks of these views that end after an id, in order, at most so many."""
+    """The blocks of these views that end after an id, in order, at most `limit`."""
     among = ", ".join(f"?{number}" for number in range(3, len(views) + 3))
     rows = connection.rows(
         'SELECT view, first, last, "commit", panes FROM __outbox '

@@ -21,8 +21,8 @@ IN_STORE: Final = "in the store"
 class StateSize:
     """What segments take. Rows that hold are not counted, because that means to read them all.
 
-    `rows` has all versions of rows but deletions, so the view has at most so many. `lowest` estimates the rows that
-    hold by the largest run: compaction keeps what lies above it smaller than it is.
+    `rows` counts all versions of rows except deletions: an upper bound of the view's rows. `lowest` estimates the rows
+    that hold by the largest run: compaction keeps what lies above it smaller than it is.
     """
 
     shards: int

@@ -31,7 +31,7 @@ class FailedTuple(RowError):
 
 @dataclass
 class Context:
-    """Where a task stands: its topology, its component, its number among so many, and the time of the epoch."""
+    """Where a task stands: its topology, component and number, the number of tasks, and the time of the epoch."""
 
     topology: str
     component: str

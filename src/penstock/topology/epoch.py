@@ -21,7 +21,7 @@ from penstock.topology.trees import Tree, key_of, next_root, root_of
 
 #: The parts of what is remembered; that of a stateful bolt is `state_part(bolt)`.
 META, TASKS, OPEN, AGAIN, HEARD = "meta", "tasks", "trees", "again", "heard"
-#: A spout of code that had nothing is asked again after so long.
+#: After how long a spout of code that had nothing is asked again.
 PAUSE: Final = SECOND
 
 #: What is to be remembered from here on, by part and key; None: forgotten.

@@ -17,7 +17,7 @@ from penstock.model.time import Instant
 from penstock.sources.base import ARRIVED, PATH
 from penstock.store.arrivals import Ages, bucket_of
 
-#: Of a larger frame every n-th row is counted, n times: about so many.
+#: Of a larger frame every n-th row is counted, n times: about how many rows that is.
 _SAMPLE: Final = 2_048
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: How many versions of a table are kept: work that began with one goes on with it.
 KEPT: Final = 10
-#: A table that could not be read is tried again after so long, or when its files change.
+#: After how long a table that could not be read is tried again, unless its files change earlier.
 RETRY: Final = 30 * SECOND
 
 _log = logging.getLogger("penstock.tables")
