@@ -162,23 +162,23 @@ class Road:
 
 def answers(events: Iterable[Event], history: Iterable[Mapping[str, Any]]) -> Answers:
     """All that Linear Road asks for."""
-    road, answers = Road(events), Answers()
+    road, result = Road(events), Answers()
     for reports in road.cars.values():
         for report in reports:
             if report.enters:
                 speed, toll, accident = road.toll(report.segment, minute(report.time))
-                answers.tolls.append((report.vid, report.time, speed, toll))
+                result.tolls.append((report.vid, report.time, speed, toll))
                 if accident is not None:
                     xway, way, _ = report.segment
-                    answers.alerts.append((report.time, xway, accident, way, report.vid))
+                    result.alerts.append((report.time, xway, accident, way, report.vid))
     paid = {(row["vid"], row["day"], row["xway"]): row["toll"] for row in history}
     for event in road.events:
         if event["type"] == 2:
-            answers.balances.append((event["time"], event["qid"], road.balance(event["vid"], event["time"])))
+            result.balances.append((event["time"], event["qid"], road.balance(event["vid"], event["time"])))
         if event["type"] == 3:
             toll = paid.get((event["vid"], event["day"], event["xway"]), 0)
-            answers.expenditures.append((event["time"], event["qid"], toll))
+            result.expenditures.append((event["time"], event["qid"], toll))
     for xway, way, seg, at in road.seen:
         segment = xway, way, seg
-        answers.statistics[(*segment, at)] = road.number_of_cars(segment, at), road.average_speed(segment, at + 1)
-    return answers
+        result.statistics[(*segment, at)] = road.number_of_cars(segment, at), road.average_speed(segment, at + 1)
+    return result

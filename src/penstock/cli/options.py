@@ -27,10 +27,10 @@ def seconds(text: str) -> float:
     >>> seconds("30s"), seconds("2m"), seconds("1.5 minutes")
     (30.0, 120.0, 90.0)
     """
-    duration = not_negative(text)
-    if duration <= 0:
+    amount = not_negative(text)
+    if amount <= 0:
         raise typer.BadParameter(f"a duration above zero is needed, not '{text}'")
-    return duration
+    return amount
 
 
 def not_negative(text: str) -> float:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "changes": ("copied",),
-        "client": ("Client", "NoApp"),
-        "live": ("Live",),
-        "protocol": ("Refused", "Reply"),
-        "questions": ("ask", "tables"),
-        "subscribe": ("Panes", "SubscriptionError"),
+        "changes": "copied",
+        "client": "Client NoApp",
+        "live": "Live",
+        "protocol": "Refused Reply",
+        "questions": "ask tables",
+        "subscribe": "Panes SubscriptionError",
     },
 )
 

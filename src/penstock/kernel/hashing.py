@@ -72,8 +72,8 @@ def _of_few(texts: pl.Series) -> Array:
     undone = np.cumprod(np.full(size, _RECIPROCAL, np.uint64), dtype=np.uint64)
     undone = np.concatenate([np.ones(1, np.uint64), undone])
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((held.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
-    hashes: Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
-    return mixed(hashes)
+    polynomials: Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
+    return mixed(polynomials)
 
 
 def mixed(numbers: Array) -> Array:

@@ -147,10 +147,10 @@ def value(text: str, kind: str, name: str) -> object:
 
 def _parsed(text: str, kind: str) -> object:
     if kind in INTEGERS:
-        value = int(text[:30])
-        if not -_WHOLE <= value < _WHOLE:
+        number = int(text[:30])
+        if not -_WHOLE <= number < _WHOLE:
             raise ValueError
-        return value
+        return number
     if kind in ("float", "double"):
         return float(text)
     if kind == "boolean":

@@ -33,10 +33,10 @@ def put_back(frame: pl.DataFrame, values: pl.DataFrame, fill: dict[str, pl.Expr]
     return joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items())
 
 
-def gather(frame: pl.DataFrame, name: str, elements: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
-    """The frame with the list column `name` made of the rows of `elements`, as structs; at most `limit` of them."""
-    parts = [column for column in elements.columns if column != ROW]
-    structs = elements.select(ROW, pl.struct(parts).alias(name))
+def gather(frame: pl.DataFrame, name: str, element_rows: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
+    """The frame with the list column `name` made of the rows of `element_rows`, as structs; at most `limit` of them."""
+    parts = [column for column in element_rows.columns if column != ROW]
+    structs = element_rows.select(ROW, pl.struct(parts).alias(name))
     empty = pl.lit([], dtype=pl.List(structs.schema[name]))
     lists = pl.col(name) if limit is None else pl.col(name).head(limit)
     return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(lists), {name: empty})
@@ -47,10 +47,10 @@ def tally(frame: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
     return gather(frame, name, total(elements(frame, name), by))
 
 
-def total(elements: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def total(element_rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """`tally` on elements."""
-    sortable = [column for column in by if not elements.schema[column].is_nested()]
-    counted = elements.group_by(ROW, *by).agg(pl.col("times").sum()).filter(pl.col("times") != 0)
+    sortable = [column for column in by if not element_rows.schema[column].is_nested()]
+    counted = element_rows.group_by(ROW, *by).agg(pl.col("times").sum()).filter(pl.col("times") != 0)
     return counted.sort(ROW, *sortable)
 
 

@@ -48,10 +48,10 @@ def _by_kernel(feed: Feed, lowered: Lowered) -> set[str]:
             if branch.source.name == feed.name:
                 texts += _read(branch, view)
     names = {column for text in texts for column in bind(text, feed.stream.schema).columns}
-    needed = names - feed.columns.keys()
+    read = names - feed.columns.keys()
     for name in names & feed.columns.keys():
-        needed |= {feed.schema.find(column) for column in parse(feed.columns[name]).columns}
-    return needed
+        read |= {feed.schema.find(column) for column in parse(feed.columns[name]).columns}
+    return read
 
 
 def _read(branch: Branch, view: View) -> list[str]:

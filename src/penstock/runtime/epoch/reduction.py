@@ -353,7 +353,7 @@ def _columns(rows: DataFrame, columns: Mapping[str, str], names: Sequence[str], 
     return rows.select(*others, *(f.expr(guard.format(f"({columns[name]})")).alias(name) for name in names))
 
 
-def _computed_around(rows: DataFrame, columns: Mapping[str, str], culprits: Sequence[Culprit]) -> DataFrame:
+def _computed_around(rows: DataFrame, columns: Mapping[str, str], failing_values: Sequence[Culprit]) -> DataFrame:
     """Numbered rows with Catalyst's columns, but for the values on which it fails: those rows go a way of their own.
 
     A condition in the expression would not do: Spark evaluates a Python function on all rows of a frame.
@@ -361,7 +361,7 @@ def _computed_around(rows: DataFrame, columns: Mapping[str, str], culprits: Sequ
     from pyspark.sql import functions as f
 
     failing: dict[int, set[str]] = {}
-    for one in culprits:
+    for one in failing_values:
         failing.setdefault(one.number, set()).add(one.part)
     frame = with_columns(rows.filter(~f.col(NUMBER).isin(list(failing))), columns)
     types = {field.name: field.dataType for field in frame.schema.fields}

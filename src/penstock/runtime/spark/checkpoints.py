@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import struct
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.durable import flush
 from penstock.runtime.errors import RunError
 from penstock.store import Reader
 
@@ -141,10 +141,9 @@ class _Repair:
     def _write(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name(f".{path.name}.mended")
-        with hidden.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with hidden.open("wb") as file:
+            file.write(text.encode())
+            flush(file)
         _sums(path).unlink(missing_ok=True)
         hidden.rename(path)
         self._tell(f"was torn: {path.relative_to(self.checkpoint)} is written again from the store")

@@ -21,6 +21,7 @@ from typing import Final
 import polars as pl
 import pyarrow.parquet as pq
 
+from penstock.durable import flush, sync
 from penstock.errors import PenstockError
 from penstock.model.types import Schema
 
@@ -186,12 +187,11 @@ class Inbox:
         try:
             with hidden.open("wb") as file:
                 pq.write_table(table.replace_schema_metadata({_META: keys_json}), file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
+                flush(file)
             os.link(hidden, segment(self.folder, number))  # fails where there is one
         finally:
             hidden.unlink(missing_ok=True)
-        self._sync_folder()
+        sync(self.folder)
         self._last = number
         self._note(keys)
 
@@ -201,15 +201,7 @@ class Inbox:
         if keys:
             with (self.folder / _KEYS).open("ab") as file:
                 file.write(b"".join(json.dumps([key, *_line(value)]).encode() + b"\n" for key, value in keys.items()))
-                file.flush()
-                os.fsync(file.fileno())
-
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                flush(file)
 
     # what others have written
 

@@ -100,14 +100,16 @@ class SparkRunner:
 
     def _state(self, level: int, outcome: Outcome) -> list[Record]:
         """The state of the keys that come to a level, for the tasks that they come to."""
-        records: list[Record] = []
+        state_records: list[Record] = []
         for bolt in self._topology.at(level):
             if bolt.is_stateful:
                 held: dict[int, dict[bytes, bytes]] = {}
                 for key, value in self._read(state_part(bolt.name), outcome.keys.get(bolt.name, ())).items():
                     held.setdefault(task_of(key, bolt.tasks), {})[key] = value
-                records += [(level, task, STATE, pickle.dumps((bolt.name, states))) for task, states in held.items()]
-        return records
+                state_records += [
+                    (level, task, STATE, pickle.dumps((bolt.name, states))) for task, states in held.items()
+                ]
+        return state_records
 
     def messages(self, roots: set[int]) -> Mapping[int, Message]:
         if not self._topology.flows or self._orders is None:

@@ -96,7 +96,7 @@ class Reading:
         topology = self.orders.topology
         names = topology.fields(spout, DEFAULT).names
         outcome.metrics.setdefault(spout, Metrics()).emitted += rows.height
-        records: list[Record] = []
+        tuple_records: list[Record] = []
         roots = roots_of(spout, rows) if topology.tracking != "none" else None
         trees = np.zeros(rows.height, np.uint64)
         for number, (bolt, grouping) in enumerate(topology.takers(spout, DEFAULT)):
@@ -113,10 +113,10 @@ class Reading:
                     else:
                         trees[places] ^= ids
                 head = (bolt.name, task, spout, DEFAULT, task_number())
-                records.append((topology.levels[bolt.name], task, TUPLES, pickle.dumps((head, pack(own_tuples)))))
+                tuple_records.append((topology.levels[bolt.name], task, TUPLES, pickle.dumps((head, pack(own_tuples)))))
         if roots is not None and topology.tracking == "track":
             outcome.trees.update(zip(roots.tolist(), trees.tolist(), strict=True))
-        return records
+        return tuple_records
 
     def _divided(
         self, bolt: BoltOf, grouping: Grouping, rows: pl.DataFrame, outcome: Outcome
