@@ -46,6 +46,7 @@ ALLOWED = {
         "kafka_client",
         "postgres",
         "redaction",
+        "text_table",
     },
     "runtime": {
         "descriptors",

@@ -23,15 +23,15 @@ def encoded(keys: pl.DataFrame) -> pl.Series:
     """The key of each row, as bytes. A frame without columns has no rows to encode."""
     if not keys.height:
         return pl.Series("__key", [], dtype=pl.Binary)
-    heads, texts = split([_canonical(series) for series in keys.get_columns()])
+    heads, texts = split([canonical(series) for series in keys.get_columns()])
     key = as_binary(np.arange(keys.height + 1) * heads.dtype.itemsize, pa.py_buffer(heads))
     if texts:
         key = pc.binary_join_element_wise(key, *texts, pa.scalar(b"", pa.large_binary()))
     return pl.Series("__key", key, dtype=pl.Binary)
 
 
-def _canonical(series: pl.Series) -> pl.Series:
-    """A column in which equal values have equal bits."""
+def canonical(series: pl.Series) -> pl.Series:
+    """A column in which equal values have equal bits: lists and structs as bytes, one NaN and one zero."""
     if series.dtype.is_nested():
         return packed(series)
     if series.dtype.is_float():
