@@ -100,7 +100,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         console, figures = output(), fig.read(reader, fig.recent_rate(reader))
         _print_totals(console, figures)
         for call in figures.long_calls:
-            console.print(f"{call.text()}: it does not get on", style="yellow", markup=False)
+            console.print(f"{call.text()}: it still runs", style="yellow", markup=False)
         _print_dead_files(console, directory, figures)
         _print_times(console, figures)
         _print_freshness(console, fig.read_freshness(reader, figures.now - SPAN))

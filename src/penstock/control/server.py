@@ -76,7 +76,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         if len(self._open) < self._most:
             return True
         with suppress(OSError):
-            request.sendall(failure(PenstockError(f"{self._most} shells are connected already")))
+            request.sendall(failure(PenstockError(f"{self._most} shells are connected, which is the limit")))
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:

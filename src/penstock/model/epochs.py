@@ -39,7 +39,7 @@ class Epochs:
         if self.ends is not None:
             ends = bind(self.ends, schema).type
             if ends is not None and ends != "boolean":
-                raise DefinitionError(f"ends={self.ends!r} is {ends}, and no condition")
+                raise DefinitionError(f"ends={self.ends!r} is {ends}, not a condition")
 
     def __repr__(self) -> str:
         return f"ps.epochs({self.number!r}{'' if self.ends is None else f', ends={self.ends!r}'})"

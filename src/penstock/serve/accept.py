@@ -94,9 +94,9 @@ def _batches(body: bytes, most: int) -> Any:
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
         if message.type == "dictionary":
-            raise Answered(422, "columns with dictionaries are not taken", hint="cast them to strings")
+            raise Answered(422, "columns with dictionaries are not accepted", hint="cast them to strings")
         if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
-            raise Answered(422, "compressed batches are not taken", hint="write the stream without compression")
+            raise Answered(422, "compressed batches are not accepted", hint="write the stream without compression")
     with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
         for batch in reader:
             rows += batch.num_rows

@@ -242,9 +242,9 @@ class _Pool:
         except BaseException as error:
             await self._kill(process)
             if isinstance(error, TimeoutError):
-                raise Answered(504, f"the question takes longer than {seconds:g} s") from None
+                raise Answered(504, f"the query takes longer than {seconds:g} s") from None
             if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                raise Answered(503, "the question has ended the process that asked it") from None
+                raise Answered(503, "the process that ran the query has ended") from None
             raise
         self._idle.append(process)
         return answer
@@ -263,13 +263,13 @@ class _Pool:
     @asynccontextmanager
     async def _turn(self, seconds: float) -> AsyncIterator[_Turn]:
         if self._free.locked() and self._waiting >= self._most:
-            raise Answered(503, "too many questions wait for an answer", retry=1)
+            raise Answered(503, "too many queries are waiting", retry=1)
         self._waiting += 1
         try:
             try:
                 await asyncio.wait_for(self._free.acquire(), seconds)
             except TimeoutError:
-                raise Answered(503, f"no answer within {seconds:g} s: others are asking", retry=1) from None
+                raise Answered(503, f"no answer within {seconds:g} s: the server is busy", retry=1) from None
         finally:
             self._waiting -= 1
         turn = _Turn()
@@ -345,7 +345,7 @@ def _failure(kind: str, text: str) -> Answered:
     if kind == "absent":
         return Answered(503, "there is no store to ask", detail=text, hint="run the app first", retry=1)
     if kind == "time":
-        return Answered(504, f"the question was stopped: {text}", hint="ask for less, or name a window")
+        return Answered(504, f"the query was stopped: {text}", hint="ask for less, or name a window")
     if kind == "large":
         return Answered(413, f"the answer is too large: {text}", hint="ask for fewer columns or rows")
     return Answered(422, f"the store cannot answer: {text}")

@@ -32,7 +32,7 @@ def wanted(request: Request, query_format: Format | None) -> Format:
                 candidate: tuple[float, int, Format] = (-weight, place, form)  # type: ignore[assignment]
                 best = candidate if best is None or candidate[:2] < best[:2] else best
     if best is None:
-        raise Answered(406, "there is no such form", detail=f"there are: {', '.join(MEDIA.values())}")
+        raise Answered(406, "unsupported format", detail=f"there are: {', '.join(MEDIA.values())}")
     return best[2]
 
 

@@ -103,7 +103,7 @@ class Guard:
             self._check_host(headers)
         self._check_origin(scope, headers)
         if any(name.lower() in _IN_URL for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))):
-            raise Answered(400, "secrets do not belong into a URL", hint="send them as a header: Authorization")
+            raise Answered(400, "secrets do not belong in a URL", hint="send them as a header: Authorization")
         if scope["path"] in _OPEN:
             return None
         if not required:
@@ -149,7 +149,7 @@ class Guard:
         limits = self._settings.limits
         if scope["path"].endswith("/subscribe"):
             if self._subscribed >= limits.subscribers:
-                raise Answered(503, f"{limits.subscribers} subscribers are here already", retry=10)
+                raise Answered(503, f"{limits.subscribers} subscribers are connected, which is the limit", retry=10)
             self._subscribed += 1
             try:
                 with self._sessions.opened(token) as session:
@@ -161,7 +161,7 @@ class Guard:
                 self._subscribed -= 1
             return
         if self._active >= limits.requests and scope["path"] not in _OPEN:
-            raise Answered(503, f"{limits.requests} requests are being answered", retry=1)
+            raise Answered(503, f"{limits.requests} requests are running, which is the limit", retry=1)
         self._active += 1
         try:
             body = Body(scope, receive, limits.body, limits.body_seconds)

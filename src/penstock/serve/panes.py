@@ -259,7 +259,7 @@ def _all_rows(view: ViewEntry, most: int) -> Question | SegmentQuestion:
 def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:
     """Panes that a client has not seen are not there any more."""
     return Answered(
-        410, f"the panes of '{view}' after {position} cannot be had",
+        410, f"the panes of '{view}' after {position} are no longer available",
         detail=f"the outbox holds those from {trimmed + 1} to {newest}",
         hint="subscribe again with ?snapshot=true, without Last-Event-ID",
     )  # fmt: skip

@@ -198,13 +198,13 @@ async def query(request: Request, after: After = None, timeout: Timeout = "2s", 
     service, chosen = service_of(request), wanted(request, form)
     only(request, "after", "timeout", "format")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Answered(415, "a question is sent as application/json")
+        raise Answered(415, "send the query as application/json")
     try:
         body = bodies.Query.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Answered(422, f"not a question: {where} {first['msg']}".replace("  ", " ")[:300]) from None
+        raise Answered(422, f"not a query: {where} {first['msg']}".replace("  ", " ")[:300]) from None
     seconds = seconds_of(service, timeout)
     most = min(body.limit or service.settings.limits.rows, service.settings.limits.rows)
     if after is not None:
@@ -227,7 +227,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, _Answer]) -> _
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             task.cancel()
-            raise Answered(503, "the client has hung up")
+            raise Answered(503, "the client has disconnected")
         return task.result()
     finally:
         task.cancel()

@@ -60,7 +60,7 @@ async def ingest(
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise Answered(422, "an idempotency key has 1 to 200 visible characters")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Answered(415, "compressed bodies are not taken", hint="send it as it is")
+        raise Answered(415, "compressed bodies are not accepted", hint="send it as it is")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*_LINES, ARROW):
         raise Answered(415, f"no such media type: '{kind[:60]}'", detail=f"there are: {', '.join((*_LINES, ARROW))}")

@@ -115,7 +115,7 @@ class _Finder:
                 return app.views[name].changes(name)
         if name in app.tables:
             hint = f"join a stream with it: FROM stream JOIN {name} ON …"
-            raise self.source.error(f"'{name}' is a table, and no stream", named.name, hint=hint)
+            raise self.source.error(f"'{name}' is a table, not a stream", named.name, hint=hint)
         raise self.source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
 

@@ -117,7 +117,7 @@ class Reader:
         """
         if not _QUESTION.match(sql):
             raise StoreError(
-                f"not a question: '{sql.strip()[:60]}'", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
+                f"not a query: '{sql.strip()[:60]}'", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
         try:
             return self._asked(lambda connection: connection.answer(sql, parameters))

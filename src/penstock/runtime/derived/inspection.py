@@ -57,7 +57,7 @@ class Inspection:
 
     def _ask(self, sql: str, parameters: Parameters = ()) -> pa.Table:
         if self._asks is None:
-            raise RunError("this run answers no questions", hint="app.start(…) starts one that does")
+            raise RunError("this run answers no queries", hint="app.start(…) starts one that does")
         return self._asks(sql, parameters)
 
     def processor_state(self, stream: str, now: Instant) -> pl.DataFrame:

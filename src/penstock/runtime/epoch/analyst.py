@@ -48,7 +48,7 @@ class Analyst:
         """Why Spark refuses an expression, in a line; an unknown function with the names that are near."""
         routine = re.search(r"\[UNRESOLVED_ROUTINE\].*? routine `(?:[^`]*`\.`)*([^`]+)`", str(error))
         if routine is None:
-            return DefinitionError(f"Spark refuses the expression '{text}'", detail=essence(error))
+            return DefinitionError(f"Spark rejects the expression '{text}'", detail=essence(error))
         name = routine[1]
         known = [row.function for row in self._session().sql("SHOW FUNCTIONS").collect()]
         near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
@@ -67,7 +67,7 @@ class Analyst:
             except DefinitionError:
                 raise
             except Exception as error:
-                raise DefinitionError(f"Spark refuses {steps[-1].label}", detail=essence(error)) from error
+                raise DefinitionError(f"Spark rejects {steps[-1].label}", detail=essence(error)) from error
             self._outputs[key] = schema_of(made, steps[-1].label)
         return self._outputs[key]
 

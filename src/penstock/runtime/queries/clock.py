@@ -57,7 +57,7 @@ class Steady:
             passed, self._last = pace - self._last, pace
             if wall - self._now - passed > _LEAP:
                 self.leaps += 1
-                _log.warning("the clock has leapt ahead by %.0f s", (wall - self._now - passed) / SECOND)
+                _log.warning("the clock has jumped ahead by %.0f s", (wall - self._now - passed) / SECOND)
             self._tell(wall)
             self._now = max(wall, self._now + passed // 2)
             return self._now

@@ -102,7 +102,7 @@ class Retries:
         pause = min(longest, first * 2 ** min(count - 1, 30))
         self._faults[part] = Fault(error, count, since, now + pause)
         self._tried.discard(part)
-        _log.warning("%s does not get on (%d in a row), next try in %g s: %s", part, count, pause, essence(error))
+        _log.warning("%s failed (%d in a row), next try in %g s: %s", part, count, pause, essence(error))
         return True
 
     def waits(self, part: str) -> bool:
@@ -122,7 +122,7 @@ class Retries:
         fault = self._faults.pop(part, None)
         self._tried.discard(part)
         if fault is not None:
-            _log.warning("%s gets on again, after %.1f s", part, self._clock() - fault.since)
+            _log.warning("%s works again, after %.1f s", part, self._clock() - fault.since)
 
     def forget(self, part: str) -> None:
         """It is not part of the run any more."""

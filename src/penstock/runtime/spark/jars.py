@@ -89,7 +89,9 @@ def connector() -> list[Path]:
                 fetched(instead, _connector(stand_in, tokens))
             except PenstockError:
                 raise error from None
-    _log.warning("Spark's Kafka connector %s could not be had; %s, which runs on it, takes its place", spark, stand_in)
+    _log.warning(
+        "Spark's Kafka connector %s could not be fetched; %s, which works with it, is used instead", spark, stand_in
+    )
     return fetched(instead, ())
 
 

@@ -22,8 +22,8 @@ _BUSY: Final = ("40001", "40P01", "55P03", "53300")
 #: States of SQL, or what is said without one → what is wrong, and what to do.
 _EXPLAINED: Final = (
     (("53100", "53200"), "there is no room for the store '{where}'", "free some space, or allow it more"),
-    (("25006",), "the store '{where}' cannot be written", "only questions are answered here"),
-    (("57014",), "a question to the store '{where}' took too long", "ask for less, or name a window"),
+    (("25006",), "the store '{where}' cannot be written", "only queries are answered here"),
+    (("57014",), "a query of the store '{where}' took too long", "ask for less, or name a window"),
     (
         ("28", "password authentication failed", "no password supplied", "does not exist\n", "pg_hba.conf"),
         "cannot open the store '{where}'",

@@ -40,7 +40,7 @@ class ShortestPaths(Graph):
             if isinstance(source, bool) or not isinstance(source, str if kind == "string" else int):
                 raise DefinitionError(f"the source {source!r} is not of type {kind}, which the vertices are")
         if self.weight is not None and not is_numeric(events.type_of(self.weight)):
-            raise DefinitionError(f"the weight '{self.weight}' is {events.type_of(self.weight)}, and no number")
+            raise DefinitionError(f"the weight '{self.weight}' is {events.type_of(self.weight)}, not a number")
         return replace(self, kind=kind)
 
     def refuse(self, events: pl.DataFrame) -> pl.Expr | None:
