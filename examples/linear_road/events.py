@@ -172,7 +172,7 @@ class Road:
 
 
 def rows(**columns: np.ndarray | int) -> pl.DataFrame:
-    """Rows of the log: what is not said is -1."""
+    """Rows of the log: columns that are not given are -1."""
     size = max(np.size(values) for values in columns.values())
     full = {name: np.broadcast_to(np.asarray(columns.get(name, -1), dtype=np.int32), size) for name in COLUMNS}
     return pl.DataFrame(full)

@@ -183,7 +183,7 @@ def last_auction(numbers: np.ndarray) -> np.ndarray:
 
 
 def next_person(numbers: np.ndarray, chance: Chance) -> np.ndarray:
-    """Somebody active, or not born yet: some foreign keys lead nowhere, on purpose."""
+    """An active person, or one who is not born yet: some foreign keys lead nowhere, on purpose."""
     people = last_person(numbers) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     return people - active + (chance.uniform() * (active + LEAD)).astype(np.int64)

@@ -122,12 +122,12 @@ def q7(s: Streams) -> ps.View:
 
 
 def q11(s: Streams) -> ps.View:
-    """How many bids somebody makes without a pause of ten seconds."""
+    """How many bids a person makes without a pause of ten seconds."""
     return s.app.view("q11", s.bids.group_by("bidder").window(ps.session("10 seconds")).agg(bids=ps.count()))
 
 
 def q12(s: Streams) -> ps.View:
-    """How many bids of somebody come in ten seconds of processing time, as it was recorded."""
+    """How many bids of a person come in ten seconds of processing time, as it was recorded."""
     return s.app.view("q12", s.bids.with_time("received").group_by("bidder").window(TEN).agg(bids=ps.count()))
 
 
@@ -165,7 +165,7 @@ def q17(s: Streams) -> ps.View:
 
 
 def q18(s: Streams) -> ps.View:
-    """The last bid of somebody for an auction."""
+    """The last bid of a person for an auction."""
     columns = {name: ps.last(name) for name in ("price", "channel", "url", "at", "extra")}
     return s.app.view("q18", s.bids.group_by("bidder", "auction").agg(**columns))
 

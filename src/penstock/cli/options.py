@@ -14,9 +14,9 @@ from rich.markup import escape
 from penstock.errors import PenstockError
 from penstock.model.time import SECOND, duration
 
-#: An app's directory, where nothing else is said.
+#: The default directory of an app.
 DIRECTORY = Path(".penstock")
-#: Where a server listens, if nothing else is said and nobody else does.
+#: Where a server listens by default.
 HOST = "127.0.0.1"
 PORT = 8765
 

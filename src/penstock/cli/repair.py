@@ -29,7 +29,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
     running = start(repair.app(), directory, console, master=master, debug=debug)
     running.start()
     try:
-        console.print("somebody has deployed a view that counts plays by song …", style="bold")
+        console.print("a view that counts plays by song was deployed …", style="bold")
         _wait(running, seconds / 2)
         closed = ask_views(running.store, _CLOSED).item()
         _notice(running, console, closed)

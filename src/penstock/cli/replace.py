@@ -76,7 +76,7 @@ def _by_the_app(client: Client, name: str, view: View, dry_run: bool) -> None:
         text = as_sql(view, name).replace("CREATE ", "CREATE OR REPLACE ", 1)
     except PenstockError as error:
         raise PenstockError(
-            f"the view '{name}' cannot be said in SQL, and an app that runs takes nothing else",
+            f"the view '{name}' cannot be expressed in SQL, which is all that a running app accepts",
             detail=error.message,
             hint="stop the app, replace the view, and start it with the new file",
         ) from error

@@ -89,7 +89,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Serve:
-    """Whether an app that runs is served, and where: at the usual port, if nothing is said."""
+    """Whether an app that runs is served, and where: by default at the usual port."""
 
     port: int | None = None
     off: bool = False

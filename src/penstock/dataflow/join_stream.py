@@ -58,7 +58,7 @@ def joined_stream(
 ) -> Stream:
     """What a join gives that was made elsewhere, as a stream of this name.
 
-    With versions it has the event time of the left, if nothing else is said.
+    With versions it has the event time of the left by default.
     """
     if event_time is None and join.as_of:
         event_time = join.default_time

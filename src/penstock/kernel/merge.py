@@ -138,7 +138,7 @@ def _combining(plan: Plan) -> list[pl.Expr]:
 
 
 def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> pl.LazyFrame:
-    """Fresh windows start their trigger, absorbing ones agree on theirs, and all hear of the new elements."""
+    """Fresh windows start their trigger, absorbing ones merge theirs, and all triggers get the new elements."""
     complete = is_complete(plan, before) if not isinstance(plan.view.windows, CountBased) else pl.lit(False)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
     start = {

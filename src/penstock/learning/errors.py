@@ -10,7 +10,7 @@ class LearningError(PenstockError):
 
 
 class Misfit(LearningError):
-    """What a model gives has not the form that it said: no matter of rows."""
+    """A model returns something of another form than it declares: no single row causes it."""
 
 
 def one_line(error: BaseException) -> str:

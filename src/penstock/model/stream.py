@@ -126,7 +126,7 @@ class Flow(ABC):
         `<this>_<other>_join`. `event_time` is that of its rows, by default the later one of both.
 
         Or with a stream as a table with versions: `join(prices.versions("item"), how="left")`. Each event finds the
-        version that was valid at its own time. `on` is the table's key, if nothing else is said.
+        version that was valid at its own time. `on` is the table's key by default.
         """
         from penstock.model.join_definition import joined_flow
         from penstock.model.table_on import joined
@@ -275,7 +275,7 @@ class Stream(Flow):
 
     @property
     def kept(self) -> str:
-        """How much of it the history keeps: "all", "none", or for how long. All, where nothing else is said."""
+        """How much of it the history keeps: "all", "none", or for how long. The default is all."""
         return self.keep or ("all" if is_keepable(self.schema) else "none")
 
     @property

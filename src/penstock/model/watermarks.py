@@ -205,13 +205,13 @@ class Tracker:
         return max(self.watermark, self.newest - self._quantile(percent))
 
     def left_out(self, now: Instant, caught_up: bool) -> bool:
-        """Whether the whole stream is silent and has never said anything: it then holds no view back."""
+        """Whether the whole stream is silent and has never had an event: it then holds no view back."""
         return (
             self.newest == BEGINNING and self._started is not None and caught_up and self._is_idle(self._started, now)
         )
 
     def is_idle(self, now: Instant, caught_up: bool) -> bool:
-        """Whether the whole stream is silent, whatever it said before."""
+        """Whether the whole stream is silent, whatever came before."""
         active = [p.active for p in self._partitions.values()] or ([] if self._started is None else [self._started])
         return caught_up and bool(active) and self._is_idle(max(active), now)
 
@@ -286,9 +286,9 @@ class Tracker:
 
 
 class ViewTime:
-    """A view's watermark: the smallest of its streams'. One that has never said anything and is idle is left out.
+    """A view's watermark: the smallest of its streams'. One that is idle and has never had an event is left out.
 
-    Where such a stream starts to speak after all, the view's watermark waits for it and does not go back. `versioned`
+    Where such a stream gets events after all, the view's watermark waits for it and does not go back. `versioned`
     are streams that are read as tables: they are left out whenever they are idle.
     """
 

@@ -43,7 +43,7 @@ _SLOW: Final = 0.02
 
 
 class Process:
-    """Answers requests one after the other; another thread reads them, and hears when one is to be stopped."""
+    """Answers requests one after the other; another thread reads them, and requests to stop one."""
 
     def __init__(self, directory: Path, memory: int, largest: int) -> None:
         self._questions = Questions(Reader(directory), Limits(memory=memory, threads=1))

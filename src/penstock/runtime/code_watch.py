@@ -113,7 +113,7 @@ class _Teller:
                 watcher = watcher or CallWatcher(watch.after)
                 calls = watcher.look(number)
                 own = Path(watch.folder) / f"{socket.gethostname()}-{os.getpid()}.json"
-                with suppress(OSError):  # the folder may be out of reach: then nobody hears of it
+                with suppress(OSError):  # the folder may be out of reach: then it is not reported
                     if calls:
                         own.parent.mkdir(parents=True, exist_ok=True)
                         _write(own, calls)
@@ -133,7 +133,7 @@ def _write(path: Path, calls: list[LongCall]) -> None:
 
 
 class CodeMonitor:
-    """Watches the code of the driver, and hears of that of tasks. `note` puts long calls into the store, as JSON."""
+    """Watches the driver's code, and collects what tasks report. `note` puts long calls into the store, as JSON."""
 
     def __init__(self, folder: str, note: Callable[[str], None], after: float = LONG) -> None:
         self.watch = TaskWatch(folder, after)

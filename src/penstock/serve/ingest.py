@@ -94,7 +94,7 @@ class _Door:
             results: Sequence[Receipt | PenstockError]
             try:
                 results = await asyncio.to_thread(self._inbox.put, [offer for offer, _ in group])
-            except Exception as error:  # all of the group must hear of it
+            except Exception as error:  # it is raised for all of the group
                 results = [Answered(503, f"the events could not be written: {error}", retry=1)] * len(group)
             for (offer, answer), result in zip(group, results, strict=True):
                 self._rows -= offer.rows.height

@@ -140,7 +140,7 @@ class Server:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # nobody else would hear of it
+        except BaseException as error:  # in this thread it would go unnoticed
             self._failure = error
 
     async def _serve(self) -> None:

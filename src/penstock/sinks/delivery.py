@@ -239,7 +239,7 @@ class Delivery:
             self._run(way)
             self._failures.pop(name, None)
             return True
-        except BaseException as error:  # in a thread of its own nobody else would hear of it
+        except BaseException as error:  # in a thread of its own it would go unnoticed
             before = self._failures.get(name)
             count = 1 if before is None else before.count + 1
             first, longest = self._retry

@@ -149,7 +149,7 @@ class Database:
         return SinkError(f"the database: {self._detail(error)}")
 
     def _detail(self, error: Exception) -> str:
-        """What the driver said, without passwords and without Java's stack."""
+        """The driver's message, without passwords and without Java's stack."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage() if java is not None else error)
         text = redact_values(text, [self._password or ""])

@@ -38,7 +38,7 @@ from penstock.sql.streams import stream_of, time_of
 from penstock.sql.tables import table_of
 from penstock.sql.views import view_of
 
-#: How what Python says is said in SQL.
+#: The SQL words for values of Python's options.
 _IN_SQL = {"call .retracting(), or fire once: .trigger(ps.on_close())": "add EMIT … RETRACTING, or EMIT ON CLOSE"}
 
 

@@ -89,7 +89,7 @@ class Place:
 
 
 def checkpoints(directory: Path, location: str | Path | None = None) -> Place:
-    """Where the checkpoints of an app are: where it is said, else where they were, else in its directory."""
+    """Where the checkpoints of an app are: at the given place, else where they were, else in its directory."""
     note = directory / NOTE
     if location is None:
         return Place(note.read_text().strip()) if note.exists() else Place(str(directory / FOLDER))

@@ -76,7 +76,7 @@ class Spout(Component):
         """The tree of a message has failed or timed out: emit it again."""
 
     def give_up(self, message_id: Any) -> None:
-        """It has failed for the last time, and is a dead letter now. Where nothing else is said, that is an ack."""
+        """It has failed for the last time, and is a dead letter now. By default that is an ack."""
         self.ack(message_id)
 
 

@@ -66,7 +66,7 @@ def _with_declared_names(parsed: Parsed, schema: Schema) -> str:
 
 
 def _type_of(tree: exp.Expr) -> str | None:
-    """What can be said of the type of an expression that is outside."""
+    """What is known of the type of an expression that is outside."""
     tree = tree.unnest()
     if isinstance(tree, exp.Cast):
         try:

@@ -26,7 +26,7 @@ class CommitFeed:
     def __init__(self, moment: float = 0.05) -> None:
         self._moment = moment
         self._readers: dict[tuple[str, int], CommitReader] = {}
-        self._ends: dict[str, int] = {}  # up to where the first source of a query has said to read
+        self._ends: dict[str, int] = {}  # up to where the first source of a query decided to read
         self._changed = threading.Condition()
         self._commits = 0
         self._server: RpcServer | None = None

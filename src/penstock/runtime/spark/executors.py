@@ -19,7 +19,7 @@ _log = logging.getLogger("penstock.runtime")
 
 
 class ExecutorWatch:
-    """Looks every `pause` seconds, until it is closed. `lost` hears that the run cannot go on.
+    """Looks every `pause` seconds, until it is closed. `lost` is called when the run cannot go on.
 
     The executor of a local master is a part of the driver's Java: once it has stopped, it never comes back. On a
     cluster executors come and go: a lost one is replaced. After `patience` seconds without one, `missing` says so.

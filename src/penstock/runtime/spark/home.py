@@ -21,7 +21,7 @@ from penstock.runtime.spark.jars import cache
 
 @contextmanager
 def fast_home() -> Iterator[None]:
-    """While this lasts, Java starts from such a home; not if somebody has chosen one, or none can be made."""
+    """While this lasts, Java starts from such a home; not if the user has chosen one, or none can be made."""
     home = None if "SPARK_HOME" in os.environ else spark_home()
     if home is None:
         yield

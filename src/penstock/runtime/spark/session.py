@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands. And there
 #: Spark's logs lie on a local disk: the way that it writes them starts some sixty processes (chmod, readlink) an epoch,
-#: for a rename that fails if somebody else was faster. Here nobody else is: the directory is locked.
+#: for a rename that fails if another process was faster. Here there is no other: the directory is locked.
 _ALONE = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.checkpointFileManagerClass":

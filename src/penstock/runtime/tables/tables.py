@@ -41,7 +41,7 @@ _log = logging.getLogger("penstock.tables")
 
 @dataclass(frozen=True)
 class Version:
-    """One reading of a table: when it was, what it found, and what the table was said to be then."""
+    """One reading of a table: when it was, what it found, and the table's definition then."""
 
     version: int
     read: Instant

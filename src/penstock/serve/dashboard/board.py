@@ -47,7 +47,7 @@ class Board:
             self._pages.remove(draw)
 
     def watch(self, view: str | None, instead_of: str | None = None) -> None:
-        """Somebody looks at a view: its rows are read too, soon."""
+        """A page shows a view: its rows are read too, soon."""
         if instead_of is not None:
             self._watched[instead_of] -= 1
         if view is not None:

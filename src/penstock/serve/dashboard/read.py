@@ -93,7 +93,7 @@ class SnapshotReader:
         self._pane = 0
 
     async def read(self, watched: Collection[str] = ()) -> Snapshot:
-        """A snapshot, with the rows of the views that somebody looks at."""
+        """A snapshot, with the rows of the views that open pages show."""
         known = await self._catalog.known(fresh=True)
         looked = [known.views[name] for name in watched if name in known.views]
         own = await self._own()

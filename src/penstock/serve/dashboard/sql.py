@@ -90,7 +90,7 @@ class Sql:
         self._note.set_text(f"{number(len(shown))} rows{more} in {seconds(time.monotonic() - began)}")
 
     def draw(self, snapshot: Snapshot) -> None:
-        """The box begins with a question that can be asked, until somebody writes another one."""
+        """The box starts with a statement that runs, until the user writes another one."""
         if not self._has_example and snapshot.views:
             self._has_example = True
             if not self._box.value:

@@ -19,7 +19,7 @@ _LOST_SIGNS: Final = (
     "no such file or directory", "session is read-only", "not yet accepting connections", "lost synchronization",
 )  # fmt: skip
 _BUSY: Final = ("40001", "40P01", "55P03", "53300")
-#: States of SQL, or what is said without one → what is wrong, and what to do.
+#: SQLSTATE codes, or messages without one → what is wrong, and what to do.
 _EXPLAINED: Final = (
     (("53100", "53200"), "there is no room for the store '{where}'", "free some space, or allow it more"),
     (("25006",), "the store '{where}' cannot be written", "only queries are answered here"),

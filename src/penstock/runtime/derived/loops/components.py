@@ -57,7 +57,7 @@ class ConnectedComponents(Graph):
         return own.join(changed, on=KEY, how="semi"), pl.concat([*out, *spilled])
 
     def _answers(self, own: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-        """Those at the other ends of new edges hear in which component this end is."""
+        """Sends the component of this end to those at the other ends of new edges."""
         edges = messages.filter(pl.col("says") == EDGE).select(*KEY, "other")
         neighbours = edges.join(own.select(*KEY, "component"), on=KEY)
         return self.sent(neighbours.select(vertex="other", other="vertex", component="component"), TELL)

@@ -83,7 +83,7 @@ class ShortestPaths(Graph):
         return own.join(changed, on=KEY, how="semi"), pl.concat([*out, *spilled])
 
     def _joined(self, own: pl.DataFrame, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """New edges are kept where they begin; who is at their ends hears how far it is."""
+        """New edges are kept where they begin; the vertices at their ends get the distance."""
         edges = messages.filter((pl.col("says") == EDGE) & pl.col("other").is_not_null())
         edges = edges.select(*KEY, "other", pl.col("distance").alias("weight"))
         ends = edges.join(own.select(*KEY, "distance", "near", "weights"), on=KEY)
