@@ -271,7 +271,7 @@ def test_edges_that_cannot_be_are_dead_letters():
         (lambda: iteration(EDGES, ps.shortest_paths("a", "b", sources="x")), "is not of type bigint"),
         (lambda: ps.shortest_paths("a", "b", sources=[]), "need a source"),
         (lambda: ps.stream("s", schema="n string", epoch="n"), "is string"),
-        (lambda: ps.stream("s", schema="n int", epoch=ps.epochs("n", ends="n + 1")), "no condition"),
+        (lambda: ps.stream("s", schema="n int", epoch=ps.epochs("n", ends="n + 1")), "not a condition"),
     ],
 )
 def test_a_wrong_definition_is_refused(make, message):
