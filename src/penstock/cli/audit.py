@@ -63,7 +63,7 @@ def audit(
             raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say what it is: --file app.py")
         else:
             with stopped(load_app(file), directory, console, master, debug) as run, Bar(console) as hear:
-                reply = as_reply(made(run, views or [], as_of=as_of, sample=sample, told=hear))
+                reply = as_reply(made(run, views or [], as_of=as_of, sample=sample, on_progress=hear))
         if not show(console, reply):
             raise typer.Exit(1)
 

@@ -81,7 +81,7 @@ def _by_the_app(client: Client, name: str, view: View, dry_run: bool) -> None:
             hint="stop the app, replace the view, and start it with the new file",
         ) from error
     with Bar(output()) as hear:
-        reply = client.watch("compare", {"sql": text}, hear) if dry_run else client.ask(text, told=hear)
+        reply = client.watch("compare", {"sql": text}, hear) if dry_run else client.ask(text, on_progress=hear)
     _show_difference(reply.columns, reply.rows, reply.message)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.control.changes import copied
     from penstock.control.client import Client, NoApp
     from penstock.control.live import Live
-    from penstock.control.protocol import Refused, Reply
+    from penstock.control.protocol import RemoteError, Reply
     from penstock.control.questions import ask, tables
     from penstock.control.subscribe import Panes, SubscriptionError
 
@@ -24,10 +24,10 @@ __getattr__ = lazy(
         "changes": "copied",
         "client": "Client NoApp",
         "live": "Live",
-        "protocol": "Refused Reply",
+        "protocol": "RemoteError Reply",
         "questions": "ask tables",
         "subscribe": "Panes SubscriptionError",
     },
 )
 
-__all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "copied", "tables"]
+__all__ = ["Client", "Live", "NoApp", "Panes", "RemoteError", "Reply", "SubscriptionError", "ask", "copied", "tables"]

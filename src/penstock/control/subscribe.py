@@ -111,17 +111,17 @@ class Panes:
 
     def _table(self, connection: Connection) -> list[Row]:
         """The view's table, as rows that are there."""
-        found = presented_rows_at(connection, self._reader.segments_at, self._entry.name)
+        rows = presented_rows_at(connection, self._reader.segments_at, self._entry.name)
         more: Row = {"diff": 1, "kind": "insert", "timing": "snapshot", "index": None, "epoch": None}
         return [
             row
-            for values in found.iter_rows(named=True)
+            for values in rows.iter_rows(named=True)
             if (row := self._row(self._decoded({**more, "commit": self._commit, **values}))) is not None
         ]
 
-    def _decoded(self, given: Row) -> Row:
+    def _decoded(self, row: Row) -> Row:
         """A row of the store's in the types of its columns."""
-        return {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
+        return {name: decoded(row[name], dtype(kind)) for name, kind in self._schema}
 
     def _panes(self, block: Block, epoch: int | None) -> Iterator[Row]:
         """The panes of a block that are new and for which the condition holds."""
