@@ -40,7 +40,7 @@ class Figures:
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
     work: dict[str, SparkWork] = field(default_factory=dict)  # by stream what its last epoch started in Spark
-    long_calls: tuple[LongCall, ...] = ()  # user code that does not get on
+    long_calls: tuple[LongCall, ...] = ()  # user code that makes no progress
 
     @property
     def behind(self) -> int | None:

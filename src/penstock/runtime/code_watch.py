@@ -24,7 +24,7 @@ from penstock.model.running_code import RunningCall, running_calls
 from penstock.process_state import process
 from penstock.store.long_calls import LongCall, packed
 
-#: The seconds after which code that does not get on is named.
+#: The seconds after which code that makes no progress is reported.
 LONG: Final = 10.0
 #: The folder beside the segments for what tasks have to tell.
 FOLDER: Final = "running"
@@ -35,7 +35,7 @@ _log = logging.getLogger("penstock.runtime")
 
 
 class CallWatcher:
-    """Finds calls that do not get on. `look` is called regularly; `clock` tells seconds."""
+    """Finds calls that make no progress. `look` is called regularly; `clock` returns seconds."""
 
     def __init__(self, after: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._after, self._clock = after, clock

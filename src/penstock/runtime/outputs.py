@@ -81,7 +81,7 @@ class Outputs:
             self._lifecycle.committed.clear()
             try:
                 self.delivery.start()
-                self._lifecycle.retries.gets_on(_OUTBOX)
+                self._lifecycle.retries.succeeded(_OUTBOX)
             except BaseException as error:
                 if not self._lifecycle.retries.failed(_OUTBOX, error):
                     self._lifecycle.fail(error)

@@ -62,7 +62,7 @@ class Run:
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
     Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose,
-    `table_sizes` which tables every process gets whole. `status` names user code that does not get on for `long_calls`
+    `table_sizes` which tables every process gets whole. `status` names user code that blocks for `long_calls`
     seconds. `phases` gets the parts of the start. `spark` may be a session that is still being made.
     """
 
@@ -173,7 +173,7 @@ class Run:
 
     @property
     def faults(self) -> dict[str, Fault]:
-        """What does not get on at the moment and is tried again, and why."""
+        """What fails at the moment and is tried again, and why."""
         return self._lifecycle.retries.faults
 
     @property

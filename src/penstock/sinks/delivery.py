@@ -34,7 +34,7 @@ _log = logging.getLogger("penstock.sinks")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a sink does not get on: the last error, and how often in a row it failed."""
+    """Why a sink fails: the last error, and how often in a row it failed."""
 
     error: BaseException
     count: int
@@ -118,7 +118,7 @@ class Delivery:
 
     @property
     def failures(self) -> dict[str, Failure]:
-        """The sinks that do not get on, and why. Those that have recovered are not there."""
+        """The sinks that fail now, and why. Sinks that have recovered are left out."""
         return dict(self._failures)
 
     @property

@@ -1,4 +1,4 @@
-"""User code that does not get on, as the store has it for those who show it.
+"""User code that makes no progress, as it is stored for display.
 
 >>> LongCall("enrich", "map(slow)", 42.3, 3, "row 17").text()
 "operator 'enrich' has run map(slow) for 42 s in task 3, at row 17"

@@ -229,7 +229,7 @@ class SqlStore(Reader, Store):
             catalog.note(connection, kind, name, statement)
 
     def note_long_calls(self, calls: str) -> None:
-        """Remembers the user code that does not get on at the moment, as `long_calls.packed` has it."""
+        """Stores the user code that makes no progress at the moment, as `long_calls.packed` has it."""
         with self._transaction() as connection:
             catalog.note_text(connection, "calls", calls)
 

@@ -57,15 +57,15 @@ def passes(error: BaseException) -> bool:
 
 
 def is_disputed(error: BaseException) -> bool:
-    """Whether two processes have written to one log of Spark's. Who of them may go on, the store's token tells."""
+    """Whether two processes have written to one log of Spark's. The store's token decides which one may go on."""
     return any(sign in str(error) for sign in _DISPUTED)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a part of a run does not get on: the last error, how often in a row it failed, and for how long so far.
+    """A failure of a part of a run: the last error, how often in a row it failed, and since when.
 
-    It is tried again when it is `due`, by the monotonic clock.
+    The part is tried again when it is `due`, by the monotonic clock.
     """
 
     error: BaseException
@@ -89,11 +89,11 @@ class Retries:
 
     @property
     def faults(self) -> dict[str, Fault]:
-        """The parts that do not get on, and why. Those that have recovered are not there."""
+        """The parts that fail now, and why. Parts that have recovered are left out."""
         return dict(self._faults)
 
     def failed(self, part: str, error: BaseException) -> bool:
-        """Notes that a part failed; whether it is to be tried again."""
+        """Records that a part failed; whether it is tried again."""
         now, before = self._clock(), self._faults.get(part)
         count, since = (1, now) if before is None else (before.count + 1, before.since)
         if not passes(error) or now - since > self.patience:
@@ -114,11 +114,11 @@ class Retries:
         return self.waits(part) and self._clock() >= self._faults[part].due
 
     def tried(self, part: str) -> None:
-        """The part was started again; whether it gets on is not known yet."""
+        """The part was started again; whether it works is not known yet."""
         self._tried.add(part)
 
-    def gets_on(self, part: str) -> None:
-        """The part does what it is there for."""
+    def succeeded(self, part: str) -> None:
+        """The part has done its work."""
         fault = self._faults.pop(part, None)
         self._tried.discard(part)
         if fault is not None:

@@ -48,7 +48,7 @@ class Ticker:
                 continue
             try:
                 self.tick(group)
-                retries.gets_on(part)
+                retries.succeeded(part)
             except BaseException as error:
                 if not retries.failed(part, error):
                     self._lifecycle.fail(error)
