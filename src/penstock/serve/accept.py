@@ -1,4 +1,4 @@
-"""What is looked at before events are accepted: JSON lines or Arrow, row by row against the stream's columns."""
+"""Validates events before they are accepted: JSON lines or Arrow, row by row against the stream's columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Accepted:
 
 
 def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> Accepted:
-    """One JSON object a line. A line that does not fit is refused with its number, or kept as a dead letter."""
+    """One JSON object a line. A line that does not fit is rejected with its number, or kept as a dead letter."""
     if body.count(b"\n") > most:
         raise _too_many(most)
     lines = texts(body, MAX_LINE).with_row_index("number", offset=1).filter(pl.col(LINE).str.strip_chars() != "")
@@ -52,7 +52,7 @@ def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> 
 
 
 def one_event(body: bytes) -> bytes:
-    """A body that is one object of JSON, over however many lines, as one line."""
+    """A body that is one JSON object, on any number of lines, as one line."""
     try:
         event = json.loads(body)
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
 
 
 def _batches(body: bytes, most: int) -> Any:
-    """Batches as they lie in the body: nothing that grows when it is read is taken."""
+    """The batches of the body. Compressed data and dictionaries are rejected: they would grow when read."""
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
         if message.type == "dictionary":

@@ -1,4 +1,4 @@
-"""The HTTP API: an application that any ASGI server runs, and beside which a dashboard can be mounted."""
+"""The HTTP API: an ASGI application, with which a dashboard can be mounted."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
 def _operations(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=Status, responses=errors(), tags=["operations"])
     async def health() -> dict[str, str]:
-        """Whether the server lives."""
+        """Whether the server is up."""
         return {"status": "ok"}
 
     @app.get("/ready", response_model=Status, responses=errors(), tags=["operations"])
     async def ready() -> dict[str, str]:
-        """Whether questions can be answered with what is new: the store is there, and the app runs."""
+        """Whether queries get current answers: the store can be read, and the app runs."""
         failed = service.host.failed()
         if failed is not None:
             raise Answered(503, "the app has failed", detail=failed)

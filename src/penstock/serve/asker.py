@@ -1,6 +1,6 @@
-"""A process that asks a store, for a server: questions come in at one end and answers go out at the other.
+"""A process that queries a store for a server: queries on standard input, answers on standard output.
 
-It is apart from the server so that a question can be stopped or killed, and takes nothing from the app: no lock, no
+It is a process of its own so that a query can be stopped or killed, and takes nothing from the app: no lock, no
 thread, little memory. It opens the store for reading only, and nothing in here can write. It is run as a file, without
 the rest of Penstock, so that it starts in no time: `python asker.py STORE APPLICATION_ID BYTES`.
 """

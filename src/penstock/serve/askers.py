@@ -100,7 +100,7 @@ class Askers:
         self._own_lookups = OwnLookups(Reader(directory, self.database), largest) if is_here else None
 
     async def own(self, *questions: Question | SegmentQuestion) -> list[ResultRows]:
-        """Asks for the server itself: users' questions never stand in its way."""
+        """Runs queries of the server itself, which never wait for those of users."""
         return await self._rows(self._own, self._own_segments, questions, _OWN_SECONDS)
 
     async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[ResultRows]:
@@ -216,7 +216,7 @@ class _Pool:
         self._asking: set[asyncio.Task[dict[str, Any]]] = set()
 
     async def ask(self, request: object, seconds: float) -> dict[str, Any]:
-        """The answer to a request. Where the one who asked goes away, it is stopped; the process goes on."""
+        """The answer to a request. If the client disconnects, the query is stopped; the process stays."""
         async with self._turn(seconds) as turn:
             process = await self._process()
             task = asyncio.create_task(self._answer(process, request, seconds))
@@ -229,7 +229,7 @@ class _Pool:
                 raise
 
     async def prepare(self) -> None:
-        """Has a process that is ready."""
+        """Starts a process, so that one is ready."""
         async with self._turn(_START):
             if not self._idle:
                 self._idle.append(await self._process())
@@ -250,7 +250,7 @@ class _Pool:
         return answer
 
     def _stop(self, process: asyncio.subprocess.Process, task: asyncio.Task[dict[str, Any]]) -> None:
-        """Ends a question whose answer nobody waits for."""
+        """Stops a query whose client has gone."""
         if task.done():
             return
         if not self._command.stops or process.stdin is None:
@@ -278,14 +278,14 @@ class _Pool:
         finally:
             if turn.task is None:
                 self._free.release()
-            else:  # also where nobody waits for it any more, the process is busy until it is over
+            else:  # also if its client has gone, the process is busy until it is over
                 turn.task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._asking.discard(task)
         self._free.release()
         if not task.cancelled():
-            task.exception()  # where nobody waits for it, it is not missed
+            task.exception()  # its client has gone: the failure goes to nobody
 
     async def _process(self) -> asyncio.subprocess.Process:
         while self._idle:
@@ -324,7 +324,7 @@ class _Pool:
 
 @dataclass
 class _Turn:
-    """Whose turn it is to ask, and what it asks."""
+    """A turn to ask, and the request."""
 
     task: asyncio.Task[dict[str, Any]] | None = None
 

@@ -1,4 +1,4 @@
-"""How answers look: as the client asked for them, by `?format=` or by its Accept header."""
+"""The format of answers: as the client asks for it, by `?format=` or by its Accept header."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _weight(text: str) -> float:
 async def answered(
     form: Format, types: Mapping[str, str], rows: Sequence[Sequence[Any]], more: Mapping[str, Any]
 ) -> Response:
-    """Rows in a form. What else there is to tell is in the body of JSON, and in headers otherwise."""
+    """Rows in a format. Further facts are in the body of JSON, and in headers otherwise."""
     write = asyncio.to_thread if len(rows) > _MANY else _at_once
     if form == "json":
         body = await write(_json, types, rows, more)

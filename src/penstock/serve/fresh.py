@@ -23,7 +23,7 @@ class Fresh:
         self._reached: dict[str, int] = {}
 
     async def wait(self, after: str, seconds: float) -> None:
-        """Until all views contain the events of a token; an error when the time is over."""
+        """Waits until all views contain the events of a token; an error when the time is over."""
         token, until = Token.read(after), time.monotonic() + seconds
         while self._reached.get(token.stream, -1) < token.number:
             await self._look()

@@ -1,4 +1,4 @@
-"""The door: what every request passes before anything else looks at it.
+"""The checks that every request passes first.
 
 Host and origin, token and scope, rate, how many at a time, how large and how slow a body may be. And every answer gets
 the headers that keep browsers from framing it, guessing its type or telling where it came from.
@@ -127,14 +127,14 @@ class Guard:
         return token
 
     def _check_host(self, headers: Headers) -> None:
-        """Without tokens the name in the request is what tells this machine from a page that points a name at it."""
+        """Without tokens, the Host header protects against DNS rebinding: it must name this machine."""
         values = headers.getlist("host")
         host = _host(values[0]) if len(values) == 1 else None
         if self._settings.is_local and host not in _LOCAL:
             raise Answered(421, "this server answers to localhost only", hint="ask for http://127.0.0.1")
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Pages of other sites may not send anything; what they could read they do not get to see."""
+        """Pages of other sites may not send anything; browsers hide the answers from them."""
         if scope["method"] in _SAFE:
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -240,7 +240,7 @@ class _Rates:
 
 
 def _wanted(scope: Scope) -> str:
-    """The scope that a request needs: to ask is to read, also where the question comes as a body."""
+    """The scope that a request needs: a query needs `read`, also where it comes as a body."""
     if scope["method"] in _SAFE or scope["type"] == "websocket" or scope["path"].rstrip("/").endswith("/query"):
         return "read"
     return "write" if scope["path"].startswith("/api/v1/streams/") else "admin"

@@ -1,4 +1,4 @@
-"""Events that come in: requests of the same few milliseconds become one segment, answered when it is durable."""
+"""Ingests events: requests of the same few milliseconds become one segment, answered when it is durable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Token:
 
 
 class Doors:
-    """The inboxes of an app. New ones are found when they are asked for."""
+    """The inboxes of an app. New ones are opened on request."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

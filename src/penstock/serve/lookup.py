@@ -34,7 +34,7 @@ _DAY: Final = 86_400_000_000
 
 @dataclass(frozen=True)
 class Lookup:
-    """What is asked of a view. Values of keys are text as it came; several mean any of them."""
+    """A lookup in a view. Values of keys are the request's text; several mean any of them."""
 
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     null: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what the store tells of the app, and what the server counts itself.
+"""Metrics for Prometheus: the app's from the store, and the server's own.
 
 What comes from the store is the same whichever process tells it.
 """

@@ -1,4 +1,4 @@
-"""The paths of models: which versions there are, and what keys have in them."""
+"""The routes of models: their versions, and the values of keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def describe_model(request: Request, name: str) -> Any:
 
 @router.get("/{name}/{part}", response_model=bodies.ModelRows, responses=errors(404, 422))
 async def look_up_keys(request: Request, name: str, part: str, key: Keys, version: Version = None) -> Any:
-    """What keys have in a keyed part of a model: `?key=ann&key=bob`. Those that it never learned are left out."""
+    """The values of keys in a keyed part of a model: `?key=ann&key=bob`. Keys that it never learned are left out."""
     only(request, "key", "version")
 
     def find(reader: Reader) -> dict[str, Any]:

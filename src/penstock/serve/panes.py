@@ -2,7 +2,7 @@
 
 One reader a view asks the store for what is new and keeps the newest panes as they are sent. A client reads from there;
 one that has fallen behind reads from the store's outbox by its position. Nothing is kept for a client, so a slow one
-costs no memory and holds up nobody.
+costs no memory and delays no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AT_ONCE: Final = 1 << 17
 _CHUNK: Final = 500
 #: How many blocks of a view are read at once.
 _BLOCKS: Final = 4
-#: Seconds after which a silent stream says that it lives.
+#: Seconds after which a silent stream sends a keep-alive.
 HEARTBEAT: Final = 15.0
 
 _PANES: Final = """SELECT first, last, "commit", panes FROM __outbox WHERE last > ?1 AND view = ?2
@@ -69,7 +69,7 @@ class Hub:
         return {tail.view.name: tail.clients for tail in self._tails.values()}
 
     async def begin(self, view: ViewEntry, last: int | None, snapshot: int | None) -> AsyncIterator[bytes]:
-        """What a client gets: refused here, before anything is sent, where panes after `last` are gone.
+        """The events for a client; an error, before anything is sent, if panes after `last` are gone.
 
         With a `snapshot` the view's rows come first, if there are at most this many of them.
         """
@@ -218,7 +218,7 @@ class _Tail:
             self.wake()
 
     def _forget(self) -> None:
-        """Half of what is kept is let go: not a little each time."""
+        """Drops half of the kept panes at once."""
         place = 0
         while self._size > self._kept // 2:
             self._size -= len(self._parts[place])

@@ -1,4 +1,4 @@
-"""The paths that ask: what there is, lookups, and SQL."""
+"""The routes that read: catalog, lookups, and SQL."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def seconds_of(service: Service, text: str) -> float:
 
 
 def only(request: Request, *known: str) -> None:
-    """Refuses what nobody understands: a typo must not give another answer."""
+    """Rejects unknown parameters: a typo must not change the answer."""
     for name in request.query_params:
         if name not in known:
             raise Answered(422, f"unknown parameter '{name[:60]}'", detail=f"there are: {', '.join(known)}")
@@ -91,7 +91,7 @@ def stream_body(stream: dict[str, Any], takes: set[str]) -> dict[str, Any]:
 
 @router.get("/streams", response_model=list[bodies.Stream], responses=errors(), tags=["streams"])
 async def list_streams(request: Request) -> Any:
-    """All streams, with what was counted of them."""
+    """All streams, with their counters."""
     only(request)
     service = service_of(request)
     known, takes = await service.catalog.known(fresh=True), set(service.doors.declared())
@@ -111,14 +111,14 @@ async def describe_stream(request: Request, name: str) -> Any:
 
 @router.get("/sinks", response_model=list[bodies.Sink], responses=errors(), tags=["sinks"])
 async def list_sinks(request: Request) -> Any:
-    """All sinks, and how far each is."""
+    """All sinks, and the position of each."""
     only(request)
     return list((await service_of(request).catalog.known(fresh=True)).sinks.values())
 
 
 @router.get("/sinks/{name}", response_model=bodies.Sink, responses=errors(404, 422), tags=["sinks"])
 async def describe_sink(request: Request, name: str) -> Any:
-    """A sink, and how far it is."""
+    """A sink, and its position."""
     only(request)
     known = await service_of(request).catalog.known(fresh=True)
     if name not in known.sinks:
@@ -194,7 +194,7 @@ _QUERY = {"requestBody": {"required": True, "content": _BODY}}
     responses={**errors(404, 406, 408, 413, 415, 422, 504), **_ROWS},
 )  # fmt: skip
 async def query(request: Request, after: After = None, timeout: Timeout = "2s", form: Form = None) -> Response:
-    """A SELECT over views, with parameters. It reads, and is stopped when it takes too long."""
+    """A SELECT over views, with parameters. It is read-only, and stopped when it takes too long."""
     service, chosen = service_of(request), wanted(request, form)
     only(request, "after", "timeout", "format")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -221,7 +221,7 @@ _Answer = TypeVar("_Answer")
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """What work gives, which is cancelled when the client hangs up."""
+    """The result of work, which is cancelled when the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""All that a server shares between requests: who asks the store, what there is, who waits and who subscribes."""
+"""What requests of a server share: the processes that query the store, the catalog, and the subscriptions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("penstock.access")
 
 @dataclass(frozen=True)
 class Host:
-    """What the app tells the server, where both are one process or can talk.
+    """The server's connection to the app, where both are one process or can communicate.
 
     `index` makes questions by some columns of a view fast; `failures` are those of sinks; `failed` is why it stopped.
     `retry` feeds in dead letters of a name, all or those for which a condition holds: how many, how many of them failed
@@ -80,14 +80,14 @@ class Service:
         return graph_from_json(answer.rows[0][0]) if answer.rows else None
 
     def make_faster(self, view: ViewEntry, keys: Sequence[str]) -> None:
-        """Asks the app for an index, once; the answers of now do not wait for it."""
+        """Asks the app for an index, once; current requests do not wait for it."""
         index, wish = self.host.index, (view.id, tuple(keys))
         if index is not None and keys and not view.in_segments and wish not in self._indexed:
             self._indexed.add(wish)
             asyncio.get_running_loop().run_in_executor(None, index, view.name, keys)
 
     async def prepare(self) -> None:
-        """Starts what the first questions would wait for. A store that is not there yet needs nothing."""
+        """Starts what the first queries would wait for. A store that does not exist yet needs nothing."""
         with suppress(PenstockError):
             if any(view.in_segments for view in (await self.catalog.known()).views.values()):
                 await self.askers.prepare_segments()
@@ -98,7 +98,7 @@ class Service:
         await self.askers.close()
 
     def log_request(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
-        """A request is over: it is counted, and stands in the log, without what came in its URL or body."""
+        """Counts and logs a finished request, without the content of its URL or body."""
         self.metrics.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         more: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The path by which events come in."""
+"""The route that takes events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ingest(
         str | None, Header(description="The same key gives the same token for a day, and writes nothing.")
     ] = None,
 ) -> Any:
-    """Events of a stream `FROM HTTP`. The answer comes when they are durable."""
+    """Takes events of a stream `FROM HTTP`. The answer comes when they are durable."""
     service = service_of(request)
     only(request, "malformed")
     takes = service.doors.declared()

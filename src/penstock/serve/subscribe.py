@@ -1,4 +1,4 @@
-"""The path by which panes are pushed."""
+"""The route that pushes panes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tokens: who may ask. A file of the app's directory holds their digests, never the tokens themselves.
+"""Tokens, which authorize requests. A file of the app's directory holds their digests, never the tokens themselves.
 
-A token is 32 random bytes; its digest needs no salt. Scopes: `read` asks, `write` sends events, `admin` does all.
+A token is 32 random bytes; its digest needs no salt. Scopes: `read` for queries, `write` for events, `admin` for all.
 Once an app has had a token, every request needs one, also after the last token was removed.
 """
 
@@ -26,7 +26,7 @@ _PREFIX: Final = "ps_"
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token."""
+    """A token's digest, scopes and name."""
 
     name: str
     scopes: tuple[str, ...]
@@ -57,7 +57,7 @@ class Tokens:
         """The tokens as the file has them now."""
         try:
             file = os.stat(self._path)
-        except FileNotFoundError:  # a file that vanished while we run opens nothing
+        except FileNotFoundError:  # a file that vanished while we run lets nobody in
             self._seen, self._known = None, []
             return []
         self._in_use = True
@@ -68,7 +68,7 @@ class Tokens:
         return self._known
 
     def find(self, secret: str) -> Token | None:
-        """The token that this is. All are compared, each in constant time."""
+        """The token with this secret. All are compared, each in constant time."""
         digest, match = _digest(secret), None
         for token in self.read():
             if hmac.compare_digest(token.digest, digest):

@@ -26,7 +26,7 @@ _HIDDEN: Final = "__end AS __e, __start AS __s, __key AS __k"
 
 @dataclass(frozen=True)
 class ViewEntry:
-    """A view: its columns with their types, what is asked for its rows, and how far it is."""
+    """A view: its columns with their types, the SELECT for its rows, and its watermark."""
 
     id: int
     name: str
@@ -65,7 +65,7 @@ class ViewEntry:
 
 @dataclass(frozen=True)
 class Known:
-    """What a store holds at one moment."""
+    """The catalog of a store at one moment."""
 
     views: dict[str, ViewEntry]
     streams: dict[str, dict[str, Any]]
@@ -77,7 +77,7 @@ class Known:
 
 
 class Catalog:
-    """Looks up what there is."""
+    """Caches the catalog of the store."""
 
     def __init__(self, askers: Askers) -> None:
         self._askers = askers
@@ -99,7 +99,7 @@ class Catalog:
         return None if now is None or now.in_segments == view.in_segments else now
 
     async def known(self, fresh: bool = False) -> Known:
-        """What there is: at this moment, if it must be `fresh`."""
+        """The catalog; read now, if it must be `fresh`."""
         age = time.monotonic() - self._read
         if fresh or self._known is None or age > _OLD:
             return await self._look()
@@ -108,7 +108,7 @@ class Catalog:
         return self._known
 
     async def _refresh(self) -> None:
-        with suppress(PenstockError):  # the next request that has to wait tells it
+        with suppress(PenstockError):  # the next request that has to wait reports it
             await self._look()
 
     async def _look(self) -> Known:
@@ -117,7 +117,7 @@ class Catalog:
         return known
 
     async def close(self) -> None:
-        """Reads nothing any more."""
+        """Stops reading."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)

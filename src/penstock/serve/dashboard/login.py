@@ -1,4 +1,4 @@
-"""The pages' own door: where tokens are needed, a page asks for one and a cookie keeps it.
+"""Login of the pages: where tokens are needed, a page asks for one and a cookie keeps it.
 
 A browser cannot send an Authorization header with a page, so that what the cookie holds is put into one here, and the
 guard behind decides as it does for everybody. The cookie counts for pages only: for the API it does not exist.

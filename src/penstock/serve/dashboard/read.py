@@ -1,4 +1,4 @@
-"""Asks the store for a snapshot, in a few turns: numbers of different parts may be a commit apart."""
+"""Reads a snapshot from the store, in a few queries: numbers of different parts may be a commit apart."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def condition(row: Mapping[str, Any]) -> str:
 
 
 def outcome_text(rows: int, dead: int, late: int) -> str:
-    """What became of dead letters that were fed in again.
+    """The result of retried dead letters as text.
 
     >>> outcome_text(3, 1, 0), outcome_text(0, 0, 0)
     ('3 fed in again: 2 count now, 1 failed again', 'nothing to retry: they were fed in already, or are not kept')

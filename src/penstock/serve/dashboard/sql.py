@@ -1,4 +1,4 @@
-"""A box for SQL: questions go the way of the API's, and the browser remembers them."""
+"""A box for SQL: statements are run as those of the API, and the browser remembers them."""
 
 from __future__ import annotations
 
