@@ -18,13 +18,13 @@ from penstock.model.time import BEGINNING, Instant, show_duration
 from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
 
 _BOUNDS = np.array(BOUNDS, dtype=np.int64)
-#: How the names of columns begin that are computed for views: what is in them has nothing to do with the stream.
+#: The prefix of columns that are computed for views, which are not part of the stream.
 HIDDEN = "__"
 
 
 @dataclass
 class AdmittedRows:
-    """A stream's rows with `__at`, the refused ones by position and reason, and what was observed of time."""
+    """A stream's rows with `__at`; the rejected ones by position and reason; and the observed event times."""
 
     rows: pl.DataFrame
     dead: pl.DataFrame

@@ -1,4 +1,4 @@
-"""Windows on columns: which slice an instant falls into, which windows a slice belongs to, which of them are closed.
+"""Windows on columns: the slice of an instant, the windows of a slice, and which of them are closed.
 
 A row is reduced into its slice; slices spread to their windows after the reduction, when there are few of them.
 """

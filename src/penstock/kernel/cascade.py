@@ -40,7 +40,7 @@ def change_rows(plan: Plan, panes: pl.DataFrame, commit: int) -> pl.DataFrame:
 
 
 def standing(plan: Plan, state: Whole) -> pl.DataFrame:
-    """The panes that stand: what a reader of all changes so far would hold. For a view that begins above this one."""
+    """The current panes: what a reader of all changes so far would hold. For a new view over this one."""
     frames = [nothing(pane_schema(plan)), _finished(plan, state.table())]
     live = state.open_rows(1 << 62)
     if live is not None and plan.retracting:

@@ -52,11 +52,11 @@ def compiled(text: str, schema: Schema) -> Compiled:
     return compile(bind(text, schema))
 
 
-#: What users' functions made of one frame, by the way that led there: views that share the way share the rows.
+#: The rows that users' functions made of one frame, by the steps before: views that share these steps share the rows.
 MadeBefore: TypeAlias = "dict[tuple[object, ...], _Walk]"
 
 
-#: What one step has counted: by the position of the event; with a mark for what several events share, from this one on.
+#: The counters of one step, by the position of the event; with a mark where several events share them.
 StepCounts: TypeAlias = dict[tuple[object, ...], list[tuple[str, int]]]
 _SHARED = "shared"
 
@@ -71,7 +71,7 @@ class _Walk:
         self.counts: list[tuple[object, StepCounts]] = []
 
     def copy(self) -> _Walk:
-        """The same, to go on from here another way."""
+        """A copy, to which other steps can be added."""
         other = _Walk(self.frame, self.schema, self.branch)
         other.hidden, other.fallible, other.counts = [*self.hidden], self.fallible, [*self.counts]
         return other
@@ -138,7 +138,7 @@ class _Walk:
         self.schema = step.schema
 
     def python(self, step: PythonStep, way: object) -> None:
-        """Runs a user's function on the rows that have not failed. `way` is what led here, this step included."""
+        """Runs a user's function on the rows that have not failed. `way` are the steps so far, with this one."""
         rows = self.frame.collect()
         if not self.fallible:
             rows = rows.with_columns(pl.lit(None, pl.String).alias("__error"))
@@ -293,7 +293,7 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
 
 
 def _counts_by_event(rows: pl.DataFrame, results: MadeFrame) -> StepCounts:
-    """What a step has counted, by the event that its row came from."""
+    """The counters of a step, by the event that its row came from."""
     counts: StepCounts = {}
     positions = rows.select(POSITION)
     for shared, several in (((), results.counts), ((_SHARED,), results.batches)):
@@ -303,7 +303,7 @@ def _counts_by_event(rows: pl.DataFrame, results: MadeFrame) -> StepCounts:
 
 
 def _count(walk: _Walk, dead: pl.DataFrame) -> None:
-    """Counts what was counted for events that are not dead. Who else shares the way does not count it again."""
+    """Adds the counters of events that are not dead. Views that share the steps do not add them again."""
     if not walk.counts:
         return
     positions = set(dead.select(POSITION).iter_rows())
@@ -325,7 +325,7 @@ def _without(plan: Plan, rows: pl.DataFrame, dead: pl.DataFrame) -> pl.DataFrame
 
 
 def _apart(columns: Columns, inputs: tuple[pl.Expr, ...]) -> list[tuple[Columns, tuple[pl.Expr, ...]]]:
-    """The two of a pair: what one of them cannot take is refused live and in batch."""
+    """The two aggregates of a pair: a row that one of them cannot take is rejected live and in batch."""
     if not isinstance(columns, PairedColumns):
         return [(columns, inputs)]
     (_, live), (_, batch) = apart(columns.aggregate, inputs)
@@ -335,7 +335,7 @@ def _apart(columns: Columns, inputs: tuple[pl.Expr, ...]) -> list[tuple[Columns,
 def _try_monoid(
     columns: MonoidColumns, inputs: tuple[pl.Expr, ...], where: pl.Expr | None, rows: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tells the rows apart on which a user's lift fails, before they are part of any aggregate."""
+    """Separates the rows on which a user's lift fails, before they are part of any aggregate."""
     reasons: dict[int, str] = {}
     taken = rows.with_row_index("__element").filter(True if where is None else where)
     values = taken.select("__element", *columns.values(inputs)).drop_nulls()

@@ -1,7 +1,7 @@
 """Keys as bytes: equal bytes exactly for equal keys, which SQLite's own comparison does not give.
 
 SQLite never finds a null key again and has no NaN. Here a key is the head of its row, with −0.0 as 0.0 and every NaN
-as one, and then its texts; their lengths are in the head, so that neighbours cannot run into each other.
+as one, and then its texts; their lengths are in the head, so that neighbouring values cannot be confused.
 
 >>> frame = pl.DataFrame({"k": ["a", None, ""], "n": [1, 1, None]})
 >>> [key.hex() for key in encoded(frame)]

@@ -23,7 +23,7 @@ TOLERANCE = 1e-9
 
 @dataclass
 class SwapResult:
-    """The rows to write, with the firing state that they go on with, and the corrections."""
+    """The rows to write, with their firing state, and the panes that correct the old generation."""
 
     live: pl.DataFrame
     closed: pl.DataFrame

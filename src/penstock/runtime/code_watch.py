@@ -1,4 +1,4 @@
-"""Names user code that hangs: its operator, its function, and the row or key, on the driver and in Spark's tasks.
+"""Reports user code that hangs: its operator, its function, and the row or key, on the driver and in Spark's tasks.
 
 A thread of each process looks regularly at the user code that runs there (`model/running_code.py`). What has not got
 on for some seconds is a long call. A task writes its long calls to a file beside the segments, and removes it when they
@@ -26,9 +26,9 @@ from penstock.store.long_calls import LongCall, packed
 
 #: The seconds after which code that makes no progress is reported.
 LONG: Final = 10.0
-#: The folder beside the segments for what tasks have to tell.
+#: The folder beside the segments for reports of tasks.
 FOLDER: Final = "running"
-#: A file that was not written again for this number of looks is of a dead process.
+#: A file that was not updated for this number of looks belongs to a dead process.
 _DEAD: Final = 20
 
 _log = logging.getLogger("penstock.runtime")
@@ -42,7 +42,7 @@ class CallWatcher:
         self._seen: dict[RunningCall, tuple[int, float]] = {}  # progress, and since when it is the same
 
     def look(self, task: int | None = None) -> list[LongCall]:
-        """The calls that have not got on since then."""
+        """The calls without progress since then."""
         now, calls = self._clock(), running_calls()
         seen = {}
         for call in calls:
@@ -58,7 +58,7 @@ class CallWatcher:
 
 @dataclass(frozen=True)
 class TaskWatch:
-    """What a task must know to tell of its long calls. It travels."""
+    """What a task needs to report its long calls. It is sent to tasks."""
 
     folder: str
     after: float = LONG
@@ -167,7 +167,7 @@ class CodeMonitor:
             shown = calls
 
     def look(self) -> list[LongCall]:
-        """All long calls of now. Each is logged once."""
+        """All current long calls. Each is logged once."""
         calls = [*self._watcher.look(), *self._of_tasks()]
         named = {(call.operator, call.function, call.task) for call in calls}
         for call in calls:

@@ -1,4 +1,4 @@
-"""Feeds dead letters in again, where they failed, as an epoch of its own.
+"""Retries dead letters where they failed, as an epoch of its own.
 
 A row that a stream refused is parsed and admitted by what the stream is now. A dead letter may stand for a whole file
 that could not be read: then the file is read again. A row on which a step before an operator, view or sink failed comes
@@ -60,7 +60,7 @@ class RetryCounts:
 def retry(
     engine: Engine, spark: SparkSession, name: str, where: str | None, clock: Callable[[], Instant]
 ) -> RetryCounts:
-    """Feeds the dead letters of a stream, operator, view or sink in again, or those for which a condition holds.
+    """Retries the dead letters of a stream, operator, view or sink: all, or those for which a condition holds.
 
     The caller has the mutex.
     """
@@ -88,7 +88,7 @@ def letter_streams(engine_streams: Collection[str], history: EventHistory | None
 
 
 def _check(engine: Engine, name: str) -> None:
-    """Refuses a name whose dead letters are not kept, or cannot be fed in again."""
+    """Rejects a name whose dead letters are not kept, or cannot be retried."""
     stream = engine.registry.streams.get(name)
     if engine.registry.history is None or (stream is not None and stream.kept == "none"):
         raise RunError(
@@ -109,7 +109,7 @@ def _operators(engine: Engine) -> Collection[str]:
 def _retry_stream(
     engine: Engine, spark: SparkSession, name: str, letters: pl.DataFrame, clock: Callable[[], Instant]
 ) -> Iterator[RetryCounts]:
-    """Feeds in rows that a stream itself refused."""
+    """Retries rows that a stream itself rejected."""
     stream = engine.registry.streams[name]
     if name in _operators(engine):
         _refuse_without_row(name, letters)

@@ -22,7 +22,7 @@ def elements(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def blank(frame: pl.DataFrame) -> pl.DataFrame:
-    """As many rows, to put answers back into."""
+    """A frame with as many rows, for `put_back`."""
     return frame.select(pl.int_range(pl.len()).alias("__all"))
 
 

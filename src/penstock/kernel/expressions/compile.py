@@ -40,7 +40,7 @@ class Compiled:
 
 
 def compile(bound: Bound) -> Compiled:
-    """The expression as Polars evaluates it; one that is outside the kernel is refused."""
+    """The expression for Polars; one that the kernel cannot evaluate is rejected."""
     if bound.tree is None:
         raise DefinitionError(f"'{bound.text}' is Spark's to evaluate", detail=bound.outside)
     compiled = _node(bound.tree)
@@ -177,7 +177,7 @@ def _in(call: Call) -> Compiled:
 
 
 def _among(value: pl.Expr, constants: list[Literal]) -> pl.Expr:
-    """A null among the constants makes 'no' an 'unknown'."""
+    """A null among the constants turns 'no' into 'unknown'."""
     known = [literal for literal in constants if literal.value is not None]
     hits = [value == constant(literal) for literal in known]
     any_hit = reduce(lambda left, right: left | right, hits) if hits else pl.lit(False)

@@ -46,7 +46,7 @@ def _size(call: Call, values: pl.Expr) -> pl.Expr:
 
 
 def _array_contains(_: Call, values: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Null if it is not there, and a null is: that might be it."""
+    """Null if the value is not there but a null is, which might be equal to it."""
     contained = values.list.contains(value, nulls_equal=False)
     unknown = values.list.drop_nulls().list.len() < values.list.len()
     known = pl.when(contained).then(True).when(~unknown).then(False)

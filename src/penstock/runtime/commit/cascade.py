@@ -21,7 +21,7 @@ from penstock.runtime.epoch.wire import as_json, late_reason, refusals
 
 @dataclass
 class Cascade:
-    """What the views of one commit have shown so far, for the views above them, and what those refused."""
+    """The panes of one commit so far, for the views above them, and the rows that those rejected."""
 
     number: int  # of the commit
     now: Instant
@@ -33,7 +33,7 @@ class Cascade:
         self.shown[name] = change_rows(plan, panes, self.number)
 
     def deltas(self, name: str, plan: Plan, before: Instant, first: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
-        """What a view takes from those below it: what they show now, after what it finds there at `first`."""
+        """The deltas of a view from those below it: their panes of this commit, after those at `first`."""
         frames = []
         for source in plan.view.input.sources:
             if not isinstance(source, Changes):
@@ -47,7 +47,7 @@ class Cascade:
         return [combine(plan, frames)] if frames else []
 
     def rows(self, into: OperatorInput, first: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
-        """The same for an input of an operator: rows, and not deltas."""
+        """The same for an input of an operator: rows instead of deltas."""
         frames, plan = [], into.plan
         for branch in plan.branches:
             source = branch.source
@@ -70,7 +70,7 @@ class Cascade:
         return admit(source, placed, self.now)
 
     def late_in_merge(self, name: str, plan: Plan, late: pl.DataFrame) -> None:
-        """Rows that only the merge could tell to be late."""
+        """Rows that only the merge could detect as late."""
         with_reason = late.with_columns(late_reason(plan).alias("__reason"))
         for source in plan.view.input.sources:
             if isinstance(source, Changes):

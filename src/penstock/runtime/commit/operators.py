@@ -50,7 +50,7 @@ class OperatorRuntime:
         return {input_name(self.name, number): view for number, view in enumerate(self.operator.views)}
 
     def take_tables(self, versions: Mapping[str, Snapshot]) -> None:
-        """From here on its code sees these versions of its tables."""
+        """Switches its code to these versions of its tables."""
         if self.operator.tables:
             own = {name: versions[name] for name in self.operator.tables}
             self.kernel = self.operator.with_tables(self.kernel, own)
@@ -89,7 +89,7 @@ def operator_runtime(
 
 @dataclass(frozen=True)
 class OperatorOutcome:
-    """What one commit of an operator comes to: its rows, how its state changes, and what it rejected, by kind.
+    """The result of one commit of an operator: its rows, its changed state, and what it rejected, by kind.
 
     `timing` is None if there was nothing to do.
     """

@@ -71,7 +71,7 @@ class Shards:
         self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
         self.writes = WritesInFlight()
-        #: What tasks need to name user code that hangs: a `TaskWatch`, or None.
+        #: What tasks need to report user code that hangs: a `TaskWatch`, or None.
         self.watch: Any = None
         #: Spark jobs that steps have started.
         self.jobs = 0
@@ -194,7 +194,7 @@ class Shards:
             return changes.change(plan)
 
     def run(self, job: NumberedJob) -> list[Record]:
-        """Does a job in Spark's tasks; what they send."""
+        """Runs a job in Spark's tasks; the records that they send."""
         assert self._session is not None
         self.jobs += 1
         return run_in_tasks(self._session(), job, job.tasks)

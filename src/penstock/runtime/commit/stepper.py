@@ -46,7 +46,7 @@ ReduceMade: TypeAlias = Callable[[str, Iterable[pl.DataFrame], CommitWork, Mappi
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step of all views gives: the parts of a commit that do not depend on what caused it."""
+    """The result of one step of all views: the parts of a commit that do not depend on its cause."""
 
     changes: Mapping[str, Change]
     stacked: tuple[tuple[Stack, Change], ...]
@@ -66,7 +66,7 @@ class StepResult:
 
     @property
     def late(self) -> dict[str, pl.DataFrame]:
-        """By view the places of rows that only the merge could tell to be late."""
+        """By view the places of rows that only the merge could detect as late."""
         late = {name: change.late for name, change in self.changes.items()}
         return late | {name: change.late for name, change in self.segments.items()}
 
@@ -141,7 +141,7 @@ class Stepper:
     def _generations(
         self, work: CommitWork, before: Mapping[str, Instant]
     ) -> tuple[tuple[PendingGeneration, GenerationInput], ...]:
-        """What pending generations are stepped with."""
+        """The inputs of pending generations."""
         inputs = []
         for hidden, generation in self._registry.generations.items():
             fed = generation.of or hidden
@@ -334,7 +334,7 @@ class Stepper:
         return change
 
     def _standing(self, views: Iterable[str], cascade: Cascade) -> dict[str, pl.DataFrame]:
-        """What views show so far: a view that begins above them begins with that."""
+        """The current panes of views: a new view over them starts with these."""
         plans = {name: self._registry.views[name].plan for name in views}
         return {
             name: change_rows(plan, standing(plan, self._registry.store.state(name)), cascade.number - 1)

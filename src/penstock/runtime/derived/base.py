@@ -101,7 +101,7 @@ class Derived(Source):
 
     @abstractmethod
     def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
-        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
+        """Runs an epoch on the commits that it reads. It may run again, if it is not committed."""
 
     def epoch_input(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> EpochInput:
         """What an epoch reads: from where the one before it ended up to its own end."""
@@ -151,7 +151,7 @@ def made_from(stream: Stream) -> tuple[Stream, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """What an epoch of a stream that is made from others comes to.
+    """The result of an epoch of a stream that is made from others.
 
     Its rows; when something is due after it; what it remembers from here on (`store.memory`), committed with it; what
     it counts, and what its commit tells people. `inputs` is how many events of other streams it has read.
@@ -185,7 +185,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class EpochInput:
-    """What the commits of an epoch brought: names of files, and times, as `commits` has them."""
+    """The input of an epoch from the commits that it reads: names of files, and times, as `commits` has them."""
 
     spark: SparkSession
     parts: tuple[tuple[str, bytes], ...]

@@ -1,4 +1,4 @@
-"""Tells Spark's own processes which commits of a run are new. Every run has one feed.
+"""Reports new commits of a run to Spark's own processes. Every run has one feed.
 
 A query that reads the commits several times, as a join does for its sides, has several sources. The first one says up
 to where an epoch reads, and the others follow it: so all of them see the same commits. One that finds nothing new is

@@ -33,7 +33,7 @@ Part = tuple[str, bytes]
 
 
 class CommitReader:
-    """Tells which commits are new, and hands out what they brought; an epoch ends when it has `limit` events."""
+    """Finds new commits, and their files; an epoch ends when it has `limit` events."""
 
     def __init__(self, folder: Path, name: str, streams: Mapping[str, Schema], limit: int) -> None:
         self._name, self._streams, self.limit = name, streams, limit
