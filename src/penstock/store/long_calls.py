@@ -19,7 +19,7 @@ LONG_CALLS: Final = "SELECT statement FROM __catalog WHERE kind = 'calls'"
 
 @dataclass(frozen=True)
 class LongCall:
-    """User code that has not got on for some seconds. `task` is None on the driver."""
+    """User code without progress for some seconds. `task` is None on the driver."""
 
     operator: str | None
     function: str

@@ -1,8 +1,8 @@
 """The commits of streams, as a stream that Spark reads: an offset is the number of a commit.
 
-Spark plans such a stream in Python processes of its own, several for each. They ask the driver (`commit_feed.py`), which
-has the store open: so they load next to nothing, and no query waits for them. A task gets names of files and reads them
-itself.
+Spark plans such a stream in Python processes of its own, several for each. They ask the driver (`commit_feed.py`),
+which has the store open: so they load next to nothing, and no query waits for them. A task gets names of files and
+reads them itself.
 """
 
 from __future__ import annotations
