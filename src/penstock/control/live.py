@@ -146,7 +146,7 @@ class Live:
         return self.statements.execute(text, file)
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         self.statements.index(view, columns)
 
     def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:

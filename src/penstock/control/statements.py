@@ -56,7 +56,7 @@ class Statements:
             raise PenstockError("the app is stopping")
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         with self._changing:
             if not self._stopped:
                 self.run.index(view, columns)

@@ -46,7 +46,7 @@ class Epochs:
 
 
 def epochs(number: str, *, ends: str | None = None) -> Epochs:
-    """Epochs of the producer's: `ps.epochs("batch")`, or `ps.epochs("batch", ends="kind = 'end'")`.
+    """Epochs that the producer defines: `ps.epochs("batch")`, or `ps.epochs("batch", ends="kind = 'end'")`.
 
     In each partition numbers go up. Without `ends` an epoch is over in a partition when a row of a later one comes.
     """

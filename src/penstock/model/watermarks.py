@@ -80,7 +80,7 @@ class Carried(Watermark):
 
 
 def bounded(delay: str | timedelta, *, idle: str | timedelta | None = "1 minute") -> Bounded:
-    """Events are at most so late: `bounded("10 seconds")`."""
+    """Events are late by at most this duration: `bounded("10 seconds")`."""
     return Bounded(not_negative(delay, "the delay of a watermark"), idle=_idle_of(idle))
 
 
@@ -92,7 +92,7 @@ def percentile(percent: float, *, idle: str | timedelta | None = "1 minute") -> 
 
 
 def punctuated(mark: Sql, *, idle: str | timedelta | None = None) -> Punctuated:
-    """The source says it: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
+    """The source marks its progress: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
     return Punctuated(sql_text(mark), idle=_idle_of(idle))
 
 

@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def missing(self) -> str | None:
-        """What the run has to wait for at the moment: executors of a cluster."""
+        """What the run waits for at the moment: executors of a cluster."""
         return self._executors.missing
 
     @property

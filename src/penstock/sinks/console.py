@@ -52,6 +52,6 @@ def _text(value: object) -> str:
 
 
 def to_console(*, limit: int = _LIMIT, mode: Mode = "panes") -> Console:
-    """Prints what fires, at most `limit` rows at once: the newest."""
+    """Prints fired panes, at most the newest `limit` rows at once."""
     above_zero(limit, "the limit of a console")
     return Console(limit, mode=mode)

@@ -115,7 +115,7 @@ def generator(
     late: float = 0.0,
     lateness: str | timedelta = "0 seconds",
 ) -> Generator:
-    """Made-up events: `function(numbers, times, chance)` gives a dictionary of columns; `rate` events a second.
+    """Generated events: `function(numbers, times, chance)` gives a dictionary of columns; `rate` events a second.
 
     `disorder` is the largest amount by which event times are set back; the share `late` of the events goes back by
     `lateness` more, and the share `duplicates` repeats the event before. `chance.uniform()` gives a random number for

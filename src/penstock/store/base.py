@@ -206,7 +206,7 @@ class Store(ABC):
 
     @abstractmethod
     def index(self, view: str, *columns: str) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
 
     @property
     @abstractmethod
