@@ -30,7 +30,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Lets the compaction at hand end."""
+        """Waits for the current compaction."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

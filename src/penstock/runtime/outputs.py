@@ -1,4 +1,4 @@
-"""What a run gives out: panes and rows by the outbox to sinks, and rows in real-time mode."""
+"""The outputs of a run: panes and rows through the outbox to sinks, and rows in real-time mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only Spark knows before anything runs: the types of its expressions, and the columns of DataFrame code."""
+"""Asks Spark, before anything runs, for the types of its expressions and the columns of DataFrame code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Spelled: TypeAlias = tuple[tuple[object, ...], ...]
 
 
 class Analyst:
-    """Asks Spark, and remembers the answers. `session` is called when there is something to ask."""
+    """Asks Spark, and caches the answers. `session` is called when it is needed."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
@@ -45,7 +45,7 @@ class Analyst:
         return self._types[schema, sql]
 
     def _refused(self, text: str, error: Exception) -> DefinitionError:
-        """Why Spark refuses an expression, in a line; an unknown function with the names that are near."""
+        """Why Spark rejects an expression, in a line; for an unknown function, with similar names."""
         routine = re.search(r"\[UNRESOLVED_ROUTINE\].*? routine `(?:[^`]*`\.`)*([^`]+)`", str(error))
         if routine is None:
             return DefinitionError(f"Spark rejects the expression '{text}'", detail=essence(error))

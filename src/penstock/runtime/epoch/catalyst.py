@@ -1,4 +1,4 @@
-"""Views as the kernel can take them: what is outside its subset of SQL becomes a column that Catalyst computes.
+"""Rewrites views for the kernel: what is outside its subset of SQL becomes a column that Catalyst computes.
 
 An expression behind `select` steps is written out over the feed's own columns; behind `where` steps it is guarded by
 their conditions, so that it is never evaluated on a row that does not get there. The lowered view reads the column in
@@ -70,7 +70,7 @@ def _at(view: View, snapshots: Mapping[str, Snapshot]) -> View:
 
 
 def _check_of_kernel(maker: FeedMaker) -> None:
-    """A view's changes never reach Spark: what is made of them is the kernel's alone."""
+    """A view's changes never reach Spark: only the kernel computes on them."""
     if maker.prefix or not maker.is_plain:
         expression = maker.prefix[-1].label if maker.prefix else next(iter(maker.columns.values()), maker.schema.ddl())
         raise DefinitionError(

@@ -1,4 +1,4 @@
-"""What the tasks of one epoch sent, put together."""
+"""Combines what the tasks of one epoch have sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Epoch:
-    """What one feed left behind.
+    """The result of one feed.
 
     Deltas by batch with the sharing that they were reduced by, refused rows by kind, rows that the merge may find late,
     a sample if one was asked for, the rows of flows without state, rows that come to operators, and the files of the
@@ -51,7 +51,7 @@ class Epoch:
 
 
 def gathered(records: Iterable[Record]) -> Epoch:
-    """The records of an epoch's tasks, put together."""
+    """Combines the records of an epoch's tasks."""
     output = read(records)
     shared, own = output.shared_deltas, output.deltas
     count = max((len(frames) for frames in (*shared.values(), *own.values())), default=0)

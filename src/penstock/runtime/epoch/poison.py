@@ -110,7 +110,7 @@ class _Search:
                     high, error = middle, failure if middle - low == 1 else None
             error = error or self._fails([name], low, low + 1)
             if error is None:
-                return  # it does not come again: no matter of this row
+                return  # the error does not come again: this row does not cause it
             self._note(low, name, error)
             start = low + 1
 

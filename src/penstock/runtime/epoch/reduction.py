@@ -113,7 +113,7 @@ class Reduction:
             except Exception as error:
                 if isinstance(error, PenstockError) or passes(error):
                     raise
-                self._jobs = jobs  # one by one they tell on which rows they fail
+                self._jobs = jobs  # one by one, to find the rows on which they fail
         base, job, frame = self._stream(self._decoded(rows))
         epochs = {self._feed.name: base}
         for feed in self._made:

@@ -50,7 +50,7 @@ class ShardJob(NumberedJob):
         return records
 
     def gathered(self, records: Sequence[Record]) -> SegmentChange:
-        """What all tasks have sent, put together."""
+        """Combines what all tasks have sent."""
         output, plan = read(records), self.step.plan
         empty = SegmentChange.empty(plan)
         panes = [frame for number in sorted(output.panes) for frame in output.panes[number]]

@@ -33,7 +33,7 @@ _SHRINKAGE: Final = 64.0
 _OUTLIER: Final = 2.0
 #: The fixed part, in seconds, until there are epochs of several sizes to estimate it from.
 _FIXED: Final = 0.3
-#: Where the fixed part seems longer than half the target, each so manieth epoch takes only a part: epochs of one size
+#: Where the fixed part seems longer than half the target, every n-th epoch takes only a part: epochs of one size
 #: leave open what is fixed.
 _PROBE_EVERY, _PROBE = 20, 0.25
 
@@ -42,7 +42,7 @@ _PROBE_EVERY, _PROBE = 20, 0.25
 class Bounds:
     """What limits are counted in, the first one, and between what they stay.
 
-    `careful` is the first one where users' Python code runs: nobody knows yet how long it takes for a row.
+    `careful` is the first one where users' Python code runs: it is not known yet how long it takes for a row.
     """
 
     unit: str
@@ -75,7 +75,7 @@ class Cost:
         spread = xx / weight - size * size
         if spread > (0.2 * size) ** 2:
             slope = (xy / weight - size * time) / spread
-        else:  # epochs of one size tell nothing of the fixed part: it stays as it was
+        else:  # epochs of one size give no information on the fixed part: it stays as it was
             slope = (time - self.fixed) / size
         self.each = min(max(slope, 0.1 * time / size), time / size)
         self.fixed = time - self.each * size

@@ -26,7 +26,7 @@ def is_replayable(stream: Stream) -> bool:
 
 
 def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store: SqlStore) -> None:
-    """Removes what is left of dropped streams, and refuses a store that would count events again.
+    """Removes what is left of dropped streams, and rejects a store that would count events again.
 
     A source that cannot be read again has no use for its old offsets: its query starts from the beginning.
     """
@@ -80,7 +80,7 @@ def _reread(checkpoints: Place, store: SqlStore) -> set[str]:
 
 
 def remove_empty(directory: Path) -> None:
-    """Removes the folder that Spark has made for its logs where the directory was moved away.
+    """Removes the folder that Spark has created for its logs in a directory that was moved away.
 
     A thread of Spark's may still be making it, so that an attempt can leave an empty folder.
     """

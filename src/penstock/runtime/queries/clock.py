@@ -1,8 +1,8 @@
 """The clock of a run: the wall clock, made steady where that jumps.
 
 Time in a run never goes back: where the clock was set back, it goes on at half its pace until the clock has caught up.
-Where the clock leaps ahead, as after a sleep of the machine, time leaps too, and nothing is idle because of it: silence
-that nobody listened to does not count.
+Where the clock jumps ahead, as after a sleep of the machine, time jumps too, and nothing is idle because of it: silence
+during the sleep does not count.
 """
 
 from __future__ import annotations

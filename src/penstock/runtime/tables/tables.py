@@ -129,7 +129,7 @@ class Tables:
         self.snapshots[table.name] = self._snapshot(table.name, version)
 
     def put(self, tables: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
-        """Tables have these rows from here on, as a script says."""
+        """Sets the rows of tables, for scripts."""
         for name, rows in tables.items():
             number = self.snapshots.get(name, Snapshot(0)).version + 1
             self.snapshots[name] = Snapshot(number, rows=rows)

@@ -15,7 +15,7 @@ from penstock.runtime.derived.loops.graphs import BETTER, EDGE, HOLD, KEY, TELL,
 class ConnectedComponents(Graph):
     """Which component each vertex is in: the smallest vertex of all that edges lead to, in whichever direction.
 
-    A vertex keeps only edges that joined two components when they came: others can never change anything.
+    A vertex keeps only edges that joined two components when they came: other edges never change anything.
     """
 
     @property
@@ -77,7 +77,7 @@ class ConnectedComponents(Graph):
         return own.drop("more"), more.select(KEY)
 
     def _better(self, own: pl.DataFrame, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """A smaller component is taken over; and who takes it over."""
+        """Adopts smaller components; and the vertices that do so."""
         heard = messages.filter(pl.col("says").is_in([TELL, BETTER]))
         heard = heard.group_by(KEY).agg(heard=pl.col("component").min())
         smaller = pl.col("component").is_null() | (pl.col("heard") < pl.col("component"))
@@ -95,7 +95,7 @@ class ConnectedComponents(Graph):
         return [self.sent(near, BETTER), self.sent(chunks.explode("chunk"), BETTER)]
 
     def _spilled(self, own: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Neighbours that are too many go to a new chunk."""
+        """Moves neighbours beyond the limit to a new chunk."""
         full = own.filter((pl.col("chunk") == 0) & (pl.col("near").list.len() > self.chunk))
         if not full.height:
             return own, []

@@ -27,7 +27,7 @@ class LocalLoop:
         self._number = 0
 
     def commit(self, commit: Commit) -> tuple[list[Row], list[tuple[str, str]], LoopTally]:
-        """The rows that a commit comes to, the events that the loop refused, and what it has done."""
+        """The rows of a commit, the events that the loop rejected, and its counts."""
         self._number += 1
         refused: list[Rejection] = []
         elements = self._intake.admit(commit, refused)

@@ -82,18 +82,18 @@ class Machine(ABC):
 
     @abstractmethod
     def put(self, done: Sequence[bytes]) -> Any:
-        """What the parts of a round came to."""
+        """Takes the results of the parts of a round."""
 
     @abstractmethod
     def save(self) -> Any:
-        """What it knows, to be taken up by `load`: here, or by another machine of the same loop."""
+        """The machine's state, for `load`: here, or in another machine of the same loop."""
 
     @abstractmethod
     def load(self, saved: Any) -> None: ...
 
     @abstractmethod
     def memory(self) -> pl.DataFrame:
-        """What is to be kept from here on: `key`, `value`."""
+        """The states to store: `key`, `value`."""
 
     @abstractmethod
     def rows(self) -> pl.DataFrame:
@@ -103,7 +103,7 @@ class Machine(ABC):
 def run(
     machine: Machine, inbox: Any, fetch: Fetch, tally: LoopTally, name: str, *, first: int = 0, bound: int = 0
 ) -> Any:
-    """The rounds from one on, until all is quiet. With a bound, ends before a round with more messages: they come back.
+    """Runs rounds until no messages are left. With a bound, stops before a round with more messages, and returns them.
 
     `tally.rounds` is the number of the next round.
     """
@@ -123,7 +123,7 @@ def run(
 
 
 def after(machine: Machine, inbox: Any, number: int, size: int, tally: LoopTally) -> Any:
-    """Counts a round, and gives up what is under way where the loop wants to end."""
+    """Counts a round, and drops pending messages where the loop's `until` ends it."""
     tally.rounds, tally.messages = number + 1, tally.messages + size
     until, sent = machine.iteration.until, machine.size(inbox)
     if until is not None and sent and until(Round(number, sent, machine.changed)):
@@ -133,7 +133,7 @@ def after(machine: Machine, inbox: Any, number: int, size: int, tally: LoopTally
 
 
 def run_around(machine: Machine, events: pl.DataFrame, fetch: Fetch, tally: LoopTally, name: str) -> None:
-    """An epoch whose loop fails: halves of its events one after the other, and so on; those at fault are refused."""
+    """Retries a failed epoch in halves, recursively, until the events at fault are found: these are rejected."""
     before, rounds = machine.save(), tally.rounds
     try:
         inbox, refused = machine.enter(events)

@@ -1,4 +1,4 @@
-"""Shortest paths from given vertices, kept up to date as edges come."""
+"""Shortest paths from some vertices, kept up to date as edges come."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The log of a stream that a loop gives: an epoch is one job while it is small, and a job for each round where not.
 
-What the keys of a loop have lies in the store, and is written by the epoch's own commit. Where the loop fails on what
-it was given, the epoch is done once more, in halves: events at fault become dead letters, and all others count.
+The state of the keys of a loop is in the store, written by the epoch's own commit. If the loop fails on its input, the
+epoch is repeated in halves: events at fault become dead letters, and all others count.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CHUNK: Final = 50_000
 
 
 class _Apart(Exception):
-    """Tasks cannot reach the driver: it must give them what they need beforehand."""
+    """Tasks cannot reach the driver: it must send them what they need beforehand."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +105,7 @@ class LoopSource(Derived):
 
 @dataclass
 class EpochOutput:
-    """What an epoch of a loop came to."""
+    """The result of an epoch of a loop."""
 
     rows: pl.DataFrame
     memory: pl.DataFrame
@@ -206,7 +206,7 @@ class Epoch:
     def _do(
         self, rows: list[tuple[str, bytes]], work: Any, tasks: int | None = None, column: str | None = None
     ) -> list[tuple[str, bytes]]:
-        """Has Spark's tasks do something; what they tell."""
+        """Runs work in Spark's tasks; their records."""
         frame = self._spark.createDataFrame(rows, SCHEMA)
         frame = frame.coalesce(tasks) if tasks is not None else frame.repartition(min(len(rows), 64))
         input_frame = frame if column is None else frame.select(column)

@@ -91,7 +91,7 @@ class SparkRunner:
         return frame
 
     def _ended(self, frame: DataFrame, outcome: Outcome) -> DataFrame:
-        """Ends a job: what its tasks tell is added to the outcome, and what is for bolts further on goes on."""
+        """Ends a job: adds what its tasks report to the outcome, and passes on the tuples for later bolts."""
         kept = frame if frame is self._sources else self._keep(frame)
         for data in _outcomes(kept):
             outcome.add(pickle.loads(data))
@@ -146,5 +146,5 @@ class SparkRunner:
 
 
 def _outcomes(frame: DataFrame) -> list[bytes]:
-    """What tasks tell the driver."""
+    """What tasks report to the driver."""
     return list(frame.where(f"kind = '{OUTCOME}'").select("data").toArrow().column(0).to_pylist())

@@ -34,7 +34,7 @@ _log = logging.getLogger("penstock.topology")
 
 @dataclass(frozen=True, repr=False)
 class TopologySource(Derived):
-    """What a topology gives out. An epoch that takes longer than `target` seconds says which component was slowest."""
+    """The output of a topology. An epoch that takes longer than `target` seconds logs its slowest component."""
 
     topology: Topology
     target: float = 5.0
@@ -71,7 +71,7 @@ class TopologySource(Derived):
             runner.close()
 
     def _look(self, settled: EpochResult, seconds: float) -> None:
-        """Back-pressure by name: an epoch that takes too long says which component took most of it."""
+        """Logs the slowest component of an epoch that takes too long."""
         note = settled.notes["topology"]
         note["seconds"] = round(seconds, 3)
         if seconds > self.target and "slowest" in note:
@@ -94,7 +94,7 @@ class TopologySource(Derived):
 
 
 class _Recall:
-    """What a topology remembers, in the store. It is pickled, so what this app has not signed is refused."""
+    """The memory of a topology, in the store. It is pickled, so anything that this app has not signed is rejected."""
 
     def __init__(self, memory: Memory, signer: Signer) -> None:
         self._memory, self._signer = memory, signer
@@ -107,7 +107,7 @@ class _Recall:
         return self._verified(part, self._memory.of(part, keys).items())
 
     def frame(self, changes: Changes) -> pl.DataFrame:
-        """What is to be remembered, signed."""
+        """The memory to store, signed."""
         rows = [
             (part, key, None if value is None else self._signer.sign(value, *self._use(part, key)))
             for (part, key), value in changes.items()

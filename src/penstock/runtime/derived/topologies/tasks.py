@@ -236,7 +236,7 @@ def arrived(flow: Flow, batches: list[pa.RecordBatch]) -> Iterator[pl.DataFrame]
 
 
 def records(outcome: Outcome, orders: Orders) -> list[Record]:
-    """What tasks left behind, as records."""
+    """The results of tasks, as records."""
     topology = orders.topology
     all_records: list[Record] = []
     for bolt, task, packet in outcome.packets:
@@ -249,7 +249,7 @@ def records(outcome: Outcome, orders: Orders) -> list[Record]:
 
 
 def _outcome_record(outcome: Outcome) -> Record:
-    """What the driver needs of what tasks left behind."""
+    """The part of the results that the driver needs."""
     return NOBODY, 0, OUTCOME, pickle.dumps(replace(outcome, packets=[], rows={}), protocol=5)
 
 
