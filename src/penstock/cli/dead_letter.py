@@ -95,7 +95,7 @@ def retry(
 
 
 def _retried(app: Path, directory: Path, name: str, where: str | None, master: str, debug: bool) -> RetryCounts:
-    """The same with the app's definitions of now, without reading its logs."""
+    """The same with the app's current definitions, without reading its logs."""
     Reader(directory).listing()  # refuses a directory without a store
     running = start(load_app(app), directory, output(), master=master, debug=debug)
     try:

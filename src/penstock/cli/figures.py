@@ -63,7 +63,7 @@ class Figures:
 
 
 def read(store: Reader, rate: float | None = None) -> Figures:
-    """The figures of now."""
+    """The current figures."""
     last, details = store.last(), store.query(LATEST_DETAILS)["details"]
     return Figures(
         now=time.time_ns() // 1000,
@@ -167,7 +167,7 @@ def show_late(figures: Figures, stream: str | None = None) -> str:
     """
     events, pairs = figures.count(LATE_EVENTS, stream), figures.count("late", stream)
     if pairs and not events:
-        return f"{number(pairs)} by view"  # a store of before: nobody counted the events
+        return f"{number(pairs)} by view"  # an older store, which did not count the events
     return number(events) if events == pairs else f"{number(events)} ({number(pairs)} by view)"
 
 

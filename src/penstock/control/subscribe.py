@@ -66,7 +66,7 @@ class Panes:
             self._snapshot = self._table(connection) if snapshot else []
 
     def follow(self, every: float = 0.1) -> Iterator[list[Row]]:
-        """The rows of now, and then those that come, some at a time; it never ends. No rows: nothing has come."""
+        """The current rows, and then new ones, some at a time; it never ends. No rows: there is nothing new."""
         yield self._snapshot
         while True:
             rows, more = self.take()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-#: Asks for the long calls of now.
+#: Reads the current long calls.
 LONG_CALLS: Final = "SELECT statement FROM __catalog WHERE kind = 'calls'"
 
 

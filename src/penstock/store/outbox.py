@@ -113,11 +113,11 @@ def drop_panes(connection: Connection, view: str) -> None:
     remove_pane_files(connection, "view = ?1", [view])
 
 
-# stores of before
+# older stores
 
 
 def take_over(connection: Connection) -> None:
-    """Makes blocks of the panes of a store of before, which had a row with JSON for each."""
+    """Makes blocks of the panes of an older store, which had a row with JSON for each."""
     create(connection)
     after = 0
     while True:
@@ -133,7 +133,7 @@ def take_over(connection: Connection) -> None:
 
 
 def _json_block(rows: pl.DataFrame) -> tuple[int, int, int, str, bytes]:
-    """Rows with JSON as a block: what types the values had, a store of before does not say."""
+    """Rows with JSON as a block: an older store does not record the types of the values."""
     panes = rows.select(
         "key",
         "values",

@@ -45,7 +45,7 @@ class StateSize:
 
 
 def state_sizes(connection: Connection) -> dict[str, StateSize]:
-    """By view, of those whose state is in segments. A store of before has none."""
+    """By view, of those whose state is in segments. An older store has none."""
     if "__sharded" not in connection.tables():
         return {}
     segments: dict[str, list[Segment]] = {}

@@ -1,8 +1,8 @@
-"""What passes is tried again: a broker that is away or hangs, a store that is locked or full, a worker that died.
+"""Retries after transient faults: a broker that is away or hangs, a store that is locked or full, a worker that died.
 
-Such a fault is none of the data's: the same epoch, read again when it is over, succeeds. So the stream's query is
-started again after longer and longer pauses; a warning says so, and `Run.faults` shows it. What does not pass in time,
-or is no such fault, ends the run.
+The data does not cause such a fault: the same epoch, read again later, succeeds. So the stream's query is restarted
+after growing pauses; a warning says so, and `Run.faults` shows it. A fault that lasts too long, or is not transient,
+ends the run.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Dashboard(BaseRoute):
 
         from penstock.serve.dashboard.page import show
 
-        own.user_middleware.clear()  # of a server of before: what has run takes no more of it
+        own.user_middleware.clear()  # left by an earlier server: an app that has run takes no more middleware
         own.middleware_stack = None
         own.config.socket_io_js_transports = ["websocket"]
         around = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)

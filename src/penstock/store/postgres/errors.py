@@ -49,7 +49,7 @@ def is_lost(error: Exception) -> bool:
 def explained(error: Exception, address: Address, writes: bool) -> StoreError:
     """The error in our words, with PostgreSQL's own as the detail."""
     where, state, error_text = address.shown, _state(error), redact(str(error), address.url)
-    if is_lost(error) or (writes and state == "25006"):  # the server of before is a copy now
+    if is_lost(error) or (writes and state == "25006"):  # the former primary is a replica now
         return Away(
             f"the store '{where}' cannot be reached",
             detail=error_text.strip(),
