@@ -112,7 +112,7 @@ class Lookup:
         if self.cursor is not None:
             after = _place(self.cursor, self.order)
             if not is_place(after[2]):
-                raise Answered(422, "the cursor belongs to another query", hint="begin with the first page again")
+                raise Answered(422, "this is not a cursor of this query", hint="begin with the first page again")
         newest = self.order == "newest"
         return SegmentQuestion(view.name, keys, self.null, bounds, self.final, newest, after, self.limit + 1)
 
@@ -214,4 +214,4 @@ def _place(cursor: str, order: Order) -> tuple[int, int, bytes]:
             raise ValueError
         return end, start, bytes.fromhex(key)
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise Answered(422, "the cursor belongs to another query", hint="take 'next' of the page before") from None
+        raise Answered(422, "this is not a cursor of this query", hint="take 'next' of the page before") from None

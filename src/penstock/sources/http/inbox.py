@@ -94,7 +94,7 @@ def numbers(folder: Path) -> list[int]:
 
 
 def declare(folder: Path, stream: str, schema: Schema, base: int | None = None) -> None:
-    """Makes an inbox for a stream, or updates its columns. Segments of a new one are numbered from the current time on."""
+    """Makes an inbox for a stream, or updates its columns. A new one numbers its segments from the current time on."""
     folder.mkdir(parents=True, exist_ok=True)
     before = inbox_definition(folder)
     base = before.base if before is not None else base or time.time_ns() // 1_000_000
