@@ -32,7 +32,7 @@ START, END = "2015-07-15T01:00:00Z", "2015-07-15T02:00:00Z"
 
 
 @dataclass
-class OutputRow:
+class Given:
     """The app, its events as a script, the rows of each join as a script, and what DuckDB says."""
 
     app: ps.App
@@ -43,7 +43,7 @@ class OutputRow:
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> OutputRow:
+def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
     root = tmp_path_factory.mktemp("nexmark")
     source = Nexmark(rate=100, disorder=DISORDER)
     for _ in source.write(root, EVENTS, FILES):
@@ -56,7 +56,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> OutputRow:
         for name in NAMES:
             script = script.add(*pl.read_ndjson(root / name / f"{number:05}.json").rows(named=True), to=name)
     script = script.watermark(END)
-    return OutputRow(app, flows, script, played(app, script), Oracle(root))
+    return Given(app, flows, script, played(app, script), Oracle(root))
 
 
 def played(app: ps.App, script: TestStream) -> dict[str, TestStream]:
@@ -73,13 +73,13 @@ def played(app: ps.App, script: TestStream) -> dict[str, TestStream]:
     return found
 
 
-def script_of(given: OutputRow, view: ps.View) -> TestStream:
+def script_of(given: Given, view: ps.View) -> TestStream:
     names = {source.name for source in ps.model.changes.origins(view)} & set(given.joined)
     return given.joined[names.pop()] if names else given.script
 
 
 @pytest.mark.parametrize("name", [name for name in map("q{}".format, range(23)) if name not in ON_SPARK])
-def test_a_query_gives_what_duckdb_gives(given: OutputRow, name: str) -> None:
+def test_a_query_gives_what_duckdb_gives(given: Given, name: str) -> None:
     view = given.app.views[name] if name in given.app.views else counted(given.flows[name])
     result = run(view, script_of(given, view))
     assert not result.refused
@@ -95,11 +95,11 @@ def counted(flow: Flow) -> ps.View:
     return flow.group_by(*flow.schema.names).agg(times=ps.count())
 
 
-def test_all_queries_are_there(given: OutputRow) -> None:
+def test_all_queries_are_there(given: Given) -> None:
     assert {*given.flows, *given.app.views} >= {f"q{number}" for number in range(23)}
 
 
-def test_sql_defines_the_same_streams_and_views(given: OutputRow) -> None:
+def test_sql_defines_the_same_streams_and_views(given: Given) -> None:
     written = sql.load(SQL)
     python, flows = nexmark(Path())
     assert written.streams == {name: python.streams[name] for name in written.streams}
@@ -108,7 +108,7 @@ def test_sql_defines_the_same_streams_and_views(given: OutputRow) -> None:
     assert {*written.flows, *written.views} >= {f"q{number}" for number in range(23)} - {"q6"}
 
 
-def test_a_bid_that_comes_later_than_the_watermark_waits_is_refused_unless_it_is_allowed(given: OutputRow) -> None:
+def test_a_bid_that_comes_later_than_the_watermark_waits_is_refused_unless_it_is_allowed(given: Given) -> None:
     """One bid of the first window is held back, far longer than the disorder."""
     bids = given.app.streams["bids"]
     rows = Nexmark(rate=100, disorder=DISORDER).parts(0, EVENTS)["bids"].rows(named=True)

@@ -15,7 +15,7 @@ from penstock.kernel.plan import nothing
 from penstock.kernel.storable import outside, why_not_storable
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
-from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
+from penstock.model.watermarks import BOUNDS, Observation, PartitionTimes, Percentile, Punctuated
 
 _BOUNDS = np.array(BOUNDS, dtype=np.int64)
 #: The prefix of columns that are computed for views, which are not part of the stream.
@@ -72,7 +72,7 @@ def _observe(stream: Stream, rows: pl.DataFrame, newest: Instant) -> Observation
     newest_by_partition = rows.group_by("__partition").agg(
         pl.col("__at").max(), (pl.col("__mark").max() if marked else pl.lit(None, pl.Int64)).alias("__newest_mark")
     )
-    partitions = {p: Seen(at, mark) for p, at, mark in newest_by_partition.iter_rows()}
+    partitions = {p: PartitionTimes(at, mark) for p, at, mark in newest_by_partition.iter_rows()}
     if not isinstance(stream.watermark, Percentile):
         return Observation(partitions)
     lateness = np.maximum(newest - rows["__at"].to_numpy(), 0)

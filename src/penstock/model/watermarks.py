@@ -4,7 +4,7 @@ A definition (`Bounded`, `Percentile`, `Punctuated`) says how to estimate; a `Tr
 the watermark forward, never back, once a commit. Both engines use the same tracker; they differ in how they observe.
 
 >>> tracker = Tracker(bounded("10 seconds"))
->>> tracker.advance(Observation({0: Seen(newest=60_000_000)}), now=0)
+>>> tracker.advance(Observation({0: PartitionTimes(newest=60_000_000)}), now=0)
 >>> tracker.watermark
 50000000
 """
@@ -117,27 +117,27 @@ def bucket(lateness: Duration) -> int:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartitionTimes:
     """What one commit showed of one partition: its newest event time, and the newest mark that the source set."""
 
     newest: Instant
     mark: Instant | None = None
 
-    def merge(self, other: Seen) -> Seen:
+    def merge(self, other: PartitionTimes) -> PartitionTimes:
         """What both showed together.
 
-        >>> Seen(5).merge(Seen(3, mark=2))
-        Seen(newest=5, mark=2)
+        >>> PartitionTimes(5).merge(PartitionTimes(3, mark=2))
+        PartitionTimes(newest=5, mark=2)
         """
         marks = [mark for mark in (self.mark, other.mark) if mark is not None]
-        return Seen(max(self.newest, other.newest), max(marks, default=None))
+        return PartitionTimes(max(self.newest, other.newest), max(marks, default=None))
 
 
 @dataclass(frozen=True)
 class Observation:
     """What one commit showed of a stream. Lateness is how far an event lies behind the newest of earlier commits."""
 
-    partitions: Mapping[int, Seen] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionTimes] = field(default_factory=dict)
     lateness: Mapping[int, int] = field(default_factory=dict)  # bucket → events
 
     def merge(self, other: Observation) -> Observation:
@@ -191,7 +191,7 @@ class Tracker:
             self._started = now
         for number, seen in observed.partitions.items():
             before = self._partitions.get(number, _Partition(BEGINNING, None, now))
-            both = seen.merge(Seen(before.newest, before.mark))
+            both = seen.merge(PartitionTimes(before.newest, before.mark))
             self._partitions[number] = _Partition(both.newest, both.mark, now)
             self.newest = max(self.newest, seen.newest)
         self._remember(observed.lateness)

@@ -25,14 +25,14 @@ _PARSING: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Accepted:
+class ParsedEvents:
     """The rows of a body: the stream's columns, and `MALFORMED` with the text of lines that do not fit."""
 
     rows: pl.DataFrame
     malformed: int = 0
 
 
-def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> Accepted:
+def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> ParsedEvents:
     """One JSON object a line. A line that does not fit is rejected with its number, or kept as a dead letter."""
     if body.count(b"\n") > most:
         raise _too_many(most)
@@ -48,7 +48,7 @@ def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> 
             detail=schema.ddl(), hint="mend them, or send ?malformed=keep to have them among the dead letters",
             more={"lines": [_line(lines["number"][n], rows[MALFORMED][n], rows[REASON][n]) for n in bad[:_NAMED]]},
         )  # fmt: skip
-    return Accepted(rows, len(bad))
+    return ParsedEvents(rows, len(bad))
 
 
 def one_event(body: bytes) -> bytes:
@@ -73,7 +73,7 @@ def _too_many(most: int) -> Answered:
 # Arrow
 
 
-def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
+def from_arrow(body: bytes, schema: Schema, most: int) -> ParsedEvents:
     """A stream of Arrow's, with the columns of the stream by name; those that are missing are null."""
     try:
         batches = list(_batches(body, most))
@@ -86,7 +86,7 @@ def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
         raise Answered(422, "there are no events in the body")
     columns = [_column(table, name, kind) for name, kind in schema]
     none = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
-    return Accepted(pl.DataFrame(columns, height=table.num_rows).with_columns(none))
+    return ParsedEvents(pl.DataFrame(columns, height=table.num_rows).with_columns(none))
 
 
 def _batches(body: bytes, most: int) -> Any:

@@ -68,7 +68,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectAnswer:
     """The answer to a SELECT, as it is sent. `indexes`: views with the keys by which it would have been faster."""
 
     body: bytes
@@ -137,7 +137,7 @@ class Askers:
         """Starts a process that can read segments, so that the first lookup need not wait for it."""
         await self._segments.prepare()
 
-    async def select(self, select: Select, seconds: float) -> Selected:
+    async def select(self, select: Select, seconds: float) -> SelectAnswer:
         """Answers a SELECT of a user, who waits at most `seconds`. It is cancelled when the user disconnects."""
         request = {
             "sql": select.sql, "parameters": select.parameters, "most": select.most, "seconds": seconds,
@@ -146,7 +146,7 @@ class Askers:
         answer = await self._selects.ask(request, seconds)
         if "failed" in answer:
             raise _refused(answer)
-        return Selected(answer["body"], answer["commit"], answer["more"], answer["indexes"])
+        return SelectAnswer(answer["body"], answer["commit"], answer["more"], answer["indexes"])
 
     async def close(self) -> None:
         for pool in (self._own, self._users, self._selects, self._segments, self._own_segments):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.serve.accept import Accepted
+from penstock.serve.accept import ParsedEvents
 from penstock.serve.errors import Answered
 from penstock.sources.http.inbox import Inbox, InboxDefinition, KeyMismatch, Offer, Receipt, declared
 
@@ -57,7 +57,7 @@ class Doors:
         """The stream that reads each inbox, by the inbox's name."""
         return {folder.name: inbox.stream for folder, inbox in declared(self._directory).values()}
 
-    async def put(self, stream: str, accepted: Accepted, key: str | None, body: bytes) -> Receipt:
+    async def put(self, stream: str, accepted: ParsedEvents, key: str | None, body: bytes) -> Receipt:
         """Writes rows to the inbox of a stream; returns when they are durable."""
         if stream not in self._doors:
             folder, _ = declared(self._directory)[stream]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.errors import PenstockError
-from penstock.serve.askers import Askers, Question, ResultRows, Select, Selected
+from penstock.serve.askers import Askers, Question, ResultRows, Select, SelectAnswer
 from penstock.serve.fresh import Fresh
 from penstock.serve.ingest import Doors
 from penstock.serve.metrics import Metrics
@@ -63,7 +63,7 @@ class Service:
         """Asks for a user."""
         return await self.askers.ask(questions, self.settings.limits.statement_seconds)
 
-    async def select(self, select: Select) -> Selected:
+    async def select(self, select: Select) -> SelectAnswer:
         """Answers a SELECT of a user."""
         return await self.askers.select(select, self.settings.limits.statement_seconds)
 

@@ -64,7 +64,7 @@ class ViewEntry:
 
 
 @dataclass(frozen=True)
-class Known:
+class CatalogSnapshot:
     """The catalog of a store at one moment."""
 
     views: dict[str, ViewEntry]
@@ -81,7 +81,7 @@ class Catalog:
 
     def __init__(self, askers: Askers) -> None:
         self._askers = askers
-        self._known: Known | None = None
+        self._known: CatalogSnapshot | None = None
         self._read = 0.0
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -98,7 +98,7 @@ class Catalog:
         now = (await self.known(fresh=True)).views.get(view.name)
         return None if now is None or now.in_segments == view.in_segments else now
 
-    async def known(self, fresh: bool = False) -> Known:
+    async def known(self, fresh: bool = False) -> CatalogSnapshot:
         """The catalog; read now, if it must be `fresh`."""
         age = time.monotonic() - self._read
         if fresh or self._known is None or age > _OLD:
@@ -111,7 +111,7 @@ class Catalog:
         with suppress(PenstockError):  # the next request that has to wait reports it
             await self._look()
 
-    async def _look(self) -> Known:
+    async def _look(self) -> CatalogSnapshot:
         known = await _look(self._askers)
         self._known, self._read = known, time.monotonic()
         return known
@@ -139,11 +139,11 @@ _SINKS: Final = """SELECT sink, position, (SELECT value FROM __meta WHERE name =
     WHERE kind = 'sink' AND name NOT IN (SELECT sink FROM __sinks)"""
 
 
-async def _look(askers: Askers) -> Known:
+async def _look(askers: Askers) -> CatalogSnapshot:
     schema = askers.database.dialect.schema
     texts = (_VIEWS.format(schema=schema), _COUNTERS, _STREAMS, _TRACKERS, _SINKS)
     views, counters, streams, trackers, sinks = await askers.own(*(Question(text) for text in texts))
-    return Known(
+    return CatalogSnapshot(
         {view.name: view for row in views.rows if (view := _described(row)) is not None},
         _streams(
             counters.rows, streams.rows, {name: json.loads(tracker)["watermark"] for name, tracker in trackers.rows}

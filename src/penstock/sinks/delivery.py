@@ -23,7 +23,7 @@ from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
-from penstock.store.arrivals import Delivered
+from penstock.store.arrivals import DeliveryTime
 from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
 
@@ -90,7 +90,7 @@ class Delivery:
         outbox: Outbox,
         sinks: Mapping[str, tuple[str, View | Rows, Sink]],
         *,
-        commit_positions: Callable[[Mapping[str, int], Collection[Delivered]], object],
+        commit_positions: Callable[[Mapping[str, int], Collection[DeliveryTime]], object],
         trim: Callable[[int], object],
         app: str = "",
         check_owner: Callable[[], object] = lambda: None,
@@ -293,7 +293,7 @@ class Delivery:
 
     def _save(self, way: _Way) -> None:
         position = way.position
-        deliveries = [Delivered(way.target.sink, commit, at) for commit, at in way.commits.items()]
+        deliveries = [DeliveryTime(way.target.sink, commit, at) for commit, at in way.commits.items()]
         self._positions.save(way.target.sink, position, deliveries)
         way.commits.clear()
         way.saved, way.owes = position, False

@@ -14,7 +14,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.time import Instant
-from penstock.store.arrivals import Ages, Delivered
+from penstock.store.arrivals import Ages, DeliveryTime
 from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
 from penstock.store.figures import Figures
@@ -251,7 +251,7 @@ class Store(ABC):
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
-    def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
+    def delivered(self, positions: Mapping[str, int], deliveries: Collection[DeliveryTime] = ()) -> None:
         """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
 
     @abstractmethod

@@ -25,7 +25,7 @@ class LakeError(PenstockError):
     """The history cannot be read or written, or is not what the store says of it."""
 
 
-class Summed:
+class ChecksumFile:
     """A file that is being written, with the sum of all that was written. Arrow takes it for a file."""
 
     def __init__(self, file: Any) -> None:
@@ -86,17 +86,17 @@ class Place:
         root = "file://" + _opened(self.location)[1] if self.is_local else self.location.rstrip("/")
         return re.sub(r"([\\\[\]{}*?])", r"\\\1", re.sub(r"^s3://", "s3a://", f"{root}/{name}"))
 
-    def create(self, name: str) -> Summed:
+    def create(self, name: str) -> ChecksumFile:
         """A new file. It counts only once a commit lists it, so it needs no other name while it is written."""
         filesystem, root = _opened(self.location)
         path = f"{root}/{name}"
         if isinstance(filesystem, fs.PyFileSystem | fs.HadoopFileSystem):  # object stores have no folders
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         if not isinstance(filesystem, fs.LocalFileSystem):
-            return Summed(filesystem.open_output_stream(path))
+            return ChecksumFile(filesystem.open_output_stream(path))
         try:
             make_directory(Path(path).parent)
-            return Summed(open(path, "xb"))
+            return ChecksumFile(open(path, "xb"))
         except OSError as error:
             raise LakeError(
                 f"cannot write the history's file '{path}': {error.strerror}",

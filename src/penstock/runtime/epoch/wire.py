@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.kernel.plan import Plan
 from penstock.model.commits import FORGOTTEN
-from penstock.model.watermarks import Observation, Seen
+from penstock.model.watermarks import Observation, PartitionTimes
 from penstock.sources.base import EXTENT
 from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment
@@ -264,7 +264,7 @@ def is_deltas(record: Record) -> bool:
 
 
 def _observation(seen: Mapping[str, Any]) -> Observation:
-    partitions = {int(partition): Seen(*values) for partition, values in seen["partitions"].items()}
+    partitions = {int(partition): PartitionTimes(*values) for partition, values in seen["partitions"].items()}
     return Observation(partitions, {int(bucket): count for bucket, count in seen["lateness"].items()})
 
 

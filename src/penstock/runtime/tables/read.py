@@ -40,7 +40,7 @@ class ViewRows:
 
 
 @dataclass(frozen=True)
-class Written:
+class VersionSize:
     """What was read: how many rows, and how large its files are."""
 
     rows: int
@@ -61,7 +61,7 @@ def seen(table: Table) -> str | None:
 
 def write(
     spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None, sizes: TableSizes
-) -> Written | None:
+) -> VersionSize | None:
     """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
     source = table.source
     if isinstance(source, Files):
@@ -75,7 +75,7 @@ def write(
         rows.write_parquet(folder / "part-0.parquet")
     files = list(folder.glob("*.parquet"))
     rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
-    written = Written(int(rows_read), sum(file.stat().st_size for file in files))
+    written = VersionSize(int(rows_read), sum(file.stat().st_size for file in files))
     large = written.rows > sizes.broadcast_rows or written.bytes > sizes.broadcast_bytes
     if large and table.broadcast is None:
         sort(spark, table, folder, written.rows, written.bytes, sizes)

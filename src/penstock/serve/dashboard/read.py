@@ -27,7 +27,7 @@ from penstock.serve.dashboard.snapshot import (
 )
 from penstock.serve.lookup import Lookup
 from penstock.serve.shown import as_json
-from penstock.serve.views import Catalog, Known, ViewEntry
+from penstock.serve.views import Catalog, CatalogSnapshot, ViewEntry
 from penstock.store.block import Block, json_panes
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, commit_delays, freshness
 from penstock.store.long_calls import LONG_CALLS, parsed
@@ -132,7 +132,7 @@ class SnapshotReader:
         return tables
 
     def _snapshot(
-        self, known: Known, own: Mapping[str, ResultRows], tables: dict[str, TableNow], graph: Graph | None,
+        self, known: CatalogSnapshot, own: Mapping[str, ResultRows], tables: dict[str, TableNow], graph: Graph | None,
         alerts: Sequence[AlertNow],
     ) -> Snapshot:  # fmt: skip
         newest = own["panes"].rows[0][0]
