@@ -52,7 +52,7 @@ def replace(
             show(reply_of([outcome]))
         else:
             difference = outcome.difference
-            _show_difference(difference.rows.columns, difference.rows.iter_rows(), difference.told(view))
+            _show_difference(difference.rows.columns, difference.rows.iter_rows(), difference.summary(view))
 
 
 def rollback(

@@ -99,8 +99,8 @@ class Difference:
     def total(self) -> int:
         return self.appear + self.vanish + self.change
 
-    def told(self, view: str) -> str:
-        """The numbers in words."""
+    def summary(self, view: str) -> str:
+        """The counts as text."""
         counts = f"{self.change} change, {self.appear} appear, {self.vanish} vanish"
         rest = self.total - self.rows.height
         return f"'{view}' would differ in {self.total} rows: {counts}" + (f"; {rest} are not shown" if rest else "")
