@@ -117,7 +117,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 
 def _print_dead_files(console: Console, directory: Path, figures: fig.Figures) -> None:
-    """Files that could not be read and were not fed in again, where the stream's history is kept."""
+    """Files that could not be read and were not retried, where the stream's history is kept."""
     events = EventHistory(Reader(directory))
     table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for stream in figures.counters:

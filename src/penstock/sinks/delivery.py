@@ -132,7 +132,7 @@ class Delivery:
         return {name: way.position for name, way in list(self._ways.items())}
 
     def add(self, name: str, view_name: str, view: View | Rows, sink: Sink) -> None:
-        """Adds a sink at its position; a new one gets what the outbox still holds. Rejects one that cannot be opened."""
+        """Adds a sink at its position; a new one gets what the outbox holds. Rejects one that cannot be opened."""
         target = Target(name, view_name, view, self._outbox, self._app, self._check_owner, self._takes_over)
         saved, opened = self._outbox.position(name), sink.open(target)
         self._reader.forget()  # another view may have had the name
