@@ -109,7 +109,7 @@ class Layout:
 
     @property
     def insert(self) -> str:
-        """Takes over what was copied; where the key is there, in the place of what was."""
+        """Inserts what was copied; rows with the same key are replaced."""
         values = ", ".join(quoted(name) + ("::jsonb" if _is_json(kind) else "") for name, kind in self.columns.items())
         text = f"INSERT INTO {self.shown} ({_list(self.columns)}) SELECT {values} FROM {STAGE}"
         if not self.replaces:

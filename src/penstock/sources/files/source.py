@@ -48,7 +48,7 @@ FORMATS = ("json", "csv", "parquet")
 _PACKED: Final = 16
 #: To open a file of Parquet is as much work as to read so many bytes.
 _OPENED: Final = 16 << 10
-#: Spark leaves out a file that is older than the newest one by more than this, a week if nothing is said.
+#: Spark leaves out a file that is older than the newest one by more than this; its default is a week.
 _ANY_AGE: Final = "36500d"
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
