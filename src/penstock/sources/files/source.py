@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FORMATS = ("json", "csv", "parquet")
 #: By how much the bytes of compressed files are multiplied.
 _PACKED: Final = 16
-#: To open a file of Parquet is as much work as to read so many bytes.
+#: To open a file of Parquet is as much work as to read this number of bytes.
 _OPENED: Final = 16 << 10
 #: Spark leaves out a file that is older than the newest one by more than this; its default is a week.
 _ANY_AGE: Final = "36500d"

@@ -85,8 +85,8 @@ def plain_lines(text: bytes, ends: Ends, schema: Schema) -> pl.DataFrame | None:
         return None
     rows = pl.from_arrow(pa.table(columns))
     assert isinstance(rows, pl.DataFrame)
-    others = {name: dtype(kind) for name, kind in schema if rows.schema[name] != dtype(kind)}
-    return rows.cast(others) if others else rows
+    others = [pl.col(name).cast(dtype(kind)) for name, kind in schema if rows.schema[name] != dtype(kind)]
+    return rows.with_columns(others) if others else rows
 
 
 @lru_cache(maxsize=64)
