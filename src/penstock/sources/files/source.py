@@ -208,7 +208,7 @@ class Files(Source):
         for path in paths if held <= most else ():
             try:
                 held += parquet.decoded_size(path, schema.names)
-            except (OSError, pa.ArrowException):  # the file is damaged, which whoever reads it reports
+            except (OSError, pa.ArrowException):  # the file is damaged, which its reader reports
                 held += size
             if held > most:
                 break
