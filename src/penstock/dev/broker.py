@@ -49,6 +49,12 @@ class Broker:
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None, "start it first"
+        return self._process.pid
+
     def start(self, cluster: str) -> None:
         """Starts it, formatted if that was not done; `wait` waits until it can be used."""
         properties = self.directory / "server.properties"
