@@ -27,7 +27,7 @@ def batch(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Recompute views from the history while they run, then swap. Late events count, unless --late is set otherwise."""
+    """Recompute views from the history while they run, then swap. Late events count, unless --late says otherwise."""
     with errors_shown(debug):
         given = {"views": views or [], "whole": whole, "late": late}
         done(

@@ -90,7 +90,7 @@ class Process:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            if "asked" in request:
+            if "questions" in request:
                 return {"answers": self._lookups.answer(**request)}
             return from_newest(lambda: self._answered(**request))
         except TooSlow as error:

@@ -116,7 +116,7 @@ class Askers:
             return pages
         asked = [_packed(question) for question in questions]
         if any(isinstance(question, SegmentQuestion) for question in questions):
-            answer = await segments.ask({"asked": asked, "seconds": seconds}, seconds)
+            answer = await segments.ask({"questions": asked, "seconds": seconds}, seconds)
             if "failed" in answer:
                 raise _refused(answer)
         else:
