@@ -64,8 +64,9 @@ def run(
 
 
 def last_lines(log: Path) -> str:
-    """The end of what a job wrote."""
-    return " / ".join([line for line in log.read_text(errors="replace").splitlines() if line.strip()][-4:])
+    """The end of what a job wrote, but for Java's lists of calls."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return " / ".join([line for line in lines if line and not line.startswith(("at ", "... "))][-4:])
 
 
 def _wait(process: subprocess.Popen[bytes], is_done: Callable[[], bool], limit: float) -> int:

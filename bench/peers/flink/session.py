@@ -5,6 +5,8 @@ process and back.
 """
 
 import os
+import site
+import sys
 from datetime import UTC, datetime
 
 from pyflink.common import Configuration, Duration, Encoder, Time, Types, WatermarkStrategy
@@ -14,6 +16,8 @@ from pyflink.datastream.connectors.file_system import FileSink, FileSource, Stre
 from pyflink.datastream.functions import AggregateFunction, ProcessWindowFunction
 from pyflink.datastream.window import TumblingEventTimeWindows
 
+# Python inside of Java's process does not see the environment that this one runs in by itself.
+os.environ["PYTHONPATH"] = os.pathsep.join([os.environ["PYTHONPATH"], *site.getsitepackages()])
 CORES = os.environ["PEERS_CORES"]
 OUTPUT = f"file://{os.environ['PEERS_OUTPUT']}"
 SETTINGS = {
@@ -23,6 +27,8 @@ SETTINGS = {
     "pipeline.object-reuse": "true",
     "restart-strategy.type": "none",
     "python.execution-mode": "thread",
+    "python.executable": sys.executable,
+    "python.client.executable": sys.executable,
 }
 NUMBERS = Types.PICKLED_BYTE_ARRAY()
 
