@@ -31,9 +31,9 @@ JOB = "yahoo_kafka"
 SHARES = (0.25, 0.5, 0.75, 0.9)
 #: Of the rate at which a full topic is read: the steps in which the rate goes up.
 STEPS = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
-#: Seconds of a step and of a load, of the little that comes before and behind them, and of a window.
-STEP, LOAD, BEFORE, BEHIND, WINDOW = 20, 30, 30, 20, 10
-LITTLE = 200.0
+#: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, of a window, and
+#: of the wait for the last counts.
+STEP, LOAD, BEFORE, BEHIND, WINDOW, WAIT = 20, 30, 30, 10, 10, 20
 #: A rate is held if 99 of 100 counts are there so many seconds after their window.
 HELD = 10.0
 #: Seconds for which those wait that need a bound of the disorder: all partitions get their events at the same time.
@@ -99,7 +99,7 @@ def loads_of(
 ) -> list[Load]:
     """Runs a contender while events come in stages of a rate and some seconds each."""
     source, target = log.new("in"), log.new("answer", partitions=1)
-    every = [(LITTLE, BEFORE), *stages, (LITTLE, BEHIND)]
+    every = [(stages[0][0], BEFORE), *stages, (stages[-1][0], BEHIND)]
     answer = Answer(log.servers, target)
     with started(contender, log, source, target, table, work) as job:
         command = [sys.executable, SENDER, log.servers, source, table / "ads.csv", json.dumps(every)]
@@ -113,7 +113,7 @@ def loads_of(
                 raise JobFailed("the sender failed")
             sent = json.loads(sender.stdout.read())
             right = rows_of(sent["counts"])
-            patience = time.monotonic() + BEHIND
+            patience = time.monotonic() + WAIT
             last = (sent["begin"] / 1000 + sum(seconds for _, seconds in every[:-1])) * 1000
             while any(answer.rows.get(row) != n for row, n in right.items() if row[1] < last):
                 if time.monotonic() > patience:
