@@ -27,7 +27,7 @@ for file, *variables in map(str.split, sys.argv[1:]):
     for name in [name for name in sys.modules if name == "session" or name.startswith("nexmark")]:
         del sys.modules[name]
     os.environ.update(variable.split("=", 1) for variable in variables)
-    runpy.run_path(file)
+    runpy.run_path(file, run_name="__main__")
 """
 
 

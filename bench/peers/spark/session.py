@@ -2,10 +2,13 @@
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+# Functions in Python run in the environment that this job runs in.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 CORES = os.environ["PEERS_CORES"]
 STATE = "spark.sql.streaming.stateStore"
 SETTINGS = {
