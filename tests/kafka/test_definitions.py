@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import client_settings
 from penstock.model.time import instant
-from penstock.model.watermarks import Observation, Seen, Tracker
+from penstock.model.watermarks import Observation, PartitionTimes, Tracker
 from penstock.runtime.spark.jars import Artifact, fetched
 
 
@@ -135,11 +135,11 @@ def test_a_partition_that_was_read_to_its_end_is_idle_after_a_while_also_when_ot
     tracker, minute = Tracker(ps.bounded("0 seconds", idle="1 minute")), 60_000_000
     begin = instant("2026-05-01T12:00:00Z")
     tracker.know({1, 2}, set(), begin)
-    tracker.advance(Observation({1: Seen(begin)}), now=begin, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin)}), now=begin, caught_up=False)
     assert tracker.watermark < begin  # the other may still hold anything
     tracker.know({1, 2}, set(), begin + minute)
-    tracker.advance(Observation({1: Seen(begin + 1)}), now=begin + minute, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin + 1)}), now=begin + minute, caught_up=False)
     assert tracker.watermark < begin  # it may have been throttled
     tracker.know({1, 2}, {2}, begin + minute)
-    tracker.advance(Observation({1: Seen(begin + 2)}), now=begin + minute, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin + 2)}), now=begin + minute, caught_up=False)
     assert tracker.watermark == begin + 2
