@@ -62,13 +62,9 @@ def _counts(reader: Reader, view: str, size: StateSize | None) -> tuple[str, str
     elif size.rows > _COUNTED:
         return f"≤ {fig.number(size.rows)}", "–"
     else:
-        sql = f"SELECT count(*) AS n, count_if(final) AS final FROM {_backquoted(view)}"
+        sql = f"SELECT count(*) AS n, count_if(final) AS final FROM `{view.replace('`', '``')}`"
         rows, final = ask(reader, sql).table.to_pylist()[0].values()
     return fig.number(rows), fig.number(final)
-
-
-def _backquoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def short(definition: str) -> str:
