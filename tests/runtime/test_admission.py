@@ -234,6 +234,23 @@ def test_a_spark_that_fixes_limits_at_the_start_is_told_once_and_they_stay(monke
     assert "the stream 'events' takes at most 50000 events in each epoch" in said
 
 
+def test_the_rows_of_a_first_epoch_count_where_its_size_is_not_known(monkeypatch):
+    limits: list[int] = []
+    monkeypatch.setattr("penstock.runtime.queries.pace.set_limit", lambda query, unit, limit: limits.append(limit))
+    pace, query = Pace(ps.kafka("t", servers="here:1"), 2.0), cast(Any, "a query")
+    pace.begin()
+    pace.ended(query, None, 0.5)
+    assert limits == [], "neither its size nor its rows are known"
+    pace = Pace(ps.kafka("t", servers="here:1"), 2.0)
+    pace.begin()
+    pace.ended(query, None, 0.5, EVENTS.start)
+    assert limits[0] > EVENTS.start, "a full epoch that is far from its target lets the limit grow"
+    files = Pace(ps.files("/in"), 2.0)
+    files.begin()
+    files.ended(query, None, 0.5, EVENTS.start)
+    assert len(limits) == 1, "the limit of files is in bytes"
+
+
 def test_a_stream_made_from_others_takes_another_limit_without_a_restart(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(Admission, "took", lambda self, amount, seconds: 777)
     app = ps.App("stated")

@@ -129,11 +129,12 @@ class EpochLoop:
             waits = clock_time.perf_counter()
             with self._groups.turn([name]) as engine:
                 began += clock_time.perf_counter() - waits
-                self._commit(engine, query, source, step)
-        query.pace.ended(query.query, query.follower.epoch_size, clock_time.perf_counter() - began)
+                rows = self._commit(engine, query, source, step)
+        seconds = clock_time.perf_counter() - began
+        query.pace.ended(query.query, query.follower.epoch_size, seconds, None if isinstance(log, Derived) else rows)
 
-    def _commit(self, engine: Engine, query: StreamQuery, source: EpochOrigin, step: Step) -> None:
-        """Steps all views of the group with an epoch, and commits it."""
+    def _commit(self, engine: Engine, query: StreamQuery, source: EpochOrigin, step: Step) -> int:
+        """Steps all views of the group with an epoch, and commits it. The number of its rows."""
         if query.is_held:
             raise EpochRefused
         self._store.check_owner()
@@ -149,10 +150,11 @@ class EpochLoop:
             source, intake=intake, step=step, partitions=partitions, positions=positions,
             small=small if follower.reads_small else None, read=self._read(query.pace.placed, source, now),
         )  # fmt: skip
-        engine.epoch(query.name, query.columns, step.rows, origin, now)
+        commit = engine.epoch(query.name, query.columns, step.rows, origin, now)
         engine.registry.inputs.answered(query.name, source.offsets, step.due)
         self._lifecycle.tell_committed()
         self._committed(query, source.offsets)
+        return 0 if commit.figures is None else commit.figures.rows
 
     def _read(self, log: Source, source: EpochOrigin, now: Instant) -> Ages | None:
         """How old the events are that an epoch of a derived stream has read; None for other streams."""

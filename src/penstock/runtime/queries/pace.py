@@ -101,9 +101,14 @@ class Pace:
             return Intake(behind=self.behind)
         return Intake(self._admission.bounds.unit, self._in_force, taken, self.behind)
 
-    def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float) -> None:
-        """An epoch is committed, after `seconds` on our side; the query's next one may get another limit."""
+    def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float, rows: int | None = None) -> None:
+        """An epoch is committed, after `seconds` on our side; the query's next one may get another limit.
+
+        The first epoch of a topic does not know how far it reads from its start. There its `rows` count.
+        """
         first, self._warm = not self._warm, True
+        if taken is None and self._log.unit == "events":
+            taken = rows
         if self._admission is None or self._fixed or taken is None or (first and self._runs_code):
             return
         took = self._admission.took_first if first else self._admission.took
