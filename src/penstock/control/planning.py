@@ -42,10 +42,11 @@ def _lost(remembered: Remembered, recorded: dict[str, Definition]) -> list[Chang
 def recorded_definitions(store: Reader) -> dict[str, Definition]:
     """What the store has recorded, by identity. Of what an earlier version of Penstock wrote only names are known.
 
-    A view may be recorded whose table the next start makes.
+    A view may be recorded whose table the next start makes. What an app once defined, and was not dropped, is known by
+    its name.
     """
     text, fingerprints = store.definitions(), store.fingerprints()
-    known = _names(store) if text is None else by_identity(Record.from_json(text).definitions)
+    known = _names(store) | ({} if text is None else by_identity(Record.from_json(text).definitions))
     for name, fingerprint in fingerprints.items():
         one = known.get(identity("view", name))
         if one is None or one.state != fingerprint:  # it was replaced while the app was stopped

@@ -42,7 +42,7 @@ from penstock.store.file import PastVersions
 from penstock.store.generations import Difference, Origin, Scope
 from penstock.store.tables import quoted
 
-Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit"]
+Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit", "apply"]
 #: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
 Pasts: TypeAlias = Callable[[GenerationStart], "Reach"]
 #: With so few commits put aside, the rest is merged in while commits wait.
