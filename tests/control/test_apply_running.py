@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Client, Live, Refused
+from penstock.control import Client, Live, RemoteError
 from penstock.control.dropping import drop, no_longer_defined
 from penstock.control.planning import planned
 from penstock.control.starting import Apply
@@ -152,7 +152,7 @@ def test_a_change_that_fails_at_any_step_leaves_the_app_as_it_was(
 
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, failing_once(patch, place, whole, changing.root / "state"))
-            with pytest.raises(Refused, match=f"failed while {place}"):
+            with pytest.raises(RemoteError, match=f"failed while {place}"):
                 changing.apply("another window")
         changing.file.version = "one view"
         changing.put()
@@ -174,7 +174,7 @@ def test_an_app_that_cannot_start_with_what_was_applied_ends(
     with monkeypatch.context() as patch:
         patch.setattr(Run, "start", fail)
         with pytest.raises(
-            Refused, match="the file is applied, and the app could not start with it: the broker is gone"
+            RemoteError, match="the file is applied, and the app could not start with it: the broker is gone"
         ):
             changing.apply("an added view")
     with pytest.raises(PenstockError, match="the broker is gone"):
@@ -188,9 +188,9 @@ def test_an_app_that_cannot_start_with_what_was_applied_ends(
 def test_what_cannot_be_applied_is_refused_before_anything_has_changed(changing: Changing) -> None:
     changing.put()
     changing.check()
-    with pytest.raises(Refused, match="has changed since the plan was made"):
+    with pytest.raises(RemoteError, match="has changed since the plan was made"):
         changing.apply("another window", plan="{}")
-    with pytest.raises(Refused, match="the running app comes from"):
+    with pytest.raises(RemoteError, match="the running app comes from"):
         changing.client.do("apply", file="/other.py", plan="{}")
     changing.file.has_other_modules = True  # on this machine that is no reason: workers are made again
     changing.apply("an added view")
@@ -200,7 +200,7 @@ def test_what_cannot_be_applied_is_refused_before_anything_has_changed(changing:
     changing.client.close()
     other = Live(changing.file.load(), changing.root / "state", spark=changing.spark, clock=Clock()).start()
     try:
-        with pytest.raises(Refused, match="was not started by penstock run with a file"):
+        with pytest.raises(RemoteError, match="was not started by penstock run with a file"):
             Client(changing.root / "state").do("apply", file=str(changing.file.path), plan="{}")
     finally:
         other.stop()

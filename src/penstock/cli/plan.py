@@ -14,7 +14,7 @@ from penstock.cli.generations import Bar, show
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Master, errors_shown, output
 from penstock.cli.start import quietly
-from penstock.control import Client, Refused, Reply
+from penstock.control import Client, RemoteError, Reply
 from penstock.control.applying import Application, check_possible, run_opener
 from penstock.control.planning import has_store, planned
 from penstock.control.works import reply_of
@@ -153,7 +153,7 @@ def _print_way(file: Path, directory: Path) -> None:
     try:
         client.do("check apply", file=str(file.resolve()))
         print("The app runs: penstock apply pauses it between two commits, and new events wait meanwhile")
-    except Refused as error:
+    except RemoteError as error:
         print(f"The app runs and cannot take this: {error.message}. To do it, {error.hint}")
     finally:
         client.close()

@@ -73,12 +73,12 @@ class Remote:
 
     def index(self, view: str, columns: Sequence[str]) -> None:
         client = Client(self._directory)
-        with suppress(PenstockError):  # no app runs, or it is one of before
+        with suppress(PenstockError):  # no app runs, or it is of an older version
             client.do("index", view=view, columns=list(columns))
         client.close()
 
     def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:
-        """Has the app feed in dead letters again: how many, how many failed again, and how many are late by now."""
+        """Has the app retry dead letters: how many, how many failed again, and how many are late by now."""
         client = Client(self._directory)
         try:
             ((rows, dead, late),) = client.do("retry", of=name, where=where).rows
@@ -89,7 +89,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Serve:
-    """Whether an app that runs is served, and where: at the usual port, if nothing is said."""
+    """Whether an app that runs is served, and where: by default at the usual port."""
 
     port: int | None = None
     off: bool = False

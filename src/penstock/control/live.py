@@ -126,7 +126,7 @@ class Live:
     # wait
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits so long, or until a query fails."""
+        """Waits for `seconds`, or until a query fails."""
         self._update.wait(lambda: self.run, seconds)
 
     def catch_up(self) -> None:
@@ -180,7 +180,7 @@ class Live:
         return self._instance.statements.execute(text, file)
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         self._instance.statements.index(view, columns)
 
     def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:
@@ -189,11 +189,11 @@ class Live:
         return retried.rows, retried.dead, retried.late
 
     def failures(self) -> dict[str, int]:
-        """The sinks that do not get on, and how often in a row each has failed."""
+        """The sinks that fail now, and how often in a row each has failed."""
         return {name: failure.count for name, failure in self.run.delivery.failures.items()}
 
     def failed(self) -> str | None:
-        """Why the run has ended by itself, if it has, or why it does not get on."""
+        """Why the run has ended by itself, if it has, or what it waits for."""
         failure = self.run.failure
         return self.run.missing if failure is None else (str(failure).splitlines() or [""])[0]
 
@@ -202,5 +202,5 @@ def with_new_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run, by the names that they have now."""
     if "master_at" not in options:
         return dict(options)
-    warnings.warn("master_at is called history_at now", DeprecationWarning, stacklevel=4)
+    warnings.warn("'master_at' is called 'history_at' now", DeprecationWarning, stacklevel=4)
     return {"history_at" if name == "master_at" else name: value for name, value in options.items()}

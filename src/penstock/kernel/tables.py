@@ -23,7 +23,7 @@ from penstock.process_state import RecentlyUsed, process
 #: Not null where an event has found a row.
 HIT = pl.col("__hit")
 _SINCE, _UNTIL = "__since", "__until"
-#: A process keeps so many tables.
+#: How many tables a process keeps.
 _MOST_TABLES: Final = 64
 
 
@@ -35,20 +35,21 @@ def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.La
     left = frame.with_columns(*made)
     if snapshot.large:
         events = left.collect()
-        table, left = _asked_for(step.table, snapshot, events.select(names)), events.lazy()
+        near = rows_near(step.table, snapshot, events.select(names))
+        table, left = _prepared(step.table, near), events.lazy()
     else:
         table = looked_up(step.table, snapshot)
     columns = [pl.col(f"t:{column}").alias(name) for name, column in step.joined]
     right = table.lazy().select(*names, "__hit", *(c for c in (_SINCE, _UNTIL) if c in table.columns), *columns)
     if step.table.valid_from is None:
         return left.join(right, on=names, how="left", maintain_order="left")
-    found = left.sort("__at").join_asof(
+    joined = left.sort("__at").join_asof(
         right, left_on="__at", right_on=_SINCE, by=names, strategy="backward", check_sortedness=False
     )
     if step.table.valid_to is None:
-        return found
+        return joined
     over = pl.col(_UNTIL) <= pl.col("__at")
-    return found.with_columns(
+    return joined.with_columns(
         pl.when(over.fill_null(False)).then(None).otherwise(pl.col(name)).alias(name)
         for name in ("__hit", *(name for name, _ in step.joined))
     )
@@ -69,11 +70,6 @@ class TableVersions(RecentlyUsed[Table, tuple[Snapshot, pl.DataFrame]]):
 
     def __init__(self) -> None:
         super().__init__(_MOST_TABLES)
-
-
-def _asked_for(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a large version that have one of these keys."""
-    return _prepared(table, rows_near(table, snapshot, keys))
 
 
 def rows_near(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
@@ -128,8 +124,8 @@ def _prepared(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 def frame_of(table: Table, snapshot: Snapshot) -> pl.DataFrame:
     """All rows of a version."""
     if snapshot.path is not None:
-        found = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
-        return _typed(table, found)
+        rows = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
+        return _typed(table, rows)
     columns = list(zip(*snapshot.rows, strict=True)) or [()] * len(table.schema.names)
     made = zip(table.schema, columns, strict=True)
     return pl.DataFrame([model_series(name, kind, list(values)) for (name, kind), values in made])

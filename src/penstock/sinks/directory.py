@@ -1,4 +1,4 @@
-"""A directory into which each pane goes once, whatever dies: files named by the pane ids that they hold.
+"""A directory into which each pane goes once, whatever fails: files named by the pane ids that they hold.
 
 A file is written under a temporary name, made durable, and moved to its own, all or nothing. So the names tell how far
 the sink is, also when the process dies before the store learns of it. The file `_penstock.json` says whose they are.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
+from penstock.durable import flush, make_directory
 from penstock.private import public
 from penstock.sinks.base import Outbox, SinkError, newest_pane
 
@@ -50,7 +51,7 @@ class Directory:
         self._check_still_ours = check_owner
         self._temporary = path / f"{_TEMPORARY}-{uuid4().hex}"
         try:
-            _make(path)
+            make_directory(path, public)
             self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise SinkError(
@@ -71,7 +72,7 @@ class Directory:
         os.close(self._handle)
 
     def write(self, first: int, last: int, write: Callable[[BinaryIO], None]) -> None:
-        """Adds a file with these panes; when this returns it is there, and stays there."""
+        """Adds a file with these panes; when this returns, it is durable."""
         if first <= self.position:
             raise SinkError(
                 f"'{self.path}' has the panes up to {self.position} already, and was given {first} to {last}"
@@ -85,8 +86,7 @@ class Directory:
     def _place(self, name: str, write: Callable[[BinaryIO], None]) -> None:
         with self._temporary.open("wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         public(self._temporary)
         self._check_still_ours()
         os.rename(self._temporary, self.path / name)
@@ -167,25 +167,11 @@ _ELSEWHERE: Final = "choose an empty directory, or move these files away with th
 
 
 def birth_of(outbox: Outbox) -> int | None:
-    """What tells a store from one that took its place: when it made its first commit."""
+    """What distinguishes a store from one that replaced it: the time of its first commit."""
     commit = outbox.query(
         "SELECT value FROM __meta WHERE name = 'born' UNION ALL SELECT now FROM __commits WHERE number = 1 LIMIT 1"
     )
     return int(commit.item()) if commit.height else None
-
-
-def _make(path: Path) -> None:
-    """Makes a directory that stays: each new entry is made durable in the directory above it."""
-    if path.is_dir():
-        return
-    _make(path.absolute().parent)
-    path.mkdir(exist_ok=True)
-    public(path)
-    above = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)
 
 
 def _write_text(file: BinaryIO, text: str) -> None:

@@ -26,14 +26,14 @@ from penstock.sinks.base import SinkError
 
 #: A variable of the environment in an address or a header.
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
-#: Answers that are about what was sent; all others are about the receiver, and may change.
+#: Responses that the request causes; all others are caused by the receiver, and may change.
 _ABOUT_THE_PANES: Final = frozenset({400, 406, 409, 411, 412, 413, 414, 415, 417, 418, 422, 428, 431, 451})
 _ANSWER: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a receiver has said."""
+    """The response of a receiver."""
 
     status: int
     text: str
@@ -108,19 +108,19 @@ class Sender:
         return SinkError(f"cannot post to {self._shown}", detail=detail, hint="check that it can be reached from here")
 
     def failed(self, answer: Answer) -> SinkError:
-        """The error for an answer that is no reason to give up a pane."""
+        """The error for a response after which the request is retried."""
         hint = "the panes are sent again"
         if 300 <= answer.status < 400:
             hint = "redirects are not followed: give the final address"
         elif answer.status in (401, 403, 407):
             hint = "check the headers and the secret that the receiver expects"
-        error = SinkError(f"{self._shown} answers {answer.status}", detail=said(answer), hint=hint)
+        error = SinkError(f"{self._shown} answers {answer.status}", detail=described(answer), hint=hint)
         error.retry_after = answer.retry_after
         return error
 
 
 def signature(secret: str, key: str, now: int, body: bytes) -> str:
-    """What proves to the receiver that a body is ours, as 'Standard Webhooks' has it."""
+    """The signature of a body, in the format of 'Standard Webhooks'."""
     raw = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
     signed = hmac.new(raw, f"{key}.{now}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{b64encode(signed).decode()}"
@@ -147,7 +147,7 @@ def shown_header(name: str, value: str) -> str:
     return value if VARIABLE.search(value) or not is_secret_header(name) else HIDDEN
 
 
-def said(answer: Answer) -> str:
+def described(answer: Answer) -> str:
     """The beginning of an answer's text."""
     text = " ".join(answer.text.split())
     return text[:200] + "…" if len(text) > 200 else text or "it sent no other message"

@@ -15,7 +15,7 @@ from penstock.redaction import redact_url, redact_values
 from penstock.sinks.base import SinkError
 
 _SECONDS: Final = 60  # how long one statement may take
-_MOST_DRIVERS: Final = 32  # a process keeps so many
+_MOST_DRIVERS: Final = 32  # how many a process keeps
 
 
 class Database:
@@ -48,7 +48,7 @@ class Database:
         return self._quote + name.replace(self._quote, self._quote * 2) + self._quote
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a question gives."""
+        """The rows of a query."""
         prepared = self._prepared(statement)
         try:
             self._bind(prepared, values)
@@ -75,7 +75,7 @@ class Database:
             prepared.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Runs a statement, and tells how many rows it changed."""
+        """Runs a statement; how many rows it changed."""
         prepared = self._prepared(statement)
         try:
             self._bind(prepared, values)
@@ -149,7 +149,7 @@ class Database:
         return SinkError(f"the database: {self._detail(error)}")
 
     def _detail(self, error: Exception) -> str:
-        """What the driver said, without passwords and without Java's stack."""
+        """The driver's message, without passwords and without Java's stack."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage() if java is not None else error)
         text = redact_values(text, [self._password or ""])

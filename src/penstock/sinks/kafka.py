@@ -1,4 +1,4 @@
-"""A sink that is a Kafka topic: a reader with `isolation.level=read_committed` sees each pane once, whatever dies.
+"""A sink that is a Kafka topic: a reader with `isolation.level=read_committed` sees each pane once, whatever fails.
 
 >>> to_kafka("trending", servers="localhost:9092", mode="update")
 ps.to_kafka('trending', servers='localhost:9092', mode='update')
@@ -186,11 +186,11 @@ class _Writing(OpenSink):
             )
 
     def _give_up(self, error: Exception) -> None:
-        """After a failure: the transaction is ended, and the next try begins with what Kafka knows."""
+        """After a failure: aborts the transaction; the next try begins with the position in Kafka."""
         producer, self._producer = self._producer, None
         if not _is_fatal(error):
             self._abort(producer)
-        elif self._positions.is_taken():  # else Kafka gave up a transaction that took too long
+        elif self._positions.is_taken():  # else Kafka aborted a transaction that took too long
             self._is_fenced = True
             raise self._fenced() from error
 
@@ -211,7 +211,7 @@ class _Writing(OpenSink):
 
 
 def _is_fatal(error: Exception) -> bool:
-    """Whether a producer can do nothing more. Its later calls tell so by their code only."""
+    """Whether a producer cannot be used any more. Its later calls report that by their code only."""
     if not isinstance(error, load().KafkaException):
         return False
     cause = error.args[0]
@@ -236,8 +236,8 @@ def to_kafka(
     """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
 
     Without `servers` the environment says where Kafka is, in PENSTOCK_KAFKA_SERVERS. `options` are those of `ps.kafka`:
-    {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` tells this sink from all others of the cluster; without
-    one it is made of the app's and the sink's names. A transaction is given up after `timeout` seconds, and so is a
+    {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` must be unique in the cluster; without
+    one it is made of the app's and the sink's names. A transaction is aborted after `timeout` seconds, and so is a
     request that Kafka has not answered after half of them. With mode="realtime", `checkpoint_every` is how often the
     sink notes how far it is; what it sent since then comes again after a stop or a failure.
     """

@@ -1,4 +1,4 @@
-"""Panes that a receiver has refused, set aside: a file of JSON lines for each sink, with the reason of each."""
+"""Panes that a receiver has rejected are set aside: a file of JSON lines for each sink, with reasons."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.durable import flush
 from penstock.sinks.base import SinkError, Target
 from penstock.sinks.files import plain
 from penstock.sinks.rows import Row
@@ -37,7 +38,7 @@ class RefusedPanes:
         return len(self._known)
 
     def add(self, row: Row, status: int, reason: str) -> None:
-        """Adds a pane; when this returns it is there, and stays there."""
+        """Adds a pane; when this returns, it is durable."""
         at = plain(datetime.now(UTC))
         line = {"at": at, "status": status, "reason": reason, "view": self._view, "row": plain(row)}
         if _name(line) in self._known:
@@ -45,8 +46,7 @@ class RefusedPanes:
         with self._path.open("ab+") as file:
             _end_line(file)
             file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         self._known.add(_name(line))
 
 

@@ -24,7 +24,7 @@ from penstock.store.file import Tombstone
 def erase(store: Store, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
     """Appends a tombstone: the rows of a stream so far for which a condition holds are gone.
 
-    Of rows that were refused the store forgets the text, and keeps the reason.
+    Of rejected rows the store deletes the text, and keeps the reason.
     """
     streams = store.listing().streams
     if stream not in streams:
@@ -65,7 +65,7 @@ def gone(tombstones: Iterable[Tombstone], schema: Schema) -> pl.Expr:
 
 
 def without_erased(rows: pl.DataFrame, tombstones: Iterable[Tombstone], schema: Schema) -> pl.DataFrame:
-    """The rows that are left. A file of before may lack a column: its rows have null there."""
+    """The rows that are left. An older file may lack a column: its rows have null there."""
     lacking = [pl.lit(None, dtype(kind)).alias(name) for name, kind in schema if name not in rows.columns]
     left = rows.with_columns(lacking).filter(~gone(tombstones, schema)) if rows.height else rows
     return left.select(rows.columns)
