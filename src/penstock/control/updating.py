@@ -73,7 +73,7 @@ class Update:
             self._is_stopping = True
 
     def wait(self, run: Callable[[], Run], seconds: float | None) -> None:
-        """Waits for the app so long, or until it fails."""
+        """Waits for the app for `seconds`, or until it fails."""
         if self._settled.wait(seconds):
             self._check()
             run().wait(seconds)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 #: Counts how often modules of the app were loaded again.
-_CODE: Final = "PENSTOCK_CODE"
+_CODE: Final = "APP_MODULES_LOADED"
 
 
 class WorkerStart:
