@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.control.planning import recorded_definitions
+from penstock.control.planning import recorded_definitions, stored_names
 from penstock.errors import PenstockError, in_quotes, unknown
 from penstock.plans.definition import Definition, Kind, Record
 from penstock.plans.plan import removal_order
@@ -36,7 +36,7 @@ def remove(store: SqlStore, kind: Kind, name: str) -> None:
 
 def drop(store: SqlStore, names: Sequence[str]) -> list[Definition]:
     """Removes parts of an app with all their rows and state, and the sinks of views: all of them, or nothing."""
-    known = recorded_definitions(store)
+    known = stored_names(store) | recorded_definitions(store)  # the app may have lacked it for some starts
     for name in names:
         if name not in {one.name for one in known.values()}:
             raise unknown("view, sink, stream or operator of the store", name, {one.name for one in known.values()})

@@ -42,11 +42,10 @@ def _lost(remembered: ShellDefinitions, recorded: dict[str, Definition]) -> list
 def recorded_definitions(store: Reader) -> dict[str, Definition]:
     """What the store has recorded, by identity. Of what an earlier version of Penstock wrote only names are known.
 
-    A view may be recorded whose table the next start makes. What an app once defined, and was not dropped, is known by
-    its name.
+    A view may be recorded whose table the next start makes.
     """
     text, fingerprints = store.definitions(), store.fingerprints()
-    known = _names(store) | ({} if text is None else by_identity(Record.from_json(text).definitions))
+    known = stored_names(store) if text is None else by_identity(Record.from_json(text).definitions)
     for name, fingerprint in fingerprints.items():
         one = known.get(identity("view", name))
         if one is None or one.state != fingerprint:  # it was replaced while the app was stopped
@@ -54,7 +53,7 @@ def recorded_definitions(store: Reader) -> dict[str, Definition]:
     return known
 
 
-def _names(store: Reader) -> dict[str, Definition]:
+def stored_names(store: Reader) -> dict[str, Definition]:
     """The names of what a store of an earlier version has. Its views are known by their definitions."""
     operators = [Definition("operator", name) for name in store.operator_definitions()]
     known = {one.name for one in operators}
