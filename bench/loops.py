@@ -26,7 +26,7 @@ import penstock as ps
 from bench.side_by_side import Report
 from penstock.app import App
 from penstock.model.loops import iteration
-from penstock.runtime.derived.loops.machine import PLACE, Told, machine_of, run
+from penstock.runtime.derived.loops.machine import PLACE, LoopTally, machine_of, run
 from penstock.runtime.spark.session import spark_session
 from penstock.store import SqliteStore
 from penstock.store.base import Commit
@@ -48,10 +48,10 @@ class Stored:
         self._store = SqliteStore(folder)
         self._store.lock()
 
-    def take(self, edges: pl.DataFrame) -> tuple[float, int, Told]:
+    def take(self, edges: pl.DataFrame) -> tuple[float, int, LoopTally]:
         """An epoch: how long it took, how many states it looked at, and what it did."""
         place = {name: pl.lit(0).alias(name) for name in PLACE}
-        begun, machine, told, looked = time.perf_counter(), machine_of(self._loop), Told(), 0
+        begun, machine, tally, looked = time.perf_counter(), machine_of(self._loop), LoopTally(), 0
 
         def fetch(keys: pl.Series) -> pl.DataFrame:
             nonlocal looked
@@ -60,11 +60,11 @@ class Stored:
             return self._store.memory("graph", asked).select("key", "value")
 
         inbox, _ = machine.enter(edges.with_columns(place.values()))
-        run(machine, inbox, fetch, told, "graph")
+        run(machine, inbox, fetch, tally, "graph")
         kept = machine.memory().select(pl.lit("state").alias("part"), "key", "value").cast(REMEMBERED)  # type: ignore[arg-type]
         machine.rows()
         self._store.commit(Commit("tick", 0, memory={"graph": kept}))
-        return time.perf_counter() - begun, looked, told
+        return time.perf_counter() - begun, looked, tally
 
     def close(self) -> None:
         self._store.close()

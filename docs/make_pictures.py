@@ -421,7 +421,7 @@ def idle_partition() -> None:
         "scores", schema="score int, at timestamp", event_time="at", watermark=ps.bounded("30 seconds", idle="1 minute")
     )
     view = stream.window(ps.fixed("1 day")).agg(total=ps.sum("score"))
-    given = [
+    arrivals = [
         ("12:00:30", 0, "12:00:20"),
         ("12:00:40", 1, "12:00:30"),
         ("12:01:10", 0, "12:01:00"),
@@ -430,7 +430,7 @@ def idle_partition() -> None:
         ("12:02:40", 0, "12:02:35"),
     ]
     script = TestStream(stream, clock="12:00:00")
-    times = {instant(at, day=DAY): (partition, happened) for at, partition, happened in given}
+    times = {instant(at, day=DAY): (partition, happened) for at, partition, happened in arrivals}
     for at in sorted({*times, *range(min(times), instant("12:05:00", day=DAY), MINUTE // 6)}):
         script = script.clock(_clock(at))
         if at in times:

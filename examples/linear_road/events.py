@@ -52,10 +52,10 @@ class Road:
         """The log: reports and requests in the order of time."""
         chance = np.random.default_rng(self.seed)
         first = self._journeys(chance)
-        told = [self._reports(chance, first)]
-        back = self._back(chance, told[0])
-        told += [self._reports(chance, back), self._reports(chance, self._accidents(chance, len(first["vid"])))]
-        reports = pl.concat(told).filter(pl.col("time").is_between(0, 60 * self.minutes - 1))
+        parts = [self._reports(chance, first)]
+        back = self._back(chance, parts[0])
+        parts += [self._reports(chance, back), self._reports(chance, self._accidents(chance, len(first["vid"])))]
+        reports = pl.concat(parts).filter(pl.col("time").is_between(0, 60 * self.minutes - 1))
         log = pl.concat([reports, self._requests(chance, reports)])
         return log.select(COLUMNS).sort("time", maintain_order=True)
 
@@ -85,11 +85,11 @@ class Road:
         """As many as keep the road full: when and where each enters, how fast and how far it goes, where it stops."""
         before = 3 * STAY
         many = round(self.cars * (self.minutes + before) / STAY)
-        found = self._drawn(chance, chance.integers(-before * 60, self.minutes * 60, many))
-        found["vid"] = np.arange(1, many + 1)
+        journeys = self._drawn(chance, chance.integers(-before * 60, self.minutes * 60, many))
+        journeys["vid"] = np.arange(1, many + 1)
         alone = chance.random(many) < 0.02
-        found["stop_for"] = np.where(alone, chance.integers(2, 9, many), 0)
-        return found
+        journeys["stop_for"] = np.where(alone, chance.integers(2, 9, many), 0)
+        return journeys
 
     def _drawn(self, chance: np.random.Generator, begin: np.ndarray) -> Journeys:
         many = len(begin)
@@ -109,24 +109,24 @@ class Road:
         """Two or three cars on the same way, seconds after each other, that stop at one place for 10 to 20 minutes."""
         pairs = self._drawn(chance, chance.integers(-STAY * 60, max(1, (self.minutes - 10) * 60), self.accidents))
         cars = np.where(chance.random(self.accidents) < 0.7, 2, 3)
-        found = {name: np.repeat(values, cars) for name, values in pairs.items()}
+        journeys = {name: np.repeat(values, cars) for name, values in pairs.items()}
         many = int(cars.sum())
-        found["begin"] = found["begin"] + chance.integers(0, 25, many)
-        found["unsteady"] = np.zeros(many)
-        found["vid"] = known + 1 + np.arange(many)
-        found["stop_at"] = np.maximum(1, found["stop_at"])
-        found["stop_for"] = chance.integers(20, 41, many)
-        return found
+        journeys["begin"] = journeys["begin"] + chance.integers(0, 25, many)
+        journeys["unsteady"] = np.zeros(many)
+        journeys["vid"] = known + 1 + np.arange(many)
+        journeys["stop_at"] = np.maximum(1, journeys["stop_at"])
+        journeys["stop_for"] = chance.integers(20, 41, many)
+        return journeys
 
-    def _back(self, chance: np.random.Generator, told: pl.DataFrame) -> Journeys:
+    def _back(self, chance: np.random.Generator, first_reports: pl.DataFrame) -> Journeys:
         """Cars that come back: most of them minutes later, a few so soon that it is not a new journey."""
-        ended = told.group_by("vid").agg(pl.col("time").max()).sort("vid")
+        ended = first_reports.group_by("vid").agg(pl.col("time").max()).sort("vid")
         again = chance.random(ended.height)
         ended = ended.filter(pl.Series(again < 0.15))
         soon = again[again < 0.15] < 0.01
         gap = np.where(soon, 2 * EVERY, chance.integers(61, 900, ended.height))
-        found = self._drawn(chance, ended["time"].to_numpy() + gap)
-        return {**found, "vid": ended["vid"].to_numpy(), "stop_for": np.zeros(ended.height, dtype=int)}
+        journeys = self._drawn(chance, ended["time"].to_numpy() + gap)
+        return {**journeys, "vid": ended["vid"].to_numpy(), "stop_for": np.zeros(ended.height, dtype=int)}
 
     # reports
 
@@ -135,26 +135,26 @@ class Road:
         reports = journeys["legs"] + journeys["stop_for"]
         of = np.repeat(np.arange(len(reports)), reports)
         leg = np.arange(len(of)) - np.repeat(np.cumsum(reports) - reports, reports)
-        mine = {name: values[of] for name, values in journeys.items()}
-        speed = np.clip(mine["speed"] + chance.normal(0, 1, len(of)) * mine["unsteady"], 5, 100).astype(int)
-        stands = (leg > mine["stop_at"]) & (leg <= mine["stop_at"] + mine["stop_for"])
+        car = {name: values[of] for name, values in journeys.items()}
+        speed = np.clip(car["speed"] + chance.normal(0, 1, len(of)) * car["unsteady"], 5, 100).astype(int)
+        stands = (leg > car["stop_at"]) & (leg <= car["stop_at"] + car["stop_for"])
         speed[stands] = 0
         feet = np.cumsum(np.where(leg == 0, 0, speed * STEP))
-        feet += mine["beyond"] - np.repeat(feet[leg == 0], reports)
-        pos = np.where(mine["dir"] == EAST, mine["entry"] * FEET + feet, (mine["entry"] + 1) * FEET - 1 - feet)
-        lane = np.where(leg == 0, ENTRY, np.where(leg == reports[of] - 1, EXIT, mine["lane"]))
-        time = mine["begin"] + EVERY * leg
-        found = rows(type=REPORT, time=time, vid=mine["vid"], spd=speed, xway=self.xway, lane=lane, dir=mine["dir"],
+        feet += car["beyond"] - np.repeat(feet[leg == 0], reports)
+        pos = np.where(car["dir"] == EAST, car["entry"] * FEET + feet, (car["entry"] + 1) * FEET - 1 - feet)
+        lane = np.where(leg == 0, ENTRY, np.where(leg == reports[of] - 1, EXIT, car["lane"]))
+        time = car["begin"] + EVERY * leg
+        reported = rows(type=REPORT, time=time, vid=car["vid"], spd=speed, xway=self.xway, lane=lane, dir=car["dir"],
                      seg=pos // FEET, pos=pos)  # fmt: skip
-        found = found.filter(pl.col("seg").is_between(0, SEGMENTS - 1))
-        return self._strayed(chance, found)
+        reported = reported.filter(pl.col("seg").is_between(0, SEGMENTS - 1))
+        return self._strayed(chance, reported)
 
-    def _strayed(self, chance: np.random.Generator, told: pl.DataFrame) -> pl.DataFrame:
+    def _strayed(self, chance: np.random.Generator, reports: pl.DataFrame) -> pl.DataFrame:
         """Sometimes a car vanishes without leaving, or is seen once more after it has left."""
         leaves = pl.col("lane") == EXIT
-        what = pl.Series(chance.random(told.height))
-        stray = told.filter(leaves & (what > 0.97)).with_columns(time=pl.col("time") + EVERY, lane=2)
-        return pl.concat([told.filter(~leaves | (what > 0.03)), stray.select(told.columns).cast(told.schema)])
+        what = pl.Series(chance.random(reports.height))
+        stray = reports.filter(leaves & (what > 0.97)).with_columns(time=pl.col("time") + EVERY, lane=2)
+        return pl.concat([reports.filter(~leaves | (what > 0.03)), stray.select(reports.columns).cast(reports.schema)])
 
     # requests
 
@@ -172,10 +172,10 @@ class Road:
 
 
 def rows(**columns: np.ndarray | int) -> pl.DataFrame:
-    """Rows of the log: what is not said is -1."""
+    """Rows of the log: columns that are not given are -1."""
     size = max(np.size(values) for values in columns.values())
-    told = {name: np.broadcast_to(np.asarray(columns.get(name, -1), dtype=np.int32), size) for name in COLUMNS}
-    return pl.DataFrame(told)
+    full = {name: np.broadcast_to(np.asarray(columns.get(name, -1), dtype=np.int32), size) for name in COLUMNS}
+    return pl.DataFrame(full)
 
 
 def cut(events: pl.DataFrame, files: int) -> Iterator[pl.DataFrame]:
@@ -193,9 +193,9 @@ def main() -> None:
     parser.add_argument("--accidents", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", type=int, default=10)
-    given = parser.parse_args()
-    road = Road(given.minutes, given.cars, given.ramps, given.accidents, seed=given.seed)
-    print(f"{road.write(given.directory, given.files).height:,} events")
+    options = parser.parse_args()
+    road = Road(options.minutes, options.cars, options.ramps, options.accidents, seed=options.seed)
+    print(f"{road.write(options.directory, options.files).height:,} events")
 
 
 if __name__ == "__main__":

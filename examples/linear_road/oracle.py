@@ -51,32 +51,32 @@ class Report:
 
 def reports_of(events: Iterable[Event]) -> list[Report]:
     """The reports of one car that count, in the order of time."""
-    found: list[Report] = []
+    reports: list[Report] = []
     for e in sorted(events, key=lambda e: e["time"]):
         place = (e["xway"], e["dir"], e["seg"], e["lane"], e["pos"])
-        if not found:
-            found.append(Report(e["time"], e["vid"], e["spd"], place, e["lane"] != 4, True))
+        if not reports:
+            reports.append(Report(e["time"], e["vid"], e["spd"], place, e["lane"] != 4, True))
             continue
-        last = found[-1]
+        last = reports[-1]
         if last.place[3] == 4 and e["lane"] != 0:
             continue  # it has left: noise
         begins = e["lane"] == 0 and e["time"] - last.time > 60
         enters = (begins or place[:3] != last.segment) and e["lane"] != 4
-        found.append(Report(e["time"], e["vid"], e["spd"], place, enters, begins))
-    return found
+        reports.append(Report(e["time"], e["vid"], e["spd"], place, enters, begins))
+    return reports
 
 
 def stands(reports: list[Report]) -> list[tuple[Place, int, int | None]]:
     """Where a car stood, from its fourth report from there until its first report from elsewhere."""
-    found = []
+    stops = []
     first = 0
     for number in range(1, len(reports) + 1):
         if number == len(reports) or reports[number].place != reports[first].place:
             if number - first >= 4:
                 end = reports[number].time if number < len(reports) else None
-                found.append((reports[first].place, reports[first + 3].time, end))
+                stops.append((reports[first].place, reports[first + 3].time, end))
             first = number
-    return found
+    return stops
 
 
 def accidents(stood: list[tuple[Place, int, int | None]]) -> list[tuple[Place, int, int | None]]:
@@ -86,18 +86,18 @@ def accidents(stood: list[tuple[Place, int, int | None]]) -> list[tuple[Place, i
         changes[place].append((begin, 1))
         if end is not None:
             changes[place].append((end, -1))
-    found = []
+    intervals = []
     for place, moments in changes.items():
         many, since = 0, 0
         for time, change in sorted(moments):
             if many < 2 <= many + change:
                 since = time
             if many + change < 2 <= many:
-                found.append((place, since, time))
+                intervals.append((place, since, time))
             many += change
         if many >= 2:
-            found.append((place, since, None))
-    return found
+            intervals.append((place, since, None))
+    return intervals
 
 
 class Road:
@@ -162,23 +162,23 @@ class Road:
 
 def answers(events: Iterable[Event], history: Iterable[Mapping[str, Any]]) -> Answers:
     """All that Linear Road asks for."""
-    road, found = Road(events), Answers()
+    road, result = Road(events), Answers()
     for reports in road.cars.values():
         for report in reports:
             if report.enters:
                 speed, toll, accident = road.toll(report.segment, minute(report.time))
-                found.tolls.append((report.vid, report.time, speed, toll))
+                result.tolls.append((report.vid, report.time, speed, toll))
                 if accident is not None:
                     xway, way, _ = report.segment
-                    found.alerts.append((report.time, xway, accident, way, report.vid))
+                    result.alerts.append((report.time, xway, accident, way, report.vid))
     paid = {(row["vid"], row["day"], row["xway"]): row["toll"] for row in history}
     for event in road.events:
         if event["type"] == 2:
-            found.balances.append((event["time"], event["qid"], road.balance(event["vid"], event["time"])))
+            result.balances.append((event["time"], event["qid"], road.balance(event["vid"], event["time"])))
         if event["type"] == 3:
             toll = paid.get((event["vid"], event["day"], event["xway"]), 0)
-            found.expenditures.append((event["time"], event["qid"], toll))
+            result.expenditures.append((event["time"], event["qid"], toll))
     for xway, way, seg, at in road.seen:
         segment = xway, way, seg
-        found.statistics[(*segment, at)] = road.number_of_cars(segment, at), road.average_speed(segment, at + 1)
-    return found
+        result.statistics[(*segment, at)] = road.number_of_cars(segment, at), road.average_speed(segment, at + 1)
+    return result

@@ -29,13 +29,13 @@ FIRST, LAST = 44, 60
 
 
 def main() -> None:
-    found = AppRun(linear_road(Path()), cut(ROAD.events(), 10))
+    run = AppRun(linear_road(Path()), cut(ROAD.events(), 10))
     shape = ROAD.minutes, LAST - FIRST
     tolls, warned, accidents = np.full(shape, np.nan), np.full(shape, np.nan), set()
-    for row in found.tolls.rows:
+    for row in run.tolls.rows:
         if row["side"] is None and row["dir"] == EAST and FIRST <= row["seg"] < LAST:
             tolls[minute(row["time"]) - 1, row["seg"] - FIRST] = row["toll"]
-    for row in found.tolls.rows:
+    for row in run.tolls.rows:
         if row["side"] == "alerts" and row["alerts_dir"] == EAST and FIRST <= row["alerts_seg"] < LAST:
             at, where = minute(row["alerts_time"]) - 1, row["alerts_seg"] - FIRST
             accidents.add((where, at + 0.5))

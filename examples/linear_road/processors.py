@@ -109,10 +109,10 @@ class Cars(ps.Processor):
         self.last = list(now)
 
     def is_fresh(self, now: Report) -> bool:
-        mine = [minute(now.time), *now.segment]
-        before = [one for one in self.counted if one[0] == mine[0]]
-        self.counted = before if mine in before else [*before, mine]
-        return mine not in before
+        place = [minute(now.time), *now.segment]
+        before = [one for one in self.counted if one[0] == place[0]]
+        self.counted = before if place in before else [*before, place]
+        return place not in before
 
     def stands(self, now: Report, there: Report, change: int) -> Iterator[Row]:
         for back in range(AHEAD + 1):
@@ -179,8 +179,8 @@ class Segments(ps.Processor):
 
     def accident(self, key: Any) -> int | None:
         """The nearest segment, from this one on, where two cars stood at one place when the minute began."""
-        found = [int(place.split()[1]) // FEET for place, cars in self.standing.items() if cars > 1]
-        return min(found, key=lambda seg: abs(seg - key.seg), default=None)
+        segments = [int(place.split()[1]) // FEET for place, cars in self.standing.items() if cars > 1]
+        return min(segments, key=lambda seg: abs(seg - key.seg), default=None)
 
 
 class Accounts(ps.Processor):

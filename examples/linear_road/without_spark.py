@@ -26,14 +26,14 @@ class Stage:
 
     def commit(self, over: bool, **streams: list[Row]) -> list[Row]:
         """One commit of each stream; after the last one time has passed for good."""
-        found: list[Row] = []
+        outputs: list[Row] = []
         for name, rows in streams.items():
             events = tuple(Event(name, row, 0, number) for number, row in enumerate(rows))
-            found += self._commit(Commit(0, events))
+            outputs += self._commit(Commit(0, events))
         if over:
-            found += self._commit(Commit(0, fixed=dict.fromkeys(streams, END)))
-        self.commits.append(found)
-        return found
+            outputs += self._commit(Commit(0, fixed=dict.fromkeys(streams, END)))
+        self.commits.append(outputs)
+        return outputs
 
     @property
     def rows(self) -> list[Row]:
@@ -44,7 +44,7 @@ class Stage:
         if result.refused or result.failed:
             raise AssertionError(f"{self.name} refused {[*result.refused, *result.failed][0]}")
         names = self.process.schema.names
-        return [dict(zip(names, self.process.row(given), strict=True)) for _, given in result.outputs]
+        return [dict(zip(names, self.process.row(output), strict=True)) for _, output in result.outputs]
 
 
 class AppRun:

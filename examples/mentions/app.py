@@ -66,9 +66,9 @@ class Mentions(ConnectedComponents):
         return changed, sent
 
     def _counted(self, states: pl.DataFrame, tagged: pl.DataFrame) -> pl.DataFrame:
-        mine = states.join(tagged, on=KEY, how="semi").select(*KEY, tag="tags", posts="counts")
-        mine = mine.explode("tag", "posts").drop_nulls("tag")
-        total = pl.concat([mine, tagged.select(mine.columns)]).group_by(*KEY, "tag").agg(pl.col("posts").sum())
+        counted = states.join(tagged, on=KEY, how="semi").select(*KEY, tag="tags", posts="counts")
+        counted = counted.explode("tag", "posts").drop_nulls("tag")
+        total = pl.concat([counted, tagged.select(counted.columns)]).group_by(*KEY, "tag").agg(pl.col("posts").sum())
         lists = total.sort("tag").group_by(KEY, maintain_order=True).agg(more="tag", much="posts")
         states = states.join(lists, on=KEY, how="left").with_columns(
             tags=pl.coalesce("more", "tags"), counts=pl.coalesce("much", "counts")

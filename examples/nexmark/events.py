@@ -63,13 +63,13 @@ class Nexmark:
             "auctions": ((kind >= PERSONS) & (kind < PERSONS + AUCTIONS), self._auctions),
             "bids": (kind >= PERSONS + AUCTIONS, self._bids),
         }
-        found = {}
-        for name, (mine, make) in made.items():
-            chance = Chance(numbers[mine], self.seed)
-            frame = make(numbers[mine], self.time(numbers[mine]), chance)
-            received = pl.Series("received", self.time(sent[mine])).cast(pl.Datetime("ms", "UTC"))
-            found[name] = frame.with_columns(received)
-        return found
+        frames = {}
+        for name, (selected, make) in made.items():
+            chance = Chance(numbers[selected], self.seed)
+            frame = make(numbers[selected], self.time(numbers[selected]), chance)
+            received = pl.Series("received", self.time(sent[selected])).cast(pl.Datetime("ms", "UTC"))
+            frames[name] = frame.with_columns(received)
+        return frames
 
     def time(self, numbers: np.ndarray) -> np.ndarray:
         """When an event happens, in milliseconds."""
@@ -183,7 +183,7 @@ def last_auction(numbers: np.ndarray) -> np.ndarray:
 
 
 def next_person(numbers: np.ndarray, chance: Chance) -> np.ndarray:
-    """Somebody active, or not born yet: some foreign keys lead nowhere, on purpose."""
+    """An active person, or one who is not born yet: some foreign keys lead nowhere, on purpose."""
     people = last_person(numbers) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     return people - active + (chance.uniform() * (active + LEAD)).astype(np.int64)
@@ -262,11 +262,11 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=10_000, help="events a second of event time")
-    parser.add_argument("--disorder", type=int, default=1, help="events come shuffled in groups of so many")
+    parser.add_argument("--disorder", type=int, default=1, help="events come shuffled in groups of this size")
     parser.add_argument("--files", type=int, default=10)
-    given = parser.parse_args()
-    for done in Nexmark(given.rate, given.disorder).write(given.directory, given.events, given.files):
-        print(f"\r{done:,} of {given.events:,} events", end="", flush=True)
+    options = parser.parse_args()
+    for done in Nexmark(options.rate, options.disorder).write(options.directory, options.events, options.files):
+        print(f"\r{done:,} of {options.events:,} events", end="", flush=True)
     print()
 
 

@@ -45,15 +45,15 @@ def q3(s: Streams) -> Flow:
     """Who sells in category 10 in some states."""
     auctions = s.auctions.where("category = 10").select("seller", auction="id")
     persons = s.persons.where("state IN ('OR', 'ID', 'CA')").select("name", "city", "state", seller="id")
-    found = s.app.join("sellers", auctions, persons, on="seller", within=NEAR_SELLER, max_ahead=None)
-    return found.select("name", "city", "state", "auction")
+    sellers = s.app.join("sellers", auctions, persons, on="seller", within=NEAR_SELLER, max_ahead=None)
+    return sellers.select("name", "city", "state", "auction")
 
 
 def q13(s: Streams) -> Flow:
     """Bids with the value of a table, as of the processing time of the bid, as it was recorded."""
     table = s.app.tables["side_input"]
-    found = s.bids.with_time("received").join(table, on="auction % 10000 = number", prefix="side_input_")
-    return found.select("auction", "bidder", "price", "at", "value")
+    joined = s.bids.with_time("received").join(table, on="auction % 10000 = number", prefix="side_input_")
+    return joined.select("auction", "bidder", "price", "at", "value")
 
 
 def q20(s: Streams) -> Flow:
@@ -72,8 +72,8 @@ def q8(s: Streams) -> ps.View:
     persons = s.persons.select("name", person="id", is_new="true")
     sellers = s.auctions.select(name="CAST(NULL AS STRING)", person="seller", is_new="false")
     both = persons.union(sellers).group_by("person").window(TEN)
-    found = {"name": ps.max("name"), "persons": ps.count(where="is_new"), "auctions": ps.count(where="NOT is_new")}
-    return s.app.view("q8", both.agg(**found).having("persons > 0 AND auctions > 0"))
+    aggregates = {"name": ps.max("name"), "persons": ps.count(where="is_new"), "auctions": ps.count(where="NOT is_new")}
+    return s.app.view("q8", both.agg(**aggregates).having("persons > 0 AND auctions > 0"))
 
 
 def q9(s: Streams) -> ps.View:
@@ -82,8 +82,8 @@ def q9(s: Streams) -> ps.View:
         return s.app.views["q9"]
     rank = "price * 100000000 - (unix_millis(at) - unix_millis(opens))"
     inside = bids_of_auctions(s).where("at >= opens AND at <= expires")
-    found = {"price": ps.max("price"), "bidder": ps.max_by("bidder", rank), "at": ps.max_by("at", rank)}
-    return s.app.view("q9", inside.group_by("auction", "seller", "category", "expires").agg(**found).retracting())
+    aggregates = {"price": ps.max("price"), "bidder": ps.max_by("bidder", rank), "at": ps.max_by("at", rank)}
+    return s.app.view("q9", inside.group_by("auction", "seller", "category", "expires").agg(**aggregates).retracting())
 
 
 def q4(s: Streams) -> ps.View:

@@ -111,8 +111,8 @@ class Oracle:
             self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
 
     def answer(self, query: str) -> pl.DataFrame:
-        found = self._connection.sql(QUERIES[query]).pl()
-        return found.rename({"ts": "at"}) if "ts" in found.columns else found
+        rows = self._connection.sql(QUERIES[query]).pl()
+        return rows.rename({"ts": "at"}) if "ts" in rows.columns else rows
 
     def close(self) -> None:
         self._connection.close()

@@ -122,12 +122,12 @@ def q7(s: Streams) -> ps.View:
 
 
 def q11(s: Streams) -> ps.View:
-    """How many bids somebody makes without a pause of ten seconds."""
+    """How many bids a person makes without a pause of ten seconds."""
     return s.app.view("q11", s.bids.group_by("bidder").window(ps.session("10 seconds")).agg(bids=ps.count()))
 
 
 def q12(s: Streams) -> ps.View:
-    """How many bids of somebody come in ten seconds of processing time, as it was recorded."""
+    """How many bids of a person come in ten seconds of processing time, as it was recorded."""
     return s.app.view("q12", s.bids.with_time("received").group_by("bidder").window(TEN).agg(bids=ps.count()))
 
 
@@ -143,32 +143,37 @@ def bands(column: str | None = None) -> dict[str, ps.model.aggregates.Aggregate]
 
 def q15(s: Streams) -> ps.View:
     """Bids, bidders and auctions of a day, in all and by band of price."""
-    found = {**bands(), **bands("bidder"), **bands("auction")}
-    return s.app.view("q15", s.bids.window(ps.calendar("day")).agg(**found))
+    aggregates = {**bands(), **bands("bidder"), **bands("auction")}
+    return s.app.view("q15", s.bids.window(ps.calendar("day")).agg(**aggregates))
 
 
 def q16(s: Streams) -> ps.View:
     """The same by channel, with the last minute in which it was seen."""
-    found = {"minute": ps.max("date_format(at, 'HH:mm')"), **bands(), **bands("bidder"), **bands("auction")}
-    return s.app.view("q16", s.bids.group_by("channel").window(ps.calendar("day")).agg(**found))
+    aggregates = {"minute": ps.max("date_format(at, 'HH:mm')"), **bands(), **bands("bidder"), **bands("auction")}
+    return s.app.view("q16", s.bids.group_by("channel").window(ps.calendar("day")).agg(**aggregates))
 
 
 def q17(s: Streams) -> ps.View:
     """What was bid for an auction on a day."""
-    found = {"lowest": ps.min("price"), "highest": ps.max("price"), "mean": ps.avg("price"), "total": ps.sum("price")}
-    return s.app.view("q17", s.bids.group_by("auction").window(ps.calendar("day")).agg(**bands(), **found))
+    aggregates = {
+        "lowest": ps.min("price"),
+        "highest": ps.max("price"),
+        "mean": ps.avg("price"),
+        "total": ps.sum("price"),
+    }
+    return s.app.view("q17", s.bids.group_by("auction").window(ps.calendar("day")).agg(**bands(), **aggregates))
 
 
 def q18(s: Streams) -> ps.View:
-    """The last bid of somebody for an auction."""
+    """The last bid of a person for an auction."""
     columns = {name: ps.last(name) for name in ("price", "channel", "url", "at", "extra")}
     return s.app.view("q18", s.bids.group_by("bidder", "auction").agg(**columns))
 
 
 def q19(s: Streams) -> ps.View:
     """The ten highest bids for an auction."""
-    found = {"prices": ps.top(10, "price"), "bidders": ps.top(10, "price", value="bidder")}
-    return s.app.view("q19", s.bids.group_by("auction").agg(**found))
+    aggregates = {"prices": ps.top(10, "price"), "bidders": ps.top(10, "price", value="bidder")}
+    return s.app.view("q19", s.bids.group_by("auction").agg(**aggregates))
 
 
 ROWS: dict[str, Callable[[Streams], Flow]] = {

@@ -137,13 +137,13 @@ CREATE CONTINUOUS VIEW q8 AS
   GROUP BY person, window_start, window_end
   HAVING count(*) FILTER (WHERE is_new) > 0 AND count(*) FILTER (WHERE NOT is_new) > 0;
 
--- How many bids somebody makes without a pause of ten seconds.
+-- How many bids a person makes without a pause of ten seconds.
 CREATE CONTINUOUS VIEW q11 AS
   SELECT bidder, window_start, window_end, count(*) AS bids
   FROM SESSION(bids, at, INTERVAL 10 SECONDS)
   GROUP BY bidder, window_start, window_end;
 
--- How many bids of somebody come in ten seconds of processing time, as it was recorded.
+-- How many bids of a person come in ten seconds of processing time, as it was recorded.
 CREATE CONTINUOUS VIEW q12 AS
   SELECT bidder, window_start, window_end, count(*) AS bids
   FROM TUMBLE(bids, received, INTERVAL 10 SECONDS)
@@ -197,7 +197,7 @@ CREATE CONTINUOUS VIEW q17 AS
   FROM CALENDAR(bids, at, 'day')
   GROUP BY auction, window_start, window_end;
 
--- The last bid of somebody for an auction.
+-- The last bid of a person for an auction.
 CREATE CONTINUOUS VIEW q18 AS
   SELECT bidder, auction, last(price) AS price, last(channel) AS channel, last(url) AS url, last(at) AS at,
          last(extra) AS extra

@@ -43,12 +43,12 @@ def main() -> None:
         for pane in run(app.views["plays_by_hour"], script).panes
         if pane["song"] == SONG and pane["window_start"] == start and pane["kind"] == "insert"
     ]
-    mine = plays.filter((pl.col("at").dt.truncate("1h") == start) & (pl.col("seconds") >= 30))
+    hour = plays.filter((pl.col("at").dt.truncate("1h") == start) & (pl.col("seconds") >= 30))
 
     mpl.rcParams.update({"svg.hashsalt": "penstock", "font.family": "DejaVu Sans", "font.size": 10})
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", width_ratios=(2, 3))
     for one in (left, right):
-        one.step(mine["arrives"], range(1, mine.height + 1), where="post", color="#c9ced6", label="have arrived")
+        one.step(hour["arrives"], range(1, hour.height + 1), where="post", color="#c9ced6", label="have arrived")
         for timing, colour in COLOURS.items():
             fired = [(at, pane["plays"]) for at, pane in panes if pane["timing"] == timing]
             size, label = 5 if timing == "late" else 9, f"{timing}: {len(fired)}"
@@ -61,7 +61,7 @@ def main() -> None:
     left.set_ylabel("plays")
     (on_time,) = (pane["plays"] for _, pane in panes if pane["timing"] == "on time")
     right.set_xlim(start.replace(hour=14))
-    right.set_ylim(on_time - 5, mine.height + 5)
+    right.set_ylim(on_time - 5, hour.height + 5)
     right.xaxis.set_major_locator(dates.DayLocator())
     right.xaxis.set_major_formatter(dates.DateFormatter("%-d %b"))
     right.set_title("and as listeners come back: each pane takes the last one back", loc="left", fontsize=10)

@@ -31,7 +31,7 @@ def plays(hours: int = 12, an_hour: int = 20_000, seed: int = 1) -> pl.DataFrame
     delay = np.where(away, chance.random(count) ** 3 * 72 * HOUR, chance.exponential(15_000, count))
     weights = 1 / np.arange(1, len(SONGS) + 1)
     begin = int(START.timestamp() * 1000)
-    found = pl.DataFrame(
+    events = pl.DataFrame(
         {
             "song": chance.choice(SONGS, count, p=weights / weights.sum()),
             "listener": np.char.add("l", chance.integers(0, an_hour, count).astype(str)),
@@ -40,13 +40,13 @@ def plays(hours: int = 12, an_hour: int = 20_000, seed: int = 1) -> pl.DataFrame
             "arrives": begin + (at + delay).astype(np.int64),
         }
     )
-    return found.sort("arrives").with_columns(pl.col("at", "arrives").cast(pl.Datetime("ms", "UTC")))
+    return events.sort("arrives").with_columns(pl.col("at", "arrives").cast(pl.Datetime("ms", "UTC")))
 
 
-def files(found: pl.DataFrame) -> Iterator[tuple[datetime, pl.DataFrame]]:
+def files(events: pl.DataFrame) -> Iterator[tuple[datetime, pl.DataFrame]]:
     """What arrives in each quarter of an hour, and when that ends."""
     until = pl.col("arrives").dt.truncate("15m").dt.offset_by("15m").alias("until")
-    for (end,), rows in found.group_by(until, maintain_order=True):
+    for (end,), rows in events.group_by(until, maintain_order=True):
         yield end, rows
 
 
@@ -55,16 +55,16 @@ def main() -> None:
     parser.add_argument("directory", type=Path, nargs="?", default=Path())
     parser.add_argument("--hours", type=int, default=12)
     parser.add_argument("--an-hour", type=int, default=20_000)
-    given = parser.parse_args()
-    folder = given.directory / "plays"
+    options = parser.parse_args()
+    folder = options.directory / "plays"
     folder.mkdir(parents=True, exist_ok=True)
-    found = plays(given.hours, given.an_hour)
-    for number, (_, rows) in enumerate(files(found)):
+    events = plays(options.hours, options.an_hour)
+    for number, (_, rows) in enumerate(files(events)):
         hidden = folder / f".{number:04}.parquet"
         rows.drop("arrives").with_columns(pl.col("at").cast(pl.Datetime("us", "UTC"))).write_parquet(hidden)
         os.utime(hidden, (number, number))  # files are read in the order of their times
         hidden.rename(folder / f"{number:04}.parquet")
-    print(f"{found.height:,} plays in {folder}")
+    print(f"{events.height:,} plays in {folder}")
 
 
 if __name__ == "__main__":

@@ -44,14 +44,14 @@ def main() -> None:
     script = TestStream(app["played"], clock="20:00:00")
     for first in range(0, len(rows), 10):
         script = script.add(*rows[first : first + 10])
-    found = process(app["games"], script.watermark("21:00:00"))
+    result = process(app["games"], script.watermark("21:00:00"))
     mpl.rcParams.update({"svg.hashsalt": "penstock", "font.family": "DejaVu Sans", "font.size": 10})
     figure, axes = plt.subplots(3, 1, figsize=(9, 4.8), sharex=True, sharey=True, layout="constrained")
     for player, (one, colour) in enumerate(zip(axes, COLOURS, strict=True)):
-        for game in (row for row in found.rows if row["player"] == player):
-            mine = [row for row in rows if row[0] == player and game["begun"] <= row[4] <= game["at"]]
+        for game in (row for row in result.rows if row["player"] == player):
+            scores = [row for row in rows if row[0] == player and game["begun"] <= row[4] <= game["at"]]
             one.axvspan(game["begun"], game["at"], color=colour, alpha=0.12, lw=0)
-            one.step([row[4] for row in mine], np.cumsum([row[3] for row in mine]), where="post", color=colour)
+            one.step([row[4] for row in scores], np.cumsum([row[3] for row in scores]), where="post", color=colour)
             one.annotate(f"{game['kills']} kills", (game["begun"], 1), (3, -11), color=colour, fontsize=8,
                          xycoords=("data", "axes fraction"), textcoords="offset points")  # fmt: skip
         one.set_ylabel(f"player {player}")

@@ -29,12 +29,12 @@ def main() -> None:
         script = script.add(*rows.rows())
     mpl.rcParams.update({"svg.hashsalt": "penstock", "font.family": "DejaVu Sans", "font.size": 10})
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
-    for name, said in (("frozen", "trained until the ninth"), ("live", "learns with each epoch")):
+    for name, note in (("frozen", "trained until the ninth"), ("live", "learns with each epoch")):
         predicted = learn(streams[name], script).frame
         table = run(views[f"{name}_error"], TestStream(streams[name]).add(*predicted.rows())).table
         points = sorted((row["window_start"], row["error"]) for row in table)
         points.append((table[-1]["window_end"], points[-1][1]))
-        axes.step(*zip(*points, strict=True), where="post", color=COLOURS[name], lw=2, label=f"{name}: {said}")
+        axes.step(*zip(*points, strict=True), where="post", color=COLOURS[name], lw=2, label=f"{name}: {note}")
     axes.axvline(made["CHANGED"], color="#8a93a0", ls=":", lw=1)
     axes.annotate("tastes change", (made["CHANGED"], 0.5), xytext=(-6, 0), textcoords="offset points",
                   xycoords=("data", "axes fraction"), ha="right", color="#5b6470")  # fmt: skip

@@ -53,10 +53,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", default=".", type=Path)
     parser.add_argument("--a-day", type=int, default=800)
-    given = parser.parse_args()
-    folder = given.directory / "ratings"
+    options = parser.parse_args()
+    folder = options.directory / "ratings"
     folder.mkdir(parents=True, exist_ok=True)
-    for until, rows in files(ratings(given.a_day)):
+    for until, rows in files(ratings(options.a_day)):
         shown = rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
         path = folder / f"{until:%Y-%m-%dT%H}.json"
         shown.write_ndjson(path)

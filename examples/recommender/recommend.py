@@ -1,4 +1,4 @@
-"""What somebody would like to hear, by the model of the app in this directory, also while it runs.
+"""What a listener would like, by the model of the app in this directory, also while it runs.
 
 python recommend.py PERSON [DIRECTORY]
 """

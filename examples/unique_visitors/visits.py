@@ -55,10 +55,10 @@ def main() -> None:
     parser.add_argument("directory", type=Path, nargs="?", default=Path())
     parser.add_argument("--days", type=int, default=4)
     parser.add_argument("--an-hour", type=int, default=2_000)
-    given = parser.parse_args()
-    folder = given.directory / "page_views"
+    options = parser.parse_args()
+    folder = options.directory / "page_views"
     folder.mkdir(parents=True, exist_ok=True)
-    views = page_views(given.days, given.an_hour)
+    views = page_views(options.days, options.an_hour)
     for number, rows in enumerate(files(views)):
         hidden = folder / f".{number:04}.json"
         times = pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")

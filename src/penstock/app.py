@@ -59,7 +59,7 @@ Parameters = ParamSpec("Parameters")
 Definition = TypeVar("Definition", bound=Stream | Table | Output)
 
 
-class Added(Generic[Parameters, Definition]):
+class DefinitionMethod(Generic[Parameters, Definition]):
     """A method of an app: it calls a function with the same parameters, and adds what that defines to the app."""
 
     def __init__(self, define: Callable[Parameters, Definition]) -> None:
@@ -100,16 +100,16 @@ class App:
         self.from_now: set[str] = set()  # views that begin with the next epoch, whatever history there is
 
     # Each takes the parameters of its function, and adds what that defines.
-    stream = Added(source_stream)
-    table = Added(source_table)
-    process = Added(processor_stream)
-    match = Added(pattern_stream)
-    iterate = Added(loop_stream)
-    on_epoch = Added(epoch_stream)
-    join = Added(join_stream)
-    take_join = Added(joined_stream)
-    learn = Added(model_stream)
-    topology = Added(topology_stream)
+    stream = DefinitionMethod(source_stream)
+    table = DefinitionMethod(source_table)
+    process = DefinitionMethod(processor_stream)
+    match = DefinitionMethod(pattern_stream)
+    iterate = DefinitionMethod(loop_stream)
+    on_epoch = DefinitionMethod(epoch_stream)
+    join = DefinitionMethod(join_stream)
+    take_join = DefinitionMethod(joined_stream)
+    learn = DefinitionMethod(model_stream)
+    topology = DefinitionMethod(topology_stream)
 
     def table_of(self, view: View | str, *, name: str | None = None, reload: str | timedelta = "10 seconds") -> Table:
         """The rows of a view of this app as a table: those of its last commit when it is read.

@@ -29,7 +29,7 @@ def raise_limit() -> int:
 
 
 def for_connections(most: int) -> int:
-    """How many connections may be open at a time: at most so many, and never those that files need."""
+    """How many connections may be open at a time: at most `most`; some descriptors stay reserved for files."""
     limit = raise_limit()
     return max(1, min(most, limit - _open_now() - min(_RESERVE, limit // 4)))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 class PenstockError(Exception):
-    """Something Penstock refuses or cannot do; `hint` says what to do about it."""
+    """An error of Penstock; `hint` says what to do about it."""
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
         lines = [message]
@@ -26,7 +26,7 @@ class PenstockError(Exception):
 
 
 class DefinitionError(PenstockError):
-    """A definition that cannot mean anything; raised when it is made, not when it runs."""
+    """An invalid definition; raised when it is made, not when it runs."""
 
 
 class RowError(PenstockError):

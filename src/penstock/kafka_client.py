@@ -39,7 +39,7 @@ def load() -> Any:
 
 
 def servers_of(servers: str | None) -> str:
-    """The brokers' addresses: as said, as the environment says, or Kafka's usual one on this machine."""
+    """The brokers' addresses: from the option, from the environment, or Kafka's usual one on this machine."""
     return servers or os.environ.get(SERVERS) or "localhost:9092"
 
 

@@ -2,7 +2,7 @@
 
 Each command, and each Python process that Spark starts, then loads only what it uses.
 
->>> load = lazy("penstock", {"errors": ("PenstockError",)})
+>>> load = lazy("penstock", {"errors": "PenstockError DefinitionError"})
 >>> load("PenstockError").__module__
 'penstock.errors'
 >>> load("Nothing")
@@ -13,14 +13,14 @@ AttributeError: module 'penstock' has no attribute 'Nothing'
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. `names` says by module, relative to the package, what it re-exports."""
-    modules = {name: f"{package}.{module}" for module, some in names.items() for name in some}
+def lazy(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. `names`: by module, relative to the package, the names that it re-exports."""
+    modules = {name: f"{package}.{module}" for module, some in names.items() for name in some.split()}
 
     def load(name: str) -> Any:
         if name not in modules:

@@ -17,7 +17,7 @@ from penstock.errors import DefinitionError, PenstockError
 from penstock.redaction import redact_values
 
 EXAMPLE: Final = "for example 'postgresql://writer@db.example.com/shop', with the password in PGPASSWORD or ~/.pgpass"
-#: The longest wait for a lock that somebody else holds.
+#: The longest wait for a lock that another session holds.
 LOCK_TIMEOUT: Final = "20s"
 #: How soon a server that is gone is noticed, unless the URL says otherwise: seconds, and milliseconds.
 _TIMEOUTS: Final = {

@@ -50,7 +50,7 @@ class ProcessState:
 
 
 class RecentlyUsed(Generic[_Key, _Value]):
-    """The values that were used last, at most so many. `drop` hears of those that go. Safe for several threads.
+    """The values that were used last, up to a bound. `drop` gets each that is evicted. Safe for several threads.
 
     >>> letters = RecentlyUsed(2, print)
     >>> [letters.made(letter, str.upper) for letter in "aba"]

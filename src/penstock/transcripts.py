@@ -45,7 +45,7 @@ from penstock.model.commits import Pane, Rejection, TableRow
 from penstock.model.time import Instant, instant
 from penstock.model.types import is_integer
 from penstock.model.view import View
-from penstock.testing import DAY, Engine, Fired, Result, Step, TestStream, start, text_of
+from penstock.testing import DAY, Engine, FiredPane, Result, Step, TestStream, start, text_of
 
 #: Python functions by the names under which definitions use them.
 Functions: TypeAlias = Mapping[str, Callable[..., object]]
@@ -69,7 +69,7 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expectation:
     """What one step, or several together, must bring. `panes` is None where they are not compared."""
 
     panes: tuple[str, ...] | None = ()
@@ -84,7 +84,7 @@ class Line:
 
     text: str
     steps: tuple[Step, ...]
-    expected: Expected
+    expected: Expectation
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Transcript:
         if self.table is not None:
             self._same("the table is another one", self.table, _table(self.view, runner.table()))
 
-    def _judge(self, step: str, expected: Expected, panes: list[Pane], refused: list[Rejection]) -> None:
-        result = Result(self.view, tuple(Fired(0, pane) for pane in panes), (), tuple(refused))
+    def _judge(self, step: str, expected: Expectation, panes: list[Pane], refused: list[Rejection]) -> None:
+        result = Result(self.view, tuple(FiredPane(0, pane) for pane in panes), (), tuple(refused))
         if expected.panes is not None:
             self._same(f"{step} fired other panes", expected.panes, [_pane(self.view, pane) for pane in result.panes])
         for kind in REFUSED:
@@ -227,7 +227,7 @@ def _lines(script: TestStream, entries: Sequence[object]) -> Iterator[Line]:
         script = _then(script, kind, step)
         description = kind if step[kind] is None else f"{kind} {_shown_step(step[kind])}"
         panes, *refused = (_texts(step.get(word)) for word in _EXPECTED)
-        yield Line(description, (script.steps[-1],), Expected(panes, *refused))
+        yield Line(description, (script.steps[-1],), Expectation(panes, *refused))
 
 
 def _then(script: TestStream, kind: str, step: Mapping[str, Any]) -> TestStream:
@@ -394,7 +394,7 @@ def _recut(lines: tuple[Line, ...], size: int) -> Iterator[Line]:
         ]
         refused = [tuple(text for line in several for text in getattr(line.expected, kind)) for kind in REFUSED]
         description = ", ".join(line.text for line in several)
-        yield Line(f"{description}, in epochs of {size}", tuple(steps), Expected(() if quiet else None, *refused))
+        yield Line(f"{description}, in epochs of {size}", tuple(steps), Expectation(() if quiet else None, *refused))
 
 
 def _shuffle(seed: str) -> _Mix:

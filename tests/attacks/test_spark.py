@@ -177,7 +177,7 @@ def test_without_authentication_the_message_arrives(running: Callable[..., App])
 
 
 def test_a_cluster_without_a_secret_is_refused(tmp_path: Path):
-    """Waits for an app that joins a cluster without a secret: the app refuses, unless --insecure-cluster is said."""
+    """Waits for an app that joins a cluster without a secret: the app refuses, unless --insecure-cluster is set."""
     with pytest.raises(PenstockError, match="has no secret") as raised:
         security("spark://elsewhere.example:7077", {})
     assert "--insecure-cluster" in str(raised.value)

@@ -22,7 +22,7 @@ from penstock.model.commits import Event
 from penstock.model.time import BEGINNING
 from penstock.model.watermarks import Tracker
 from penstock.store import Commit, SqliteStore
-from penstock.store.arrivals import Ages, Arrivals, Delivered
+from penstock.store.arrivals import Ages, Arrivals, DeliveryTime
 from penstock.store.audits import AuditRecord
 from penstock.store.figures import Figures, Intake, Lateness
 from penstock.store.file import File
@@ -115,7 +115,7 @@ class LiveApp:
         )  # fmt: skip
         self._epoch = number
         newest = self.store.query("SELECT value FROM __meta WHERE name = 'panes'").item()
-        self.store.delivered({"trending_jsonl": newest}, [Delivered("trending_jsonl", number, now + 200_000)])
+        self.store.delivered({"trending_jsonl": newest}, [DeliveryTime("trending_jsonl", number, now + 200_000)])
         self.store.delivered({"totals_alerts": max(0, newest - 12)})
         return number
 

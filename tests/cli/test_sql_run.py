@@ -108,7 +108,7 @@ def test_a_running_app_is_made_asked_followed_and_changed_from_other_processes(t
                 running.kill()  # and the shell stays
                 running.communicate()
                 shell.send("SHOW SINKS;\r")
-                shell.expect("has ended without cleaning up")
+                shell.expect("ended without cleaning up")
                 running = start(tmp_path)
             shell.send("CREATE CONTINUOUS VIEW later AS SELECT count(*) AS n FROM visits;\r")
             shell.expect("'later' begins with all of history")

@@ -35,8 +35,8 @@ def test_files_are_read_and_removed_wherever_they_lie(place: Place):
 
 def test_spark_is_told_a_url_whatever_its_own_file_system_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert Place("state/checkpoints").told == f"file://{tmp_path}/state/checkpoints"
-    assert Place("hdfs://names/app").told == "hdfs://names/app"
+    assert Place("state/checkpoints").url == f"file://{tmp_path}/state/checkpoints"
+    assert Place("hdfs://names/app").url == "hdfs://names/app"
     assert (Place("file:///a/b").local, Place("hdfs://names/app").local) == (Path("/a/b"), None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import cli
-from penstock.control import Client, Live, Panes, Refused, SubscriptionError
+from penstock.control import Client, Live, Panes, RemoteError, SubscriptionError
 from penstock.sql import parse_one
 from penstock.store import Reader
 from tests.control.support import BY_PAGE, BY_USER, app, put, started, table
@@ -53,7 +53,7 @@ def test_commands_compute_the_views_of_an_app_that_runs(tmp_path: Path, spark) -
         command("replay", "visits", "--dir", state)
         assert sorted(table(live, by_start).values()) == [1, 2]
         assert Client(state).do("progress").rows == ()
-        with pytest.raises(Refused, match="no earlier definition"):
+        with pytest.raises(RemoteError, match="no earlier definition"):
             Client(state).do("rollback", view="by_minute")
         subscription = Panes(Reader(state), parse_one("SUBSCRIBE TO by_minute"))
         file = tmp_path / "other.sql"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control import Client, NoApp, Refused
+from penstock.control import Client, NoApp, RemoteError
 from penstock.errors import PenstockError
 from tests.control.support import BY_PAGE, BY_USER, counted, put, started, table
 from tests.outbox import panes
@@ -249,7 +249,7 @@ def test_inserted_rows_go_through_the_log(tmp_path: Path, spark) -> None:
 def test_a_statement_that_cannot_be_carried_out_changes_nothing(running, statement: str, said: str) -> None:
     live, client = running
     before = live.store.catalog(), live.store.views(), set(live.run.streams), live.app.sinks
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RemoteError) as refused:
         client.ask(statement)
     assert said in str(refused.value)
     assert before == (live.store.catalog(), live.store.views(), set(live.run.streams), live.app.sinks)
@@ -306,7 +306,7 @@ def test_a_view_over_a_view_begins_with_what_it_shows_and_goes_on(tmp_path: Path
         put(tmp_path, "b", ("/b", "v", 1, 3), ("/c", "u", 1, 4))
         live.catch_up()
         assert table(live, "SELECT n, pages FROM by_count") == {1: 1, 2: 2}
-        with pytest.raises(Refused, match="'by_page' is read by by_count"):
+        with pytest.raises(RemoteError, match="'by_page' is read by by_count"):
             client.ask("DROP VIEW by_page")
     finally:
         live.stop()

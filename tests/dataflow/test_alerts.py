@@ -165,7 +165,7 @@ def test_an_alert_goes_on_while_one_window_after_the_other_holds():
 @pytest.mark.parametrize(
     ("view", "when", "reason"),
     [
-        (BY_KEY, "v", "is no condition"),
+        (BY_KEY, "v", "is not a condition"),
         (BY_KEY, "w > 1", "w"),
         (BY_KEY, "sum(v) > 1", "aggregate"),
         (SOURCE.group_by("k AS state").agg(v=ps.sum("v")), "v > 1", "has a column 'state', and so has an alert"),

@@ -139,12 +139,14 @@ class Scenario:
         process.go(f"{step}:{passes}")
         meanwhile()
         last, since = self.commits(), time.monotonic()
-        while not process.ends_within(1.0):
+        end = since + LONG
+        while not process.ends_within(1.0) and time.monotonic() < end:
             if (now := self.commits()) != last:
                 last, since = now, time.monotonic()
             if time.monotonic() > since + QUIET:
                 self.write(1)
                 since = time.monotonic()
+        assert not process.runs, f"the app did not come to '{step}' {passes} times"
         assert process.ends() == -signal.SIGKILL, (step, (self.root / "stderr").read_text()[-3000:])
 
     def finish(self, step: str = "") -> None:

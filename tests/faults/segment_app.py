@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.control import Live
 from penstock.runtime.commit.shards import Shards
 from penstock.runtime.run import Run
 from penstock.runtime.spark.session import spark_session
@@ -70,14 +71,14 @@ def main() -> None:
     step, _, passes = sys.stdin.readline().strip().partition(":")
     if step:
         arm(step, int(passes))
-    run = on_files(root, state="sharded", shards=4)[0].run(root / "state", spark=spark, tick=0.1)
-    place_in_tasks(run)
-    run.start()
+    live = Live(on_files(root, state="sharded", shards=4)[0], root / "state", spark=spark, tick=0.1)
+    place_in_tasks(live.run)
+    live.start()
     print("ready", flush=True)
     while not (root / "END").exists():
-        run.wait(0.05)
-    run.catch_up()
-    run.stop()
+        live.wait(0.05)
+    live.catch_up()
+    live.stop()
     print("done", flush=True)
     spark.stop()
 

@@ -84,8 +84,8 @@ def test_a_broker_that_is_killed_or_hangs_and_comes_back(spark, tmp_path, one, c
             rig.current()
             until(lambda: not run.faults and not run.delivery.failures, run)
         rig.audit()
-    assert "the stream 'events' does not get on (1 in a row), next try in 0.5 s: " in caplog.text
-    assert "the stream 'events' gets on again" in caplog.text
+    assert "the stream 'events' failed (1 in a row), next try in 0.5 s: " in caplog.text
+    assert "the stream 'events' works again" in caplog.text
 
 
 def test_a_broker_that_stays_away_ends_the_app_and_it_goes_on_at_the_next_start(spark, tmp_path, one):

@@ -50,9 +50,9 @@ def test_pauses_grow_until_it_gets_on_or_patience_ends(caplog):
         assert not retries.waits("the log")
     assert pauses == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
     assert retries.faults["the log"].count == 6
-    retries.gets_on("the log")
+    retries.succeeded("the log")
     assert retries.faults == {}
-    assert "the log gets on again, after 15.5 s" in caplog.text
+    assert "the log works again, after 15.5 s" in caplog.text
     assert retries.failed("the log", AWAY)
     now[0] += 61
     assert not retries.failed("the log", AWAY)

@@ -60,8 +60,8 @@ def test_while_the_store_is_locked_the_app_waits_and_then_goes_on(spark, tmp_pat
         rig.current()
         until(lambda: not run.faults, run)
         rig.audit()
-    assert "the stream 'events' does not get on (1 in a row), next try in 0.5 s: the store" in caplog.text
-    assert "the stream 'events' gets on again" in caplog.text
+    assert "the stream 'events' failed (1 in a row), next try in 0.5 s: the store" in caplog.text
+    assert "the stream 'events' works again" in caplog.text
 
 
 def test_a_store_without_room_waits_for_some(spark, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import client_settings
 from penstock.model.time import instant
-from penstock.model.watermarks import Observation, Seen, Tracker
+from penstock.model.watermarks import Observation, PartitionTimes, Tracker
 from penstock.runtime.spark.jars import Artifact, fetched
 
 
@@ -23,13 +23,13 @@ from penstock.runtime.spark.jars import Artifact, fetched
         (lambda: ps.kafka("a,b"), "'a,b' cannot be a topic"),
         (lambda: ps.kafka(["a", "a"]), "appears twice"),
         (lambda: ps.kafka("a", format="jsn"), "did you mean 'json'"),
-        (lambda: ps.kafka("a", format="avro"), "takes a schema file"),
-        (lambda: ps.kafka("a", registry="http://r"), "takes a schema file"),
+        (lambda: ps.kafka("a", format="avro"), "takes avro_schema="),
+        (lambda: ps.kafka("a", registry="http://r"), "takes avro_schema="),
         (lambda: ps.kafka("a", format="avro", avro_schema="missing.avsc"), "cannot read the Avro schema"),
         (lambda: ps.kafka("a", start="yesterday"), "not a position to start from"),
         (lambda: ps.kafka("a", start={"a": 5}), "not offsets by topic and partition"),
         (lambda: ps.kafka("a", events_per_epoch=0), "must be above zero"),
-        (lambda: ps.kafka("a", options={"startingOffsets": "latest"}), "is said by start"),
+        (lambda: ps.kafka("a", options={"startingOffsets": "latest"}), "is set by start"),
         (lambda: ps.to_kafka(""), "not a topic"),
         (lambda: ps.to_kafka("a", rows_per_transaction=0), "above zero"),
         (lambda: ps.to_kafka("a", checkpoint_every="1 minute"), "only for mode='realtime', and the mode is 'panes'"),
@@ -135,11 +135,11 @@ def test_a_partition_that_was_read_to_its_end_is_idle_after_a_while_also_when_ot
     tracker, minute = Tracker(ps.bounded("0 seconds", idle="1 minute")), 60_000_000
     begin = instant("2026-05-01T12:00:00Z")
     tracker.know({1, 2}, set(), begin)
-    tracker.advance(Observation({1: Seen(begin)}), now=begin, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin)}), now=begin, caught_up=False)
     assert tracker.watermark < begin  # the other may still hold anything
     tracker.know({1, 2}, set(), begin + minute)
-    tracker.advance(Observation({1: Seen(begin + 1)}), now=begin + minute, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin + 1)}), now=begin + minute, caught_up=False)
     assert tracker.watermark < begin  # it may have been throttled
     tracker.know({1, 2}, {2}, begin + minute)
-    tracker.advance(Observation({1: Seen(begin + 2)}), now=begin + minute, caught_up=False)
+    tracker.advance(Observation({1: PartitionTimes(begin + 2)}), now=begin + minute, caught_up=False)
     assert tracker.watermark == begin + 2

@@ -20,7 +20,7 @@ from penstock.model.loops import Loop, iteration
 from penstock.model.loops_values import key_bytes, key_of, packed, unpacked
 from penstock.runtime.derived.loops.graphs import Graph
 from penstock.runtime.derived.loops.local import LocalLoop, shown_after
-from penstock.runtime.derived.loops.machine import Told, machine_of
+from penstock.runtime.derived.loops.machine import LoopTally, machine_of
 from penstock.testing import TestStream, iterate
 
 DEEP = os.environ.get("PENSTOCK_DEEP") == "1"
@@ -220,7 +220,7 @@ def test_until_ends_a_loop_and_what_is_under_way_is_given_up():
     local = LocalLoop(iteration(EDGES, Echo, until=lambda round: round.number == 4))
     rows, refused, told = local.take(frame(local, 0, [(1, 1, 1)]))
     assert (rows, refused) == ([{"key": 1, "n": 5, "sign": 1}], [])
-    assert told == Told(rounds=5, messages=5, dropped=1)
+    assert told == LoopTally(rounds=5, messages=5, dropped=1)
 
 
 def test_a_key_may_show_several_rows_and_a_state_may_be_forgotten():
@@ -271,7 +271,7 @@ def test_edges_that_cannot_be_are_dead_letters():
         (lambda: iteration(EDGES, ps.shortest_paths("a", "b", sources="x")), "is not of type bigint"),
         (lambda: ps.shortest_paths("a", "b", sources=[]), "need a source"),
         (lambda: ps.stream("s", schema="n string", epoch="n"), "is string"),
-        (lambda: ps.stream("s", schema="n int", epoch=ps.epochs("n", ends="n + 1")), "no condition"),
+        (lambda: ps.stream("s", schema="n int", epoch=ps.epochs("n", ends="n + 1")), "not a condition"),
     ],
 )
 def test_a_wrong_definition_is_refused(make, message):

@@ -86,7 +86,7 @@ def test_nothing_outside_can_be_reached(engine: Engine, sql: str) -> None:
         ("SELECT CAST(12345.6 AS DECIMAL(4,1))", "overflow: 12345.6 is out of the range of decimal(4,1)"),
         ("SELECT CAST('x' AS TIMESTAMP)", "cannot cast 'x' to timestamp"),
         ("SELECT (SELECT range FROM range(3))", "a subquery that is used as a value gives more than one row"),
-        ("SELECT error('our own words')", "the question cannot be answered: our own words"),
+        ("SELECT error('our own words')", "the query failed: our own words"),
     ],
 )
 def test_errors_are_short_and_without_internals(engine: Engine, sql: str, message: str) -> None:

@@ -23,7 +23,7 @@ from penstock.sinks import Delivery, to_function
 from penstock.sources.base import ARRIVED
 from penstock.sources.http import Http
 from penstock.sources.http.inbox import Inbox, Offer
-from penstock.store.arrivals import KEPT, Ages, Delivered
+from penstock.store.arrivals import KEPT, Ages, DeliveryTime
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Freshness, delay, freshness
 from tests.runtime.parts import Parts, Rows, stream
 
@@ -151,7 +151,7 @@ def test_a_sink_that_was_away_for_long_shows_the_age_of_what_it_delivers(app):
     for number in range(1, 120):  # the ages of the first commit are trimmed meanwhile
         app.arrive(number, [0.1])
     assert app.store.query("SELECT min(written) FROM __arrivals").item() > app.clock.now - KEPT
-    app.store.delivered({"out": 1}, [Delivered("out", 1, app.clock.now)])
+    app.store.delivered({"out": 1}, [DeliveryTime("out", 1, app.clock.now)])
     assert app.fresh().sinks["out"].median == pytest.approx(3600, rel=NEAR)
 
 

@@ -17,7 +17,7 @@ from penstock.model.stream import Flow
 from penstock.model.time import Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.times import TIME
 from penstock.sources.base import MALFORMED, REASON
 from penstock.store.memory import REMEMBERED
@@ -40,10 +40,10 @@ class Numbered(Derived):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
-        assert [kind for kind, _ in came.parts].count(TIME) == 1
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
+        assert [kind for kind, _ in epoch_input.parts].count(TIME) == 1
         arriving = Arriving(self.flow)
-        rows = came.frame.mapInArrow(arriving, arriving.ddl)
+        rows = epoch_input.frame.mapInArrow(arriving, arriving.ddl)
         found = pl.from_arrow(rows.orderBy("__commit", "__partition", "__offset").toArrow())
         dead = found.filter(pl.col("__reason").is_not_null())
         words = found.filter(pl.col("__reason").is_null())["word"].to_list()
@@ -56,7 +56,7 @@ class Numbered(Derived):
         if Path(self.flag).exists():
             raise OSError("told to fail")
         kept = pl.DataFrame([("n", w.encode(), str(n).encode()) for w, n in known.items()], REMEMBERED, orient="row")
-        frame = came.spark.createDataFrame(given, f"{OUT}, `{MALFORMED}` string, `{REASON}` string")
+        frame = epoch_input.spark.createDataFrame(given, f"{OUT}, `{MALFORMED}` string, `{REASON}` string")
         yield Step(frame, memory=kept, counters={"words": len(words)}, notes={"words": len(words)})
 
 

@@ -159,7 +159,7 @@ def test_epochs_have_the_version_that_was_read_last_and_their_commits_say_which(
         assert "two rows with id = 2" in stale[2]
     finally:
         run.stop()
-    again = app.start(tmp_path / "data", spark=spark)  # the last version serves on
+    again = app.start(tmp_path / "data", spark=spark)  # the last version stays in use
     try:
         put(tmp_path / "clicks", "4.json", click(2, 6))
         again.catch_up()

@@ -25,7 +25,7 @@ from penstock.runtime.engine import Engine
 from penstock.runtime.epoch.needs import needed
 from penstock.runtime.epoch.origin import EpochOrigin
 from penstock.store import SqliteStore
-from penstock.testing import Fired, Result, TestStream, replay
+from penstock.testing import FiredPane, Result, TestStream, replay
 from tests.comparison import differences
 from tests.strategies import aligned_windows, cases, scripts, views, windows
 
@@ -58,7 +58,7 @@ class Frame:
 def run(found: dict[str, ps.View], script: TestStream, directory: Path, **options: Any) -> dict[str, Result]:
     """The script on one engine with all views."""
     streams = {source.name: source for view in found.values() for source in origins(view)}
-    fired: dict[str, list[Fired]] = {name: [] for name in found}
+    fired: dict[str, list[FiredPane]] = {name: [] for name in found}
     caught_up = {"now": True}
     epochs = 0
 
@@ -94,7 +94,7 @@ def run(found: dict[str, ps.View], script: TestStream, directory: Path, **option
                 changes |= stack.parts(change)
             for name, change in changes.items():
                 fired[name] += [
-                    Fired(number, pane) for pane in panes_of(state[1].registry.views[name].plan, change.panes)
+                    FiredPane(number, pane) for pane in panes_of(state[1].registry.views[name].plan, change.panes)
                 ]
     store, engine = state or opened(now)
     tables = {name: table_of(engine.registry.views[name].plan, store.state(name).table()) for name in found}

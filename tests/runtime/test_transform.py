@@ -171,7 +171,7 @@ def test_what_needs_spark_says_so_elsewhere():
     ("function", "schema", "message"),
     [
         (lambda df: df.collect(), None, "not a DataFrame"),
-        (lambda df: df.select("nothing"), None, "Spark refuses"),
+        (lambda df: df.select("nothing"), None, "Spark rejects"),
         (lambda df: df.select("k", "at"), "k string, v int, at timestamp", "gives other columns than its schema says"),
         (lambda df: df.withColumn("__mine", F.lit(1)), None, "Penstock's own"),
     ],

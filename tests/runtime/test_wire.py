@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.model.watermarks import Observation, Seen
+from penstock.model.watermarks import Observation, PartitionTimes
 from penstock.runtime.epoch import wire
 from penstock.store.file import File
 
@@ -26,8 +26,8 @@ def sent(*records: wire.Record) -> wire.TaskOutput:
 def test_every_record_is_read_as_it_was_written():
     file = File("events/a.parquet", "s", "events", 3, 3, 2, 100, "sum", 1, None)
     output = sent(
-        wire.observed(2, Observation({0: Seen(5, None), 1: Seen(9, 7)}, {3: 1})),
-        wire.observed(1, Observation({0: Seen(6, None)}, {3: 2})),
+        wire.observed(2, Observation({0: PartitionTimes(5, None), 1: PartitionTimes(9, 7)}, {3: 1})),
+        wire.observed(1, Observation({0: PartitionTimes(6, None)}, {3: 2})),
         wire.row_count(4),
         wire.history_file(file),
         wire.ids(FRAME),
@@ -42,7 +42,7 @@ def test_every_record_is_read_as_it_was_written():
         wire.deltas(2, FRAME.head(1)),
     )
     assert output.rows == 7
-    assert output.observed == Observation({0: Seen(6, None), 1: Seen(9, 7)}, {3: 3})
+    assert output.observed == Observation({0: PartitionTimes(6, None), 1: PartitionTimes(9, 7)}, {3: 3})
     assert output.files == [file]
     assert output.sample is not None
     assert output.sample.equals(FRAME)

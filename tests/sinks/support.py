@@ -14,7 +14,7 @@ from penstock.kernel.plan import Plan, nothing
 from penstock.model.commits import Commit
 from penstock.sinks import Delivery, Sink
 from penstock.store import SqliteStore
-from penstock.store.arrivals import Delivered
+from penstock.store.arrivals import DeliveryTime
 from penstock.store.block import Block, encoded, view_panes
 from penstock.testing import TestStream
 from tests.outbox import panes
@@ -111,7 +111,7 @@ def deliver_with_faults(root: Path, at: Callable[[str], None], sinks: Mapping[st
     store.lock()
     store.prepare({"v": Plan(LIVE)})
 
-    def commit_positions(positions: Mapping[str, int], deliveries: Collection[Delivered]) -> None:
+    def commit_positions(positions: Mapping[str, int], deliveries: Collection[DeliveryTime]) -> None:
         at("before the store")
         store.delivered(positions, deliveries)
         at("after the store")

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.sinks import Delivery, read_jsonl, to_function, to_jsonl
-from penstock.store.arrivals import Delivered
+from penstock.store.arrivals import DeliveryTime
 from penstock.store.outbox import take_over
 from tests.outbox import panes
 from tests.sinks.support import LIVE, Collected
@@ -106,7 +106,7 @@ def until(done) -> None:
 def test_delivery_goes_on_while_the_store_commits(feed, tmp_path):
     fed, lock = feed(), threading.Lock()
 
-    def commit_positions(positions: Mapping[str, int], deliveries: Collection[Delivered]) -> None:
+    def commit_positions(positions: Mapping[str, int], deliveries: Collection[DeliveryTime]) -> None:
         with lock:
             fed.store.delivered(positions, deliveries)
 

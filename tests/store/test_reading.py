@@ -98,7 +98,7 @@ def test_many_threads_ask_while_one_commits(opened):
 )
 def test_only_questions_are_answered(opened, sql):
     store = opened(v=VIEW)
-    with pytest.raises(StoreError, match="not a question"):
+    with pytest.raises(StoreError, match="not a query"):
         store.query(sql)
 
 

@@ -23,9 +23,9 @@ from penstock.query.answer import Answer
 from penstock.query.forms import csv_text, json_value, objects, rows, text_value, typed
 from penstock.query.values import values
 
-#: A table on the screen ends after so many rows.
+#: After how many rows a table on the screen ends.
 LONGEST: Final = 1000
-#: A column of rows that come one by one is at most so wide.
+#: How wide a column of rows that come one by one is at most.
 _WIDEST: Final = 40
 
 
@@ -58,7 +58,7 @@ class Printer:
             self.console.print(f"{count}{hidden}{self._took(seconds)}")
 
     def frame(self, frame: pl.DataFrame) -> None:
-        """A frame of whoever computes it."""
+        """Prints a frame."""
         self.answer(typed(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[object]], seconds: float = 0.0) -> None:

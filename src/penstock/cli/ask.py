@@ -30,7 +30,7 @@ from penstock.store.freshness import SPAN, Freshness
 from penstock.store.state_size import IN_STORE, StateSize
 from penstock.store.tables import quoted
 
-#: The rows of a view in segments are counted up to so many.
+#: Up to how many the rows of a view in segments are counted.
 _COUNTED = 1_000_000
 
 
@@ -97,31 +97,31 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
     with errors_shown(debug):
         reader = Reader(directory)
         reader.check()
-        console, found = output(), fig.read(reader, fig.recent_rate(reader))
-        _print_totals(console, found)
-        for call in found.long_calls:
-            console.print(f"{call.text()}: it does not get on", style="yellow", markup=False)
-        _print_dead_files(console, directory, found)
-        _print_times(console, found)
-        _print_freshness(console, fig.read_freshness(reader, found.now - SPAN))
-        _print_states(console, found)
-        _print_operators(console, found)
+        console, figures = output(), fig.read(reader, fig.recent_rate(reader))
+        _print_totals(console, figures)
+        for call in figures.long_calls:
+            console.print(f"{call.text()}: it still runs", style="yellow", markup=False)
+        _print_dead_files(console, directory, figures)
+        _print_times(console, figures)
+        _print_freshness(console, fig.read_freshness(reader, figures.now - SPAN))
+        _print_states(console, figures)
+        _print_operators(console, figures)
         _print_generations(console, directory)
-        _print_lags(console, found)
-        _print_tables(console, found)
-        _print_history(console, found)
+        _print_lags(console, figures)
+        _print_tables(console, figures)
+        _print_history(console, figures)
         _print_start(console, directory)
-        components = components_table(found)
+        components = components_table(figures)
         if components.row_count:
             console.print("", components)
 
 
-def _print_dead_files(console: Console, directory: Path, found: fig.Figures) -> None:
+def _print_dead_files(console: Console, directory: Path, figures: fig.Figures) -> None:
     """Files that could not be read and were not fed in again, where the stream's history is kept."""
     events = EventHistory(Reader(directory))
     table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for stream in found.counters:
-        if found.count(DEAD_FILES, stream) and stream in events.store.listing().streams:
+    for stream in figures.counters:
+        if figures.count(DEAD_FILES, stream) and stream in events.store.listing().streams:
             letters = dead_letters(events, stream).filter(pl.col("extent") == FILE)
             for path, reason in letters.select("row", "reason").iter_rows():
                 table.add_row(stream, Text(path), Text(reason))
@@ -129,23 +129,23 @@ def _print_dead_files(console: Console, directory: Path, found: fig.Figures) -> 
         console.print("", table)
 
 
-def _print_tables(console: Console, found: fig.Figures) -> None:
+def _print_tables(console: Console, figures: fig.Figures) -> None:
     """Which versions of tables the last commits had, and which could not be read again."""
     table = Table("table", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("version", justify="right")
     table.add_column("")
-    for name, (version, stale) in found.tables.items():
+    for name, (version, stale) in figures.tables.items():
         table.add_row(name, str(version), "" if stale is None else f"cannot be read again: {stale}")
     if table.row_count:
         console.print("", table)
 
 
-def _print_history(console: Console, found: fig.Figures) -> None:
+def _print_history(console: Console, figures: fig.Figures) -> None:
     """What the history takes, how often it was written, and how much of it waits to be removed."""
     table = Table("history of", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("files", "bytes", "written", "on disk", "replaced"):
         table.add_column(title, justify="right")
-    for stream, size in found.history.items():
+    for stream, size in figures.history.items():
         table.add_row(
             stream, fig.number(size.files), fig.show_bytes(size.bytes), fig.show_times(size.write_amplification),
             fig.show_times(size.space_amplification), fig.show_bytes(size.replaced_bytes),
@@ -184,54 +184,54 @@ def _print_generations(console: Console, directory: Path) -> None:
         console.print("", table)
 
 
-def _print_totals(console: Console, found: fig.Figures) -> None:
+def _print_totals(console: Console, figures: fig.Figures) -> None:
     grid = Table.grid(padding=(0, 2))
     ago = ""
-    if found.committed is not None:
-        ago = f", the last one {fig.show_seconds(max(0, found.now - found.committed) / SECOND)} ago"
-    grid.add_row("commits", f"{fig.number(found.commits)}{ago}")
-    grid.add_row("epochs", f"{fig.number(found.epochs)}")
-    grid.add_row("events", f"{fig.number(found.events)}")
-    grid.add_row("events/s", f"{fig.number(found.rate)} over the last commits" if found.rate is not None else "–")
+    if figures.committed is not None:
+        ago = f", the last one {fig.show_seconds(max(0, figures.now - figures.committed) / SECOND)} ago"
+    grid.add_row("commits", f"{fig.number(figures.commits)}{ago}")
+    grid.add_row("epochs", f"{fig.number(figures.epochs)}")
+    grid.add_row("events", f"{fig.number(figures.events)}")
+    grid.add_row("events/s", f"{fig.number(figures.rate)} over the last commits" if figures.rate is not None else "–")
     for kind in REFUSALS:
-        grid.add_row(kind, fig.show_late(found) if kind == "late" else fig.number(found.count(kind)))
+        grid.add_row(kind, fig.show_late(figures) if kind == "late" else fig.number(figures.count(kind)))
     console.print(grid)
-    if len(found.counters) > 1:
+    if len(figures.counters) > 1:
         table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for kind in ("events", *REFUSALS):
             table.add_column(kind, justify="right")
-        for stream in found.counters:
-            counts = {kind: fig.number(found.count(kind, stream)) for kind in ("events", *REFUSALS)}
-            table.add_row(stream, *(counts | {"late": fig.show_late(found, stream)}).values())
+        for stream in figures.counters:
+            counts = {kind: fig.number(figures.count(kind, stream)) for kind in ("events", *REFUSALS)}
+            table.add_row(stream, *(counts | {"late": fig.show_late(figures, stream)}).values())
         console.print("", table)
 
 
-def _print_states(console: Console, found: fig.Figures) -> None:
+def _print_states(console: Console, figures: fig.Figures) -> None:
     """Where the state of each view is."""
     table = Table("view", "state", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, state in found.states.items():
+    for name, state in figures.states.items():
         table.add_row(name, state)
     if table.row_count:
         console.print("", table)
 
 
-def _print_operators(console: Console, found: fig.Figures) -> None:
+def _print_operators(console: Console, figures: fig.Figures) -> None:
     """How long the last step of each operator took, and how many Spark jobs it started."""
     table = Table("operator", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("last step", "Spark jobs"):
         table.add_column(title, justify="right")
-    for name, step in found.operators.items():
+    for name, step in figures.operators.items():
         table.add_row(name, f"{step.seconds * 1000:,.0f} ms".replace(",", " "), fig.number(step.jobs))
     if table.row_count:
         console.print("", table)
 
 
-def _print_times(console: Console, found: fig.Figures) -> None:
+def _print_times(console: Console, figures: fig.Figures) -> None:
     table = Table("", "name", "watermark", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("behind the clock", justify="right")
-    for what, times in (("stream", found.streams), ("view", found.views)):
+    for what, times in (("stream", figures.streams), ("view", figures.views)):
         for name, mark in times.items():
-            table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, found.now))
+            table.add_row(what, name, fig.show_mark(mark), fig.show_lag(mark, figures.now))
     if table.row_count:
         console.print("", table)
 
@@ -249,18 +249,18 @@ def _print_freshness(console: Console, fresh: Freshness) -> None:
         console.print("", table)
 
 
-def _print_lags(console: Console, found: fig.Figures) -> None:
+def _print_lags(console: Console, figures: fig.Figures) -> None:
     """What the last epoch of each stream took, and how far that is from the end of its log."""
     table = Table("stream", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("last epoch", "at most", "full", "Spark jobs", "stages", "behind the log", "caught up in"):
         table.add_column(title, justify="right")
-    for stream, lag in found.lags.items():
+    for stream, lag in figures.lags.items():
         full = "–" if not lag.limit else f"{min(lag.taken / lag.limit, 1):.0%}"
         limit = "–" if lag.limit is None else fig.show_amount(lag.limit, lag.unit)
         left = "–" if lag.seconds is None else fig.show_seconds(lag.seconds)
         if lag.behind and lag.falls is not None and lag.falls <= 0:
             left = "falls behind"
-        work = found.work.get(stream)
+        work = figures.work.get(stream)
         jobs, stages = (None, None) if work is None else (work.jobs, work.stages)
         table.add_row(
             stream, fig.show_amount(lag.taken, lag.unit), limit, full, fig.number(jobs), fig.number(stages),

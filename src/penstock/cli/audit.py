@@ -28,12 +28,12 @@ def part(text: str | float) -> float:
     """
     text = str(text)
     try:
-        found = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+        share = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
-        found = -1.0
-    if not 0 < found <= 1:
+        share = -1.0
+    if not 0 < share <= 1:
         raise typer.BadParameter(f"'{text}' is not a part: write for example 1% or 0.25")
-    return found
+    return share
 
 
 def audit(
@@ -63,14 +63,14 @@ def audit(
             raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say what it is: --file app.py")
         else:
             with stopped(load_app(file), directory, console, master, debug) as run, Bar(console) as hear:
-                reply = as_reply(made(run, views or [], as_of=as_of, sample=sample, told=hear))
+                reply = as_reply(made(run, views or [], as_of=as_of, sample=sample, on_progress=hear))
         if not show(console, reply):
             raise typer.Exit(1)
 
 
 def show(console: Console, reply: Reply) -> bool:
     """Prints what audits found; whether all is right."""
-    found: list[dict[str, Any]] = [
+    results: list[dict[str, Any]] = [
         json.loads(json.dumps(dict(zip(reply.columns, row, strict=True)), default=str)) for row in reply.rows
     ]
     table = Table("view", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -78,14 +78,14 @@ def show(console: Console, reply: Reply) -> bool:
         table.add_column(title, justify="right")
     table.add_column("", overflow="fold")
     right = True
-    for one in found:
+    for one in results:
         wrong = bool(one["differences"] or one["problems"])
         right = right and not wrong
         word = f"not audited: {one['unable']}" if one["unable"] else "WRONG" if wrong else "right"
         numbers = [fig.number(one[name]) for name in ("commit", "rows", "events", "differences")]
         table.add_row(one["view"], *numbers, f"{one['seconds']:.1f}", word)
     console.print(table)
-    for one in found:
+    for one in results:
         for problem in one["problems"]:
             console.print(f"{one['view']}: {problem}", markup=False)
         for row in one["shown"]:
@@ -95,11 +95,11 @@ def show(console: Console, reply: Reply) -> bool:
 
 def _show_row(console: Console, view: str, row: dict[str, Any]) -> None:
     key = ", ".join(f"{name} = {value}" for name, value in row["key"].items())
-    said = {"missing": "the store lacks this row", "extra": "no events make this row"}.get(row["kind"], "")
+    problem = {"missing": "the store lacks this row", "extra": "no events make this row"}.get(row["kind"], "")
     values = "; ".join(
         f"{name} is {stored}, and should be {computed}" for name, (stored, computed) in row["values"].items()
     )
-    what = ", ".join(filter(None, [said, values])) or "its state differs from what it shows"
+    what = ", ".join(filter(None, [problem, values])) or "its state differs from what it shows"
     console.print(f"{view} ({', '.join(filter(None, [key, row['window']]))}): {what}", markup=False)
     for event in row["events"]:
         shown = {name: value for name, value in event.items() if not name.startswith("__")}

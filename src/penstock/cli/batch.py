@@ -27,10 +27,10 @@ def batch(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Recompute views from the history while they run, then swap. Late events count, unless --late is set otherwise."""
+    """Recompute views from the history while they run, then swap. Late events count, unless --late says otherwise."""
     with errors_shown(debug):
-        given = {"views": views or [], "whole": whole, "late": late}
+        arguments = {"views": views or [], "whole": whole, "late": late}
         done(
-            "batch", given, directory, file, master, debug,
+            "batch", arguments, directory, file, master, debug,
             lambda run, hear: compute(run, views or (), whole=whole, late=late, on_progress=hear),
         )  # fmt: skip

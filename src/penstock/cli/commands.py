@@ -62,7 +62,7 @@ COMMANDS: Final = {
     "batch": Entry(
         "batch",
         "batch",
-        "Recompute views from the history while they run, then swap. Late events count; --late changes that.",
+        "Recompute views from the history while they run, then swap. Late events count, unless --late says otherwise.",
     ),
     "replay": Entry(
         "replay",

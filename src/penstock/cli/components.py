@@ -16,12 +16,12 @@ def by_component(counters: Mapping[str, int]) -> dict[str, dict[str, int]]:
     >>> by_component({"events": 9, "split:executed": 3, "split:microseconds": 60})
     {'split': {'executed': 3, 'microseconds': 60}}
     """
-    found: dict[str, dict[str, int]] = {}
+    by_name: dict[str, dict[str, int]] = {}
     for name, count in counters.items():
-        component, told, what = name.partition(":")
-        if told:
-            found.setdefault(component, {})[what] = count
-    return found
+        component, separator, what = name.partition(":")
+        if separator:
+            by_name.setdefault(component, {})[what] = count
+    return by_name
 
 
 def components_table(figures: fig.Figures) -> Table:

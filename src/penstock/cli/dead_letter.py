@@ -19,7 +19,7 @@ from penstock.control.client import Client
 from penstock.errors import PenstockError
 from penstock.history.events.dead import all_letters, dead_letters
 from penstock.history.events.event_history import EventHistory
-from penstock.runtime.dead_letters import Retried
+from penstock.runtime.dead_letters import RetryCounts
 from penstock.store import Reader
 
 dead_letter = typer.Typer(
@@ -82,7 +82,7 @@ def retry(
         client = Client(directory)
         if client.is_there:
             (counts,) = client.do("retry", of=name, where=where).rows
-            retried = Retried(*(int(str(count)) for count in counts))
+            retried = RetryCounts(*(int(str(count)) for count in counts))
             client.close()
         elif app is None:
             raise PenstockError(f"no app runs in '{directory}'", hint="start it, or say which app it is: --app app.py")
@@ -94,8 +94,8 @@ def retry(
         output().print(f"{message}{late}, {fig.number(retried.dead)} failed again", markup=False)
 
 
-def _retried(app: Path, directory: Path, name: str, where: str | None, master: str, debug: bool) -> Retried:
-    """The same with the app's definitions of now, without reading its logs."""
+def _retried(app: Path, directory: Path, name: str, where: str | None, master: str, debug: bool) -> RetryCounts:
+    """The same with the app's current definitions, without reading its logs."""
     Reader(directory).listing()  # refuses a directory without a store
     running = start(load_app(app), directory, output(), master=master, debug=debug)
     try:

@@ -27,9 +27,9 @@ from penstock.errors import PenstockError
 from penstock.model.time import SECOND
 from penstock.store import Reader
 
-#: A demo's directory, where nothing else is said.
+#: The default directory of a demo.
 DIRECTORY = Path(".penstock-demo")
-#: How many seconds a demo takes, where nothing else is said.
+#: How many seconds a demo takes by default.
 LONG = 60.0
 #: How much of the year passes in a second of the demo `flights`: all of it in less than a minute.
 SPEED = "7 days"

@@ -38,8 +38,8 @@ def erase(
             finally:
                 store.close()
             id, commit = made.id, made.commit
-        said = f"tombstone {id}: events of '{stream}' up to commit {fig.number(int(str(commit)))} with {where}"
-        output().print(said, markup=False)
+        message = f"tombstone {id}: events of '{stream}' up to commit {fig.number(int(str(commit)))} with {where}"
+        output().print(message, markup=False)
         output().print(
             "views have them until they are computed again; penstock history compact drops them", markup=False
         )

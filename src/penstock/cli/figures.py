@@ -18,7 +18,7 @@ from penstock.store.operator_timings import LATEST_DETAILS, OperatorTiming, late
 from penstock.store.spark_work import SparkWork, latest_work
 from penstock.store.state_size import IN_STORE
 
-#: The rate is that of so many seconds.
+#: Over how many seconds the rate is measured.
 _RECENT = 5.0
 
 
@@ -40,7 +40,7 @@ class Figures:
     states: dict[str, str] = field(default_factory=dict)  # by view where its state is
     operators: dict[str, OperatorTiming] = field(default_factory=dict)  # the last step of each
     work: dict[str, SparkWork] = field(default_factory=dict)  # by stream what its last epoch started in Spark
-    long_calls: tuple[LongCall, ...] = ()  # user code that does not get on
+    long_calls: tuple[LongCall, ...] = ()  # user code that makes no progress
 
     @property
     def behind(self) -> int | None:
@@ -63,7 +63,7 @@ class Figures:
 
 
 def read(store: Reader, rate: float | None = None) -> Figures:
-    """The figures of now."""
+    """The current figures."""
     last, details = store.last(), store.query(LATEST_DETAILS)["details"]
     return Figures(
         now=time.time_ns() // 1000,
@@ -99,11 +99,11 @@ def read_states(store: Reader) -> dict[str, str]:
 
 
 def _by_stream(counters: dict[str, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_stream: dict[str, dict[str, int]] = {}
     for name, count in counters.items():
         stream, _, kind = name.rpartition(".")
-        found.setdefault(stream, {})[kind] = count
-    return found
+        by_stream.setdefault(stream, {})[kind] = count
+    return by_stream
 
 
 class Meter:
@@ -167,7 +167,7 @@ def show_late(figures: Figures, stream: str | None = None) -> str:
     """
     events, pairs = figures.count(LATE_EVENTS, stream), figures.count("late", stream)
     if pairs and not events:
-        return f"{number(pairs)} by view"  # a store of before: nobody counted the events
+        return f"{number(pairs)} by view"  # an older store, which did not count the events
     return number(events) if events == pairs else f"{number(events)} ({number(pairs)} by view)"
 
 

@@ -118,15 +118,15 @@ class Departures:
         return self._counts
 
     def _hours(self, figures: Figures) -> RenderableType:
-        found = ask_views(self._reader, _HOURS)
-        if not found.height:
+        hours = ask_views(self._reader, _HOURS)
+        if not hours.height:
             return Text("waiting for the first departures …")
         mark = "" if figures.watermark is None else show_instant(figures.watermark)[:19].replace("T", " ")
         table = Table("hour (UTC)", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for airport in _AIRPORTS:
             table.add_column(f"{airport}: flights, delay", justify="right")
         table.add_column("")
-        for hour in found.partition_by("window_start", maintain_order=True):
+        for hour in hours.partition_by("window_start", maintain_order=True):
             start, end, final = hour["window_start"][0], hour["window_end"][0], bool(hour["final"][0])
             state = "closed" if final else "complete, may be corrected" if end <= mark else "open"
             table.add_row(start[:16], *(_cell(hour, airport) for airport in _AIRPORTS), Text(state, "dim"))

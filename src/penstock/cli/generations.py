@@ -57,26 +57,26 @@ class Bar:
             self._bar.stop()
 
     def _hear(self, far: Far) -> None:
-        said = f"{far.view}: {far.phase}" + (f" {fig.number(far.rows)} events" if far.rows else "")
+        description = f"{far.view}: {far.phase}" + (f" {fig.number(far.rows)} events" if far.rows else "")
         if not self._console.is_terminal:
             return
         if self._phases.get(far.view) != far.phase:  # each phase is estimated by itself
             self._phases[far.view] = far.phase
             if far.view in self._tasks:
                 self._bar.remove_task(self._tasks.pop(far.view))
-            self._tasks[far.view] = self._bar.add_task(said, total=1.0)
-        self._bar.update(self._tasks[far.view], completed=far.share, description=said)
+            self._tasks[far.view] = self._bar.add_task(description, total=1.0)
+        self._bar.update(self._tasks[far.view], completed=far.share, description=description)
 
 
 def done(
-    task: str, given: Mapping[str, object], directory: Path, file: Path | None, master: str, debug: bool,
+    task: str, arguments: Mapping[str, object], directory: Path, file: Path | None, master: str, debug: bool,
     work: Callable[[Run, OnProgress], Iterable[Outcome]],
 ) -> None:  # fmt: skip
     """Has the app that runs in a directory do a task; does it here if none runs. Shows what became of it."""
     console, client = output(), Client(directory)
     if client.is_there:
         with Bar(console) as hear:
-            show(client.watch(task, given, hear))
+            show(client.watch(task, arguments, hear))
         client.close()
         return
     if file is None:
@@ -97,14 +97,14 @@ def stopped(
     store = open_store(directory)
     store.lock()
     try:
-        found = restore(app, store.catalog())
+        restored = restore(app, store.catalog())
         known = store.views()
         app.sinks = {}
         app.views = {name: view for name, view in {**app.views, **definitions(store)}.items() if name in known}
         with quietly(directory, console, debug):
             run = Run(
                 app.name, waiting(app.streams), app.views, directory, master=master, store=store,
-                resting=sorted(found.resting & app.views.keys()), placements=app.placements,
+                resting=sorted(restored.resting & app.views.keys()), placements=app.placements,
             )  # fmt: skip
     except BaseException:
         store.close()

@@ -9,7 +9,7 @@ from penstock.model.time import SECOND
 from penstock.store import Reader
 from penstock.store.versions import TABLES_NOW
 
-#: Over so many commits of an app it is seen whether a stream comes nearer to the end of its log.
+#: The number of commits over which the trend of a stream's lag is measured.
 _COMMITS: Final = 20
 
 

@@ -26,11 +26,11 @@ def load_app(path: Path, name: str | None = None) -> App:
 
         return load(path)
     module = load_module(path)
-    found = {id(value): value for value in vars(module).values() if isinstance(value, App)}
-    apps = {app.name: app for app in found.values()}
+    by_id = {id(value): value for value in vars(module).values() if isinstance(value, App)}
+    apps = {app.name: app for app in by_id.values()}
     if not apps:
         raise LoadError(f"'{path}' makes no app", hint='make one at the top of the file: app = ps.App("shop")')
-    if len(apps) < len(found):
+    if len(apps) < len(by_id):
         raise LoadError(f"'{path}' makes two apps of one name", detail=f"there are: {', '.join(sorted(apps))}")
     if name is not None:
         if name not in apps:
@@ -62,8 +62,8 @@ def load_module(path: Path) -> ModuleType:
     except PenstockError as error:
         raise LoadError(f"{_place(path, error)}: {error.message}", detail=error.detail, hint=error.hint) from error
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise LoadError(f"{_place(path, error)}: {said}", hint="--debug shows the stack") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise LoadError(f"{_place(path, error)}: {reason}", hint="--debug shows the stack") from error
     return module
 
 

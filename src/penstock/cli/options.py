@@ -14,9 +14,9 @@ from rich.markup import escape
 from penstock.errors import PenstockError
 from penstock.model.time import SECOND, duration
 
-#: An app's directory, where nothing else is said.
+#: The default directory of an app.
 DIRECTORY = Path(".penstock")
-#: Where a server listens, if nothing else is said and nobody else does.
+#: Where a server listens by default.
 HOST = "127.0.0.1"
 PORT = 8765
 
@@ -27,10 +27,10 @@ def seconds(text: str) -> float:
     >>> seconds("30s"), seconds("2m"), seconds("1.5 minutes")
     (30.0, 120.0, 90.0)
     """
-    found = not_negative(text)
-    if found <= 0:
+    amount = not_negative(text)
+    if amount <= 0:
         raise typer.BadParameter(f"a duration above zero is needed, not '{text}'")
-    return found
+    return amount
 
 
 def not_negative(text: str) -> float:
@@ -90,8 +90,8 @@ def errors_shown(debug: bool = False) -> Iterator[None]:
         if debug:
             raise
         if not isinstance(error, PenstockError):
-            said = str(error).strip().splitlines() or [""]
-            error = PenstockError(f"{type(error).__name__}: {said[0]}", hint="--debug shows the stack")
+            lines = str(error).strip().splitlines() or [""]
+            error = PenstockError(f"{type(error).__name__}: {lines[0]}", hint="--debug shows the stack")
         show_error(error)
         raise typer.Exit(1) from None
 

@@ -29,7 +29,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
     running = start(repair.app(), directory, console, master=master, debug=debug)
     running.start()
     try:
-        console.print("somebody has deployed a view that counts plays by song …", style="bold")
+        console.print("a view that counts plays by song was deployed …", style="bold")
         _wait(running, seconds / 2)
         closed = ask_views(running.store, _CLOSED).item()
         _notice(running, console, closed)
@@ -56,7 +56,7 @@ def show_repair(directory: Path, console: Console, *, seconds: float, master: st
 
 
 def _wait(running: Live, seconds: float) -> None:
-    """So long, and until windows have closed."""
+    """Waits that long, and until windows have closed."""
     running.wait(seconds)
     while running.store.last() is None or ask_views(running.store, _CLOSED).item() is None:
         running.wait(0.5)
@@ -68,10 +68,10 @@ def _events(running: Live) -> int:
 
 def _notice(running: Live, console: Console, closed: str) -> None:
     """History knows how many plays there were."""
-    told = ask_views(running.store, "SELECT sum(plays) FROM by_song WHERE window_end <= ?1", [closed]).item()
+    plays = ask_views(running.store, "SELECT sum(plays) FROM by_song WHERE window_end <= ?1", [closed]).item()
     (row,) = running.execute(f"SELECT count(*) FROM HISTORY(plays) WHERE at < TIMESTAMP '{closed}'").rows
     console.print(
-        f"up to {closed[11:19]} the view says {number(told)} plays, and history has {number(int(str(row[0])))}"
+        f"up to {closed[11:19]} the view says {number(plays)} plays, and history has {number(int(str(row[0])))}"
     )
 
 

@@ -51,8 +51,8 @@ def replace(
         if outcome.difference is None:
             show(reply_of([outcome]))
         else:
-            found = outcome.difference
-            _show_difference(found.rows.columns, found.rows.iter_rows(), found.told(view))
+            difference = outcome.difference
+            _show_difference(difference.rows.columns, difference.rows.iter_rows(), difference.summary(view))
 
 
 def rollback(
@@ -76,12 +76,12 @@ def _by_the_app(client: Client, name: str, view: View, dry_run: bool) -> None:
         text = as_sql(view, name).replace("CREATE ", "CREATE OR REPLACE ", 1)
     except PenstockError as error:
         raise PenstockError(
-            f"the view '{name}' cannot be said in SQL, and an app that runs takes nothing else",
+            f"the view '{name}' cannot be expressed in SQL, which is all that a running app accepts",
             detail=error.message,
             hint="stop the app, replace the view, and start it with the new file",
         ) from error
     with Bar(output()) as hear:
-        reply = client.watch("compare", {"sql": text}, hear) if dry_run else client.ask(text, told=hear)
+        reply = client.watch("compare", {"sql": text}, hear) if dry_run else client.ask(text, on_progress=hear)
     _show_difference(reply.columns, reply.rows, reply.message)
 
 

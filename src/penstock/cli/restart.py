@@ -30,7 +30,7 @@ _SET_PARENT_DEATH_SIGNAL: Final = 1
 class Rules:
     """When a command is started again.
 
-    `steady`: after so many seconds it counts as running. `attempts`: so often in a row it may end sooner. The first
+    `steady`: the seconds after which it counts as running. `attempts`: how often in a row it may end sooner. The first
     restart comes at once, the second after `pause` seconds, and each further one after twice as long, up to `longest`.
 
     >>> [Rules().delay(crash) for crash in (1, 2, 3, 9)]
@@ -43,7 +43,7 @@ class Rules:
     longest: float = 30.0
 
     def delay(self, crashes: int) -> float:
-        """How many seconds to wait after so many crashes in a row."""
+        """The seconds to wait after this number of crashes in a row."""
         return 0.0 if crashes < 2 else min(self.longest, self.pause * 2.0 ** (crashes - 2))
 
 
@@ -109,7 +109,7 @@ class _Signals:
         return self._process.wait()
 
     def wait(self, seconds: float) -> bool:
-        """Waits so long, or until a signal comes; whether one has come."""
+        """Waits for `seconds`, or until a signal comes; whether one has come."""
         self._process = None
         return self._stopped.wait(seconds)
 

@@ -53,12 +53,12 @@ def list_all(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
         for title in ("commit", "size"):
             table.add_column(title, justify="right")
         table.add_column("watermark")
-        for name, found in savepoints.listed(directory):
-            if found is None:
+        for name, taken in savepoints.listed(directory):
+            if taken is None:
                 table.add_row(name, "damaged", "–", "–", "–")
             else:
-                when, mark = fig.show_mark(found.made), fig.show_mark(_watermark(found))
-                table.add_row(name, when, fig.number(found.commit), fig.show_bytes(found.size), mark)
+                when, mark = fig.show_mark(taken.made), fig.show_mark(_watermark(taken))
+                table.add_row(name, when, fig.number(taken.commit), fig.show_bytes(taken.size), mark)
         output().print(table if table.row_count else "no savepoints")
 
 
@@ -99,37 +99,37 @@ def restore(
 ) -> None:
     """Restore a savepoint into a directory in which no app runs; `penstock run` resumes from it."""
     with errors_shown(debug):
-        found, dropped = savepoints.find(name, directory, path), drops or []
+        taken, dropped = savepoints.find(name, directory, path), drops or []
         if app is None and rewind:
             raise typer.BadParameter("say whose sinks: --app APP", param_hint="--rewind-sinks")
         loaded = None if app is None else load_app(app)
         if loaded is not None:
-            _compare(found, loaded, dropped)
+            _compare(taken, loaded, dropped)
             if not rewind:
-                savepoints.refuse_ahead(found, loaded.sinks)
-        aside = savepoints.restore(found, directory, force=force, drop=dropped, trust=trust)
+                savepoints.refuse_ahead(taken, loaded.sinks)
+        aside = savepoints.restore(taken, directory, force=force, drop=dropped, trust=trust)
         if aside is not None:
             output().print(f"the state that was there lies in {aside}", markup=False)
         if loaded is not None and rewind:
-            for sink, count in savepoints.rewind(found, loaded.sinks).items():
+            for sink, count in savepoints.rewind(taken, loaded.sinks).items():
                 output().print(f"the sink '{sink}': {fig.number(count)} files moved away", markup=False)
-        at = f"commit {fig.number(found.commit)}, taken {fig.show_mark(found.made)}"
+        at = f"commit {fig.number(taken.commit)}, taken {fig.show_mark(taken.made)}"
         output().print(f"restored '{name}' into {directory}: {at}", markup=False)
 
 
-def _compare(found: Savepoint, app: App, dropped: list[str]) -> None:
+def _compare(taken: Savepoint, app: App, dropped: list[str]) -> None:
     """Says what becomes of each view and stream; refuses before anything is touched."""
-    verdicts = savepoints.compare(found, app.views, dropped)
+    verdicts = savepoints.compare(taken, app.views, dropped)
     table = Table("view", "state", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for verdict in verdicts:
         table.add_row(verdict.view, "fits" if verdict.goes_on else "does not fit", Text(verdict.explanation))
     output().print(table)
-    for stream in sorted(app.streams.keys() - found.streams.keys()):
+    for stream in sorted(app.streams.keys() - taken.streams.keys()):
         output().print(f"the stream '{stream}' is new: it is read from where its log begins", markup=False)
-    savepoints.refuse_changed(found, verdicts)
+    savepoints.refuse_changed(taken, verdicts)
 
 
-def _watermark(found: Savepoint) -> int | None:
+def _watermark(taken: Savepoint) -> int | None:
     """The watermark of the view that is furthest behind, of those that have one."""
-    marks = (view.watermark for view in found.views.values())
+    marks = (view.watermark for view in taken.views.values())
     return min((mark for mark in marks if mark is not None and BEGINNING < mark < END), default=None)

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.options import Debug, errors_shown, output
 from penstock.model.types import has_structs
-from penstock.sources.infer import Inferred, infer
+from penstock.sources.infer import InferredSchema, infer
 
 
 class Face(StrEnum):
@@ -51,11 +51,11 @@ def _stream_name(file: Path) -> str:
     return name if name.isidentifier() else "events"
 
 
-def _ddl(inferred: Inferred, name: str, file: Path) -> str:
+def _ddl(inferred: InferredSchema, name: str, file: Path) -> str:
     return inferred.schema.ddl()
 
 
-def _python(inferred: Inferred, name: str, file: Path) -> str:
+def _python(inferred: InferredSchema, name: str, file: Path) -> str:
     time = inferred.event_time
     rest = "" if time is None else f',\n    event_time="{time}", watermark=ps.bounded("10 seconds")'
     options = "".join(f", {option}={value!r}" for option, value in _options(inferred).items())
@@ -65,7 +65,7 @@ def _python(inferred: Inferred, name: str, file: Path) -> str:
     )
 
 
-def _sql(inferred: Inferred, name: str, file: Path) -> str:
+def _sql(inferred: InferredSchema, name: str, file: Path) -> str:
     columns = [f"{column} {kind.upper()}" for column, kind in inferred.schema]
     if (time := inferred.event_time) is not None:
         columns.append(f"WATERMARK FOR {time} AS {time} - INTERVAL 10 SECONDS")
@@ -73,7 +73,7 @@ def _sql(inferred: Inferred, name: str, file: Path) -> str:
     return f"CREATE STREAM {name} ({', '.join(columns)})\n  FROM FILES '{file.parent}' WITH ({options});"
 
 
-def _options(inferred: Inferred) -> dict[str, str | bool]:
+def _options(inferred: InferredSchema) -> dict[str, str | bool]:
     """The options of the source: its header is where the names of a CSV file come from."""
     options: dict[str, str | bool] = {"format": inferred.format}
     if inferred.format == "csv":

@@ -73,7 +73,7 @@ class Remote:
 
     def index(self, view: str, columns: Sequence[str]) -> None:
         client = Client(self._directory)
-        with suppress(PenstockError):  # no app runs, or it is one of before
+        with suppress(PenstockError):  # no app runs, or it is of an older version
             client.do("index", view=view, columns=list(columns))
         client.close()
 
@@ -89,7 +89,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Serve:
-    """Whether an app that runs is served, and where: at the usual port, if nothing is said."""
+    """Whether an app that runs is served, and where: by default at the usual port."""
 
     port: int | None = None
     off: bool = False

@@ -139,8 +139,8 @@ class Names(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
         if before.startswith("\\") and " " not in before:
-            found = [word for word in self._commands if word.startswith(before)]
-            return [Completion(word, -len(before)) for word in found]
+            matches = [word for word in self._commands if word.startswith(before)]
+            return [Completion(word, -len(before)) for word in matches]
         typed = document.get_word_before_cursor()
         if not typed.strip():
             return []
@@ -151,16 +151,16 @@ class Names(Completer):
 
     def _names(self) -> list[str]:
         """Views, their columns, and streams if an app runs."""
-        found: list[str] = []
+        names: list[str] = []
         try:
             for view, columns in tables(self._session.reader).items():
-                found += [view, *columns]
-            found += [str(row[0]) for row in self._session.client.ask("SHOW STREAMS").rows]
+                names += [view, *columns]
+            names += [str(row[0]) for row in self._session.client.ask("SHOW STREAMS").rows]
         except NoApp:
-            return found
+            return names
         except PenstockError:
-            return found  # no store yet
-        return found
+            return names  # no store yet
+        return names
 
 
 def _history() -> History:

@@ -36,17 +36,17 @@ def run_tests(
 
 
 def _scripts(files: list[Path]) -> list[Path]:
-    found: list[Path] = []
+    scripts: list[Path] = []
     for path in files:
         if path.is_dir():
-            found += sorted(path.rglob("*_test.sql"))
+            scripts += sorted(path.rglob("*_test.sql"))
         elif path.is_file():
-            found.append(path)
+            scripts.append(path)
         else:
             raise typer.BadParameter(f"'{path}' does not exist", param_hint="FILES")
-    if not found:
+    if not scripts:
         raise PenstockError("there are no scripts", hint="their names end in _test.sql")
-    return found
+    return scripts
 
 
 def _run(path: Path, engine: Engine, debug: bool) -> int:

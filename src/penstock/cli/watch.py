@@ -1,6 +1,6 @@
 """Keeps an app running and shows how far it is, until it is to stop.
 
-On a terminal a picture is drawn again and again; elsewhere lines are printed now and then.
+On a terminal the picture is redrawn; elsewhere a line is printed periodically.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class View:
         """The panes of the view as they fire; each has its id as `pane`. It never ends by itself.
 
         `last` goes on after that pane. A connection that breaks is made again, without a gap. With a `snapshot` the
-        rows of now come first.
+        current rows come first.
         """
         import httpx
 

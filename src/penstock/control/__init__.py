@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from penstock.control.changes import copied
     from penstock.control.client import Client, NoApp
     from penstock.control.live import Live
-    from penstock.control.protocol import Refused, Reply
+    from penstock.control.protocol import RemoteError, Reply
     from penstock.control.questions import ask, tables
     from penstock.control.subscribe import Panes, SubscriptionError
 
 __getattr__ = lazy(
     __name__,
     {
-        "changes": ("copied",),
-        "client": ("Client", "NoApp"),
-        "live": ("Live",),
-        "protocol": ("Refused", "Reply"),
-        "questions": ("ask", "tables"),
-        "subscribe": ("Panes", "SubscriptionError"),
+        "changes": "copied",
+        "client": "Client NoApp",
+        "live": "Live",
+        "protocol": "RemoteError Reply",
+        "questions": "ask tables",
+        "subscribe": "Panes SubscriptionError",
     },
 )
 
-__all__ = ["Client", "Live", "NoApp", "Panes", "Refused", "Reply", "SubscriptionError", "ask", "copied", "tables"]
+__all__ = ["Client", "Live", "NoApp", "Panes", "RemoteError", "Reply", "SubscriptionError", "ask", "copied", "tables"]

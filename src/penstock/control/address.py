@@ -31,8 +31,8 @@ class Address:
 def read(directory: Path) -> Address | None:
     """The address that an app's directory names, if it names one."""
     try:
-        found = json.loads((directory / FILE).read_text(encoding="utf-8"))
-        return Address(str(found["app"]), int(found["pid"]), str(found["socket"]))
+        record = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        return Address(str(record["app"]), int(record["pid"]), str(record["socket"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -60,11 +60,11 @@ def clear(directory: Path, of: int | None = None) -> None:
 
     With `of`, only what that process has named.
     """
-    found = read(directory)
-    if of is not None and (found is None or found.pid != of):
+    own = read(directory)
+    if of is not None and (own is None or own.pid != of):
         return
-    if found is not None:
-        socket = Path(found.socket)
+    if own is not None:
+        socket = Path(own.socket)
         if socket.parent.name.startswith(_PREFIX):
             with suppress(OSError):
                 socket.unlink(missing_ok=True)

@@ -24,27 +24,27 @@ def audit(
     *,
     as_of: int | None = None,
     sample: float = 1.0,
-    told: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> list[AuditResult]:
-    """Audits views, all without names, and remembers what was found."""
+    """Audits views, all if there are no names, and stores the results."""
     known = {name: kept.plan.written for name, kept in run.views.items()}
     for name in views:
         if name not in known:
             raise unknown("view", name, known)
     auditor = Audit(run.spark, run.store, run.streams, known, run.history)
-    found = []
+    results = []
     for name in views or known:
 
         def tell(phase: str, share: float, name: str = name) -> None:
-            if told is not None:
-                told(Progress(name, "audit", phase, share))
+            if on_progress is not None:
+                on_progress(Progress(name, "audit", phase, share))
 
         one = auditor.run(name, as_of=as_of, sample=sample, on_progress=tell)
-        found.append(one)
+        results.append(one)
         run.store.records.note_audit(_record(run, one))
         if not one.is_right:
             _log.error("the audit of '%s' as of commit %s found %s", name, one.commit, found_in_words(one))
-    return found
+    return results
 
 
 def found_in_words(one: AuditResult) -> str:
@@ -63,13 +63,13 @@ def _record(run: Run, one: AuditResult) -> AuditRecord:
     )  # fmt: skip
 
 
-def as_reply(found: list[AuditResult]) -> Reply:
-    """What audits found, as it travels."""
+def as_reply(results: list[AuditResult]) -> Reply:
+    """The results of audits as a reply."""
     rows = [
         (
             one.view, one.commit, one.rows, one.events, one.differences, one.seconds, one.unable,
             one.problems, [asdict(row) for row in one.shown],
         )
-        for one in found
+        for one in results
     ]  # fmt: skip
     return Reply(COLUMNS, tuple(rows))

@@ -53,5 +53,5 @@ def carry_out(run: Run, old: App, new: App, statement: str) -> None:
 
 
 def goes_on(old: View, new: View) -> bool:
-    """Whether a view can go on with its state under another definition; else that is computed anew."""
+    """Whether a view can go on with its state under another definition; else its state is recomputed."""
     return old.fingerprint() == new.fingerprint()

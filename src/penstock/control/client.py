@@ -17,7 +17,7 @@ class NoApp(PenstockError):
 
 
 class Client:
-    """Speaks to whatever app runs in a directory; connects anew where another one has taken over."""
+    """Talks to the app that runs in a directory; reconnects where another one has taken over."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -32,26 +32,26 @@ class Client:
             return False
         return True
 
-    def ask(self, sql: str, file: str | None = None, told: OnProgress | None = None) -> Reply:
-        """Has a statement run by the app. `told` hears how far one is that takes long."""
+    def ask(self, sql: str, file: str | None = None, on_progress: OnProgress | None = None) -> Reply:
+        """Has a statement run by the app. `on_progress` is called with the progress of one that takes long."""
         connection = self._connect()
         try:
-            return Reply.read(_exchange(connection, request(sql, file), told))
+            return Reply.read(_exchange(connection, request(sql, file), on_progress))
         except ConnectionError as error:
             self.close()
             raise NoApp(
                 "the app has ended before it answered", hint="start it again, and see with SHOW what it has taken"
             ) from error
 
-    def do(self, name: str, **given: object) -> Reply:
+    def do(self, name: str, **arguments: object) -> Reply:
         """Has a task done by the app."""
-        return self.watch(name, given)
+        return self.watch(name, arguments)
 
-    def watch(self, name: str, given: Mapping[str, object], told: OnProgress | None = None) -> Reply:
-        """The same; `told` hears how far it is."""
+    def watch(self, name: str, arguments: Mapping[str, object], on_progress: OnProgress | None = None) -> Reply:
+        """The same; `on_progress` is called with its progress."""
         connection = self._connect()
         try:
-            return Reply.read(_exchange(connection, task(name, given), told))
+            return Reply.read(_exchange(connection, task(name, arguments), on_progress))
         except ConnectionError as error:
             self.close()
             raise NoApp("the app has ended before it answered", hint="start it again") from error
@@ -65,18 +65,19 @@ class Client:
         if self._socket is not None and not _has_ended(self._socket):
             return self._socket
         self.close()
-        found = address.read(self.directory)
+        target = address.read(self.directory)
         start = f"start it: penstock run app.sql --dir {self.directory}; without a file it begins empty"
-        if found is None:
+        if target is None:
             raise NoApp(f"no app runs in '{self.directory}'", hint=start)
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(found.socket)
+            connection.connect(target.socket)
         except OSError:
             connection.close()
             raise NoApp(
                 f"no app runs in '{self.directory}'",
-                detail=f"the last one, '{found.app}' in process {found.pid}, has ended without cleaning up", hint=start,
+                detail=f"the last one, '{target.app}' in process {target.pid}, ended without cleaning up",
+                hint=start,
             ) from None  # fmt: skip
         self._socket = connection
         return connection
@@ -92,21 +93,21 @@ def _has_ended(connection: socket.socket) -> bool:
         return True
 
 
-def _exchange(connection: socket.socket, line: bytes, told: OnProgress | None) -> bytes:
+def _exchange(connection: socket.socket, line: bytes, on_progress: OnProgress | None) -> bytes:
     """Sends a line; the answer is the first line that does not say how far things are."""
     connection.sendall(line)
-    found = b""
+    received = b""
     while True:
-        answer, end, rest = found.partition(b"\n")
+        answer, end, rest = received.partition(b"\n")
         if end:
             progress = read_progress(answer)
             if progress is None:
                 return answer
-            if told is not None:
-                told(progress)
-            found = rest
+            if on_progress is not None:
+                on_progress(progress)
+            received = rest
             continue
         part = connection.recv(1 << 16)
         if not part:
             raise ConnectionResetError
-        found += part
+        received += part

@@ -110,7 +110,7 @@ class Live:
         self.statements.wait()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits so long, or until a query fails."""
+        """Waits for `seconds`, or until a query fails."""
         self.run.wait(seconds)
 
     def catch_up(self) -> None:
@@ -146,7 +146,7 @@ class Live:
         return self.statements.execute(text, file)
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         self.statements.index(view, columns)
 
     def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:

@@ -16,11 +16,11 @@ def to_fill(app: App, store: SqlStore, history_at: str | Path | None) -> list[st
     """The views that are new to a store which holds the history that they are made of."""
     history, known = EventHistory(store, None if history_at is None else str(history_at)), store.views()
     new = {name: view for name, view in app.views.items() if name not in known and name not in app.from_now}
-    found = {name for name, view in new.items() if has_history(history, view)}
+    filled = {name for name, view in new.items() if has_history(history, view)}
     for name, view in in_order(app.views).items():
-        if found & below(view.input).keys():
-            found.add(name)  # it begins with what those show then
-    return [name for name in in_order(app.views) if name in found]
+        if filled & below(view.input).keys():
+            filled.add(name)  # it begins with what those show then
+    return [name for name in in_order(app.views) if name in filled]
 
 
 def without(app: App, views: list[str]) -> App:
@@ -28,5 +28,5 @@ def without(app: App, views: list[str]) -> App:
     other = copied(app)
     for name in views:
         del other.views[name]
-    other.sinks = {sink: given for sink, given in other.sinks.items() if given[0] not in views}
+    other.sinks = {sink: definition for sink, definition in other.sinks.items() if definition[0] not in views}
     return other

@@ -4,7 +4,7 @@
 b'{"columns": ["view"], "rows": [["by_page"]], "message": "1 view"}\\n'
 >>> Reply.read(failure(PenstockError("no", hint="ask")))
 Traceback (most recent call last):
-penstock.control.protocol.Refused: no
+penstock.control.protocol.RemoteError: no
   hint: ask
 """
 
@@ -18,11 +18,11 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.history.batch.generation import Progress
 
-#: A request may be so long, in bytes.
+#: How many bytes a request may have.
 LONGEST: Final = 1 << 20
 
 
-class Refused(PenstockError):
+class RemoteError(PenstockError):
     """The running app has refused a statement."""
 
 
@@ -41,11 +41,11 @@ class Reply:
     @classmethod
     def read(cls, line: bytes) -> Reply:
         """An answer that came; raises the error that came instead."""
-        found = json.loads(line)
-        if "error" in found:
-            error = found["error"]
-            raise Refused(error["message"], detail=error.get("detail"), hint=error.get("hint"))
-        return cls(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]), found["message"])
+        answer = json.loads(line)
+        if "error" in answer:
+            error = answer["error"]
+            raise RemoteError(error["message"], detail=error.get("detail"), hint=error.get("hint"))
+        return cls(tuple(answer["columns"]), tuple(tuple(row) for row in answer["rows"]), answer["message"])
 
 
 def failure(error: PenstockError) -> bytes:
@@ -54,36 +54,36 @@ def failure(error: PenstockError) -> bytes:
 
 
 def request(sql: str, file: str | None = None) -> bytes:
-    """A statement as it travels, with the name of the file that it stands in."""
+    """A statement as a line, with the name of its file."""
     return _line({"sql": sql} if file is None else {"sql": sql, "file": file})
 
 
-def task(name: str, given: Mapping[str, object]) -> bytes:
-    """A task of the app's as it travels, by its name and what it is given."""
-    return _line({"task": name, "given": dict(given)})
+def task(name: str, arguments: Mapping[str, object]) -> bytes:
+    """A task of the app as a line: its name and arguments."""
+    return _line({"task": name, "given": dict(arguments)})
 
 
 def asked_task(line: bytes) -> tuple[str, dict[str, Any]] | None:
     """The task that a line asks for, None if it asks for something else."""
     try:
-        found: Any = json.loads(line) if len(line) < LONGEST else None
+        content: Any = json.loads(line) if len(line) < LONGEST else None
     except ValueError:
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("task"), str):
+    if not isinstance(content, dict) or not isinstance(content.get("task"), str):
         return None
-    given = found.get("given", {})
-    return found["task"], given if isinstance(given, dict) else {}
+    arguments = content.get("given", {})
+    return content["task"], arguments if isinstance(arguments, dict) else {}
 
 
 def progress_line(progress: Progress) -> bytes:
-    """How far something is, as it travels before the answer."""
+    """The progress of a request as a line, sent before the answer."""
     return _line({"progress": asdict(progress)})
 
 
 def read_progress(line: bytes) -> Progress | None:
-    """How far something is, if a line says that."""
-    found = json.loads(line).get("progress")
-    return None if found is None else Progress(**found)
+    """The progress in a line, if it has one."""
+    progress = json.loads(line).get("progress")
+    return None if progress is None else Progress(**progress)
 
 
 def requested(line: bytes) -> tuple[str, str | None]:
@@ -91,13 +91,13 @@ def requested(line: bytes) -> tuple[str, str | None]:
     if len(line) >= LONGEST:
         raise PenstockError(f"the statement is longer than {LONGEST} bytes")
     try:
-        found: Any = json.loads(line)
+        content: Any = json.loads(line)
     except ValueError:
-        found = None
-    file = found.get("file") if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(found.get("sql"), str) or not isinstance(file, str | None):
+        content = None
+    file = content.get("file") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(content.get("sql"), str) or not isinstance(file, str | None):
         raise PenstockError("not a request", hint='send {"sql": "SHOW VIEWS"} in one line')
-    return found["sql"], file
+    return content["sql"], file
 
 
 def _line(content: object) -> bytes:

@@ -38,7 +38,7 @@ class Server:
         self, app: str, directory: Path, execute: Execute, do: Do | None = None, connections: int = 100
     ) -> None:
         self._directory = directory
-        address.clear(directory)  # the store's lock is ours: whoever wrote it does not exist
+        address.clear(directory)  # the store's lock is ours: the process that wrote it is gone
         path = address.place()
         self._server = _Listener(str(path), execute, do, connections)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="penstock-control")
@@ -68,7 +68,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def get_request(self) -> tuple[Any, Any]:
         try:
             return super().get_request()
-        except OSError:  # too many open files: whoever waits stays in the queue
+        except OSError:  # too many open files: clients that wait stay in the queue
             time.sleep(_PAUSE)
             raise
 
@@ -76,7 +76,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         if len(self._open) < self._most:
             return True
         with suppress(OSError):
-            request.sendall(failure(PenstockError(f"{self._most} shells are connected already")))
+            request.sendall(failure(PenstockError(f"{self._most} shells are connected, which is the limit")))
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -112,7 +112,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 return  # what follows is the rest of a line
 
     def _tell(self, progress: Progress) -> None:
-        """How far things are; whoever asked may have gone, and they go on."""
+        """Sends progress; the client may have gone, and the work goes on."""
         with suppress(OSError):
             self.wfile.write(progress_line(progress))
 
@@ -127,5 +127,5 @@ class _Connection(socketserver.StreamRequestHandler):
         except PenstockError as error:
             return failure(error)
         except Exception as error:  # the app goes on, whatever a statement does
-            said = (str(error).strip().splitlines() or [""])[0]
-            return failure(PenstockError(f"{type(error).__name__}: {said[:500]}"))
+            reason = (str(error).strip().splitlines() or [""])[0]
+            return failure(PenstockError(f"{type(error).__name__}: {reason[:500]}"))

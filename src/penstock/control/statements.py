@@ -56,7 +56,7 @@ class Statements:
             raise PenstockError("the app is stopping")
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         with self._changing:
             if not self._stopped:
                 self.run.index(view, columns)
@@ -98,11 +98,11 @@ class Statements:
                 raise _refusal(statement)
 
     def _answer(self, statement: Statement) -> Reply:
-        found = answer(self.app, statement)
+        reply = answer(self.app, statement)
         if isinstance(statement, sql.Show) and statement.what == "VIEWS":
             state = {name: "resting" if name in self._resting else self._state(name) for name in self.app.views}
-            return Reply(("view", "state", "definition"), tuple((n, state[str(n)], text) for n, text in found.rows))
-        return Reply(found.columns, found.rows)
+            return Reply(("view", "state", "definition"), tuple((n, state[str(n)], text) for n, text in reply.rows))
+        return Reply(reply.columns, reply.rows)
 
     def _state(self, view: str) -> str:
         """Whether a generation of a view is in the making, and how far it is."""
@@ -168,8 +168,8 @@ class Statements:
             with self.works.one() as hear, statement.source.at(statement.name):
                 outcome = replace(self.run, name, view, statement=None if own else statement.text, on_progress=hear)
             self.define(name, view)
-            said = f"view '{name}' has another definition from commit {outcome.commit} on, computed from all of history"
-            return Reply(message=f"{said}{self._warning('view', name)}")
+            text = f"view '{name}' has another definition from commit {outcome.commit} on, computed from all of history"
+            return Reply(message=f"{text}{self._warning('view', name)}")
 
         return compute
 
@@ -181,9 +181,9 @@ class Statements:
             raise PenstockError("not another definition of a view", hint="CREATE OR REPLACE CONTINUOUS VIEW …")
         name = statement.name.text
         with self.works.one() as hear:
-            found = replace(self.run, name, trial.views[name], dry=SHOWN, on_progress=hear).difference
-        assert found is not None
-        return Reply(tuple(found.rows.columns), tuple(found.rows.rows()), found.told(name))
+            difference = replace(self.run, name, trial.views[name], dry=SHOWN, on_progress=hear).difference
+        assert difference is not None
+        return Reply(tuple(difference.rows.columns), tuple(difference.rows.rows()), difference.summary(name))
 
     def define(self, name: str, view: View) -> None:
         """The app's view of this name is this one from here on."""
@@ -206,10 +206,10 @@ class Statements:
 
     def _replace(self, statement: sql.CreateView, old: View, trial: App) -> Reply | Later:
         name = statement.name.text
-        found = changes(old, trial.views[name])
+        differences = changes(old, trial.views[name])
         with statement.source.at(statement.name):
             self.works.check_free(name)
-            if not found:
+            if not differences:
                 return Reply(message=f"view '{name}' is defined so already")
             if name in self._resting:
                 raise statement.source.error(f"the view '{name}' rests", statement.name, hint=f"ACTIVATE VIEW {name}")
@@ -219,8 +219,8 @@ class Statements:
         take(self.app, trial)
         if ("view", name) in self._remembered.own:
             self.run.store.note("view", name, None)
-        told = "; ".join(f"{change.what}: {change.why}" for change in found)
-        return Reply(message=f"view '{name}' goes on with its state. {told}{self._warning('view', name)}")
+        reasons = "; ".join(f"{change.what}: {change.why}" for change in differences)
+        return Reply(message=f"view '{name}' goes on with its state. {reasons}{self._warning('view', name)}")
 
     def _drop(self, statement: sql.Drop) -> Reply:
         trial = copied(self.app)

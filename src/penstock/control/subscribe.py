@@ -30,7 +30,7 @@ from penstock.store.segment_scan import from_newest
 Row: TypeAlias = dict[str, object]
 Ask: TypeAlias = Callable[[str, Sequence[object]], pl.DataFrame]
 
-#: So many blocks of panes are read at once.
+#: How many blocks of panes are read at once.
 BLOCKS: Final = 4
 _BLOCKS: Final = """SELECT o.first, o.last, o."commit", o.panes, c.epoch FROM __outbox o
     LEFT JOIN __commits c ON c.number = o."commit" WHERE o.last > ?1 AND o.view = ?2 ORDER BY o.last LIMIT ?3"""
@@ -66,7 +66,7 @@ class Panes:
             self._snapshot = self._table(connection) if snapshot else []
 
     def follow(self, every: float = 0.1) -> Iterator[list[Row]]:
-        """The rows of now, and then those that come, some at a time; it never ends. No rows: nothing has come."""
+        """The current rows, and then new ones, some at a time; it never ends. No rows: there is nothing new."""
         yield self._snapshot
         while True:
             rows, more = self.take()
@@ -111,17 +111,17 @@ class Panes:
 
     def _table(self, connection: Connection) -> list[Row]:
         """The view's table, as rows that are there."""
-        found = presented_rows_at(connection, self._reader.segments_at, self._entry.name)
+        rows = presented_rows_at(connection, self._reader.segments_at, self._entry.name)
         more: Row = {"diff": 1, "kind": "insert", "timing": "snapshot", "index": None, "epoch": None}
         return [
             row
-            for values in found.iter_rows(named=True)
+            for values in rows.iter_rows(named=True)
             if (row := self._row(self._decoded({**more, "commit": self._commit, **values}))) is not None
         ]
 
-    def _decoded(self, given: Row) -> Row:
+    def _decoded(self, row: Row) -> Row:
         """A row of the store's in the types of its columns."""
-        return {name: decoded(given[name], dtype(kind)) for name, kind in self._schema}
+        return {name: decoded(row[name], dtype(kind)) for name, kind in self._schema}
 
     def _panes(self, block: Block, epoch: int | None) -> Iterator[Row]:
         """The panes of a block that are new and for which the condition holds."""

@@ -10,12 +10,12 @@ from penstock.errors import PenstockError, unknown
 from penstock.runtime.run import Run
 
 
-def do(run: Run, name: str, given: Mapping[str, Any]) -> Reply:
+def do(run: Run, name: str, arguments: Mapping[str, Any]) -> Reply:
     """Does a task; refuses one that there is not, and what does not fit it."""
     if name not in TASKS:
         raise unknown("task", name, TASKS)
     try:
-        return TASKS[name](run, **given)
+        return TASKS[name](run, **arguments)
     except TypeError as error:
         if "argument" not in str(error):
             raise

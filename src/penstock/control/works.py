@@ -23,14 +23,14 @@ from penstock.model.view import View
 from penstock.runtime.run import Run
 
 _LOOK: Final = 1.0
-#: Who hears how far things are that are asked for in this thread.
+#: Called with the progress of what is requested in this thread.
 LISTENER: Final[ContextVar[OnProgress | None]] = ContextVar("LISTENER", default=None)
 #: What another process may ask for.
 TASKS: Final = ("audit", "batch", "replay", "rollback")
 
 
 class Works:
-    """The generations and audits of one run. `swapped` hears of another definition.
+    """The generations and audits of one run. `swapped` is called with a new definition.
 
     `schedule` is how often a view is computed or audited, by the clock.
     """
@@ -61,7 +61,7 @@ class Works:
     @contextmanager
     def one(self) -> Iterator[OnProgress]:
         """In here a generation may be made; how far it is is known to all who ask."""
-        told = LISTENER.get()
+        listener = LISTENER.get()
         with self._one:
             if self._stopping.is_set():
                 raise PenstockError("the app is stopping")
@@ -70,8 +70,8 @@ class Works:
                 if self._stopping.is_set():
                     raise _given_up()
                 self.progress[progress.view] = progress
-                if told is not None:
-                    told(progress)
+                if listener is not None:
+                    listener(progress)
 
             try:
                 yield hear
@@ -91,20 +91,21 @@ class Works:
                 hint="wait until it is done",
             )
 
-    def do(self, task: str, given: Mapping[str, Any]) -> Reply:
+    def do(self, task: str, arguments: Mapping[str, Any]) -> Reply:
         """Does what another process asks for."""
+        views = arguments.get("views") or ()
         with self.one() as hear:
             if task == "audit":
-                as_of, sample = given.get("as_of"), float(given.get("sample", 1.0))
-                return as_reply(audit(self._run, given.get("views") or (), as_of=as_of, sample=sample, told=hear))
+                as_of, sample = arguments.get("as_of"), float(arguments.get("sample", 1.0))
+                return as_reply(audit(self._run, views, as_of=as_of, sample=sample, on_progress=hear))
             if task == "batch":
-                whole, late = bool(given.get("whole")), given.get("late", "in-time")
-                outcomes = list(batch(self._run, given.get("views") or (), whole=whole, late=late, on_progress=hear))
+                whole, late = bool(arguments.get("whole")), arguments.get("late", "in-time")
+                outcomes = list(batch(self._run, views, whole=whole, late=late, on_progress=hear))
             elif task == "replay":
-                start = From.parse(str(given["from"]))
-                outcomes = list(replay(self._run, str(given["stream"]), start, given.get("view"), hear))
+                start = From.parse(str(arguments["from"]))
+                outcomes = list(replay(self._run, str(arguments["stream"]), start, arguments.get("view"), hear))
             else:
-                outcome, view = rollback(self._run, str(given["view"]), hear)
+                outcome, view = rollback(self._run, str(arguments["view"]), hear)
                 self._swapped(outcome.view, view)
                 outcomes = [outcome]
         return reply_of(outcomes)
@@ -129,13 +130,13 @@ class Works:
                     self._compute(task, view)
 
     def _compute(self, task: str, view: str) -> None:
-        """A batch run or an audit that fails is told by `status`, and tried again when it is due."""
+        """`status` shows a batch run or an audit that failed; it is tried again when it is due."""
         try:
             with self.one() as hear:
                 list(
                     batch(self._run, [view], on_progress=hear)
                     if task == "batch"
-                    else audit(self._run, [view], told=hear)
+                    else audit(self._run, [view], on_progress=hear)
                 )
             self.failures.pop(view, None)
         except Exception as error:

@@ -64,7 +64,7 @@ def alert(name: str, of: str, view: View, when: Condition) -> Alert:
     )
     kind = None if flow.schema is None else flow.schema.type_of(HOLDS)
     if kind != "boolean":
-        raise DefinitionError(f"when={text!r} is no condition", hint="for example when='posts > 1000'")
+        raise DefinitionError(f"when={text!r} is not a condition", hint="for example when='posts > 1000'")
     bounds = rows.schema.type_of("window_start") if bounded else None
     processor = alert_processor(keys, values, bounds, _step(view), text)
     made = processor_stream(

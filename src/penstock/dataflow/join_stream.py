@@ -33,7 +33,7 @@ def join_stream(
     max_ahead: str | timedelta | None = "1 day",
     keep: str | timedelta | None = None,
 ) -> Stream:
-    """Two streams joined, as a stream of this name: `on="ad = ad_id", within=("-1 hour", "0 seconds")`.
+    """A stream of this name, which joins two streams: `on="ad = ad_id", within=("-1 hour", "0 seconds")`.
 
     `within` bounds the right one's time less the left one's: one duration bounds it either way. `bounds` says which of
     its ends belong to it: "inclusive", "exclusive", "left" or "right". Or both must fall into the same `window`.
@@ -58,7 +58,7 @@ def joined_stream(
 ) -> Stream:
     """What a join gives that was made elsewhere, as a stream of this name.
 
-    With versions it has the event time of the left, if nothing else is said.
+    With versions it has the event time of the left by default.
     """
     if event_time is None and join.as_of:
         event_time = join.default_time

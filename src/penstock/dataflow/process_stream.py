@@ -32,7 +32,7 @@ def processor_stream(
     tables: Sequence[Table] = (),
     initial: Rows | None = None,
 ) -> Processed:
-    """What a processor makes of the events of a flow, as a stream of this name.
+    """A stream of this name with the output of a processor on the events of a flow.
 
     `by` are its keys: column names or "expression AS name". `event_time` is the time of the rows that it gives out.
     Their watermark is that of the input, held back by the earliest timer that waits, or by `hold` if that is given;
@@ -69,9 +69,9 @@ def pattern_stream(
     keep: str | timedelta | None = None,
     hold: str | timedelta | None = None,
 ) -> Processed:
-    """The matches of a pattern in the events of each key, as a stream of this name.
+    """A stream of this name with the matches of a pattern in the events of each key.
 
-    `give(key, match)` makes the rows of `output` of a match. Events are matched in the order of their times, once
+    `give(key, match)` returns rows of `output` for a match. Events are matched in the order of their times, once
     the watermark has passed them. The rest is as for `process`.
     """
     return processor_stream(

@@ -10,7 +10,6 @@ paused and started again while the others go on.
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.dev.ports import free_port
+from penstock.dev.server_process import ServerProcess
 from penstock.errors import PenstockError
 from penstock.runtime.spark.jars import broker as broker_jars
 from penstock.runtime.spark.java import found_java
@@ -34,20 +34,16 @@ _READY = "Kafka Server started"
 _SECONDS = 180.0  # a broker that was killed reads its log first, and the machine may be busy
 
 
-class Broker:
-    """One process of a cluster, with a directory of its own that holds settings, data and what it says."""
+class Broker(ServerProcess):
+    """One process of a cluster, with a directory of its own that holds settings, data and its log."""
 
     def __init__(self, number: int, directory: Path, settings: Mapping[str, str], ports: Mapping[str, int]) -> None:
+        super().__init__(directory / "server.log")
         self.number, self.directory, self.ports = number, directory, dict(ports)
         self._settings = {**settings, "node.id": str(number), "log.dirs": str(directory / "data")}
-        self._process: subprocess.Popen[bytes] | None = None
 
     def address(self, listener: str = "PLAINTEXT") -> str:
         return f"127.0.0.1:{self.ports[listener]}"
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def start(self, cluster: str) -> None:
         """Starts it, formatted if that was not done; `wait` waits until it can be used."""
@@ -56,12 +52,7 @@ class Broker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(cluster, properties)
-        with (self.directory / "server.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                _java("kafka.Kafka", str(properties)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,  # an interrupt at the terminal is for us, and we stop it
-            )  # fmt: skip
-        atexit.register(self.kill)
+        self.run(_java("kafka.Kafka", str(properties)))
 
     def _format(self, cluster: str, properties: Path) -> None:
         done = subprocess.run(
@@ -79,39 +70,6 @@ class Broker:
                 self.kill()
                 raise PenstockError(f"the Kafka broker {self.number} did not start", detail=self.output()[-2000:])
             time.sleep(0.05)
-
-    def output(self) -> str:
-        """What it has written since it was started."""
-        return (self.directory / "server.log").read_text(errors="replace")
-
-    def stop(self, seconds: float = 30.0) -> None:
-        """Ends it in order; after `seconds`, by force."""
-        if self.is_alive:
-            self._signal(signal.SIGCONT)
-            self._signal(signal.SIGTERM)
-            assert self._process is not None
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-        self.kill()
-
-    def kill(self) -> None:
-        """Ends it at once, as a crash would."""
-        atexit.unregister(self.kill)
-        if self._process is not None:
-            if self.is_alive:
-                self._process.kill()
-            self._process.wait()
-
-    def pause(self) -> None:
-        """Stops it where it stands: connections stay open, and nobody answers."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        assert self._process is not None, "start it first"
-        self._process.send_signal(number)
 
 
 class Cluster:

@@ -10,7 +10,6 @@ while an app runs: `add`, `kill`, `pause`; so do their executors.
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import re
 import signal
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.dev.ports import free_port
+from penstock.dev.server_process import ServerProcess
 from penstock.errors import PenstockError
 from penstock.runtime.spark.java import found_java
 from penstock.runtime.spark.secure import SECRET, keep_secret, known_secret, security
@@ -37,33 +37,14 @@ _OPENED: Final = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java
                   "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar")  # fmt: skip
 
 
-class Process:
-    """A master or a worker, with a file that holds what it says."""
+class Process(ServerProcess):
+    """A master or a worker."""
 
     def __init__(self, name: str, directory: Path, main: str, *arguments: str, host: str = _HOST) -> None:
         self.name, self.directory = name, directory
+        super().__init__(directory / f"{name}.log")
         where = ["--host", host, "--webui-port", "0", "--properties-file", str(directory / _SETTINGS)]
-        directory.mkdir(parents=True, exist_ok=True)
-        self._log = directory / f"{name}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*_java(), f"org.apache.spark.deploy.{main}", *where, *arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(directory, host),
-                start_new_session=True,  # an interrupt at the terminal is for us, and we stop it
-            )  # fmt: skip
-        atexit.register(self.kill)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def output(self) -> str:
-        """What it has written so far."""
-        return self._log.read_text(errors="replace")
+        self.run([*_java(), f"org.apache.spark.deploy.{main}", *where, *arguments], _environment(directory, host))
 
     def wait(self, sign: str) -> None:
         """Waits until it says something."""
@@ -71,29 +52,6 @@ class Process:
         if not re.search(sign, self.output()):
             self.kill()
             raise PenstockError(f"Spark's {self.name} did not start", detail=self.output()[-2000:])
-
-    def stop(self, seconds: float = 20.0) -> None:
-        """Ends it in order; after `seconds`, by force."""
-        if self.is_alive:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-        self.kill()
-
-    def kill(self) -> None:
-        """Ends it at once, as a crash would."""
-        atexit.unregister(self.kill)
-        if self.is_alive:
-            self._process.kill()
-        self._process.wait()
-
-    def pause(self) -> None:
-        """Stops it where it stands: connections stay open, and nobody answers."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
 
 
 class Worker(Process):

@@ -15,32 +15,32 @@ from penstock.kernel.plan import nothing
 from penstock.kernel.storable import outside, why_not_storable
 from penstock.model.stream import Stream
 from penstock.model.time import BEGINNING, Instant, show_duration
-from penstock.model.watermarks import BOUNDS, Observation, Percentile, Punctuated, Seen
+from penstock.model.watermarks import BOUNDS, Observation, PartitionTimes, Percentile, Punctuated
 
 _BOUNDS = np.array(BOUNDS, dtype=np.int64)
-#: How the names of columns begin that are computed for views: what is in them has nothing to do with the stream.
+#: The prefix of columns that are computed for views, which are not part of the stream.
 HIDDEN = "__"
 
 
 @dataclass
-class Admitted:
-    """A stream's rows with `__at`, the refused ones by position and reason, and what was observed of time."""
+class AdmittedRows:
+    """A stream's rows with `__at`; the rejected ones by position and reason; and the observed event times."""
 
     rows: pl.DataFrame
     dead: pl.DataFrame
     observed: Observation
 
 
-def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> Admitted:
+def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = BEGINNING) -> AdmittedRows:
     """Gives rows their event time. `newest` is the newest event time of earlier commits."""
     schema = stream.schema.pick([name for name in stream.schema.names if not name.startswith(HIDDEN)])
     reasons = why_not_storable(schema)
     if stream.event_time is None:
         rows = frame.with_columns(pl.lit(0, pl.Int64).alias("__at"))
         if not reasons:
-            return Admitted(rows, nothing(dead_schema()), Observation())
+            return AdmittedRows(rows, nothing(dead_schema()), Observation())
         rows, dead = _parted(rows.with_columns(pl.coalesce(reasons).alias("__reason")))
-        return Admitted(rows, dead, Observation())
+        return AdmittedRows(rows, dead, Observation())
     time = compiled(stream.event_time, stream.schema)
     errors = [time.error]
     columns = [time.value.to_physical().alias("__at")]
@@ -56,7 +56,7 @@ def admit(stream: Stream, frame: pl.DataFrame, now: Instant, newest: Instant = B
         reasons.append(pl.when(at > now + stream.max_ahead).then(pl.lit(ahead)))
     rows, dead = _parted(frame.with_columns(columns).with_columns(pl.coalesce(reasons).alias("__reason")))
     observed = _observe(stream, rows, newest)
-    return Admitted(rows.drop("__mark", strict=False), dead, observed)
+    return AdmittedRows(rows.drop("__mark", strict=False), dead, observed)
 
 
 def _parted(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -69,10 +69,10 @@ def _observe(stream: Stream, rows: pl.DataFrame, newest: Instant) -> Observation
     if stream.watermark is None or not rows.height:
         return Observation()
     marked = "__mark" in rows.columns
-    found = rows.group_by("__partition").agg(
+    newest_by_partition = rows.group_by("__partition").agg(
         pl.col("__at").max(), (pl.col("__mark").max() if marked else pl.lit(None, pl.Int64)).alias("__newest_mark")
     )
-    partitions = {p: Seen(at, mark) for p, at, mark in found.iter_rows()}
+    partitions = {p: PartitionTimes(at, mark) for p, at, mark in newest_by_partition.iter_rows()}
     if not isinstance(stream.watermark, Percentile):
         return Observation(partitions)
     lateness = np.maximum(newest - rows["__at"].to_numpy(), 0)

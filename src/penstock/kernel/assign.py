@@ -1,4 +1,4 @@
-"""Windows on columns: which slice an instant falls into, which windows a slice belongs to, which of them are closed.
+"""Windows on columns: the slice of an instant, the windows of a slice, and which of them are closed.
 
 A row is reduced into its slice; slices spread to their windows after the reduction, when there are few of them.
 """
@@ -59,10 +59,10 @@ def calendar_starts(window: Calendar, instants: pl.Series) -> list[Instant]:
     """
     starts: set[Instant] = set()
     for day in (instants // DAY).unique().drop_nulls():
-        found = window.slice_of(day * DAY)
-        while found.start < (day + 1) * DAY:
-            starts.add(found.start)
-            found = window.slice_of(found.end)
+        slice_ = window.slice_of(day * DAY)
+        while slice_.start < (day + 1) * DAY:
+            starts.add(slice_.start)
+            slice_ = window.slice_of(slice_.end)
     return sorted(starts)
 
 
@@ -135,7 +135,7 @@ def _floor(at: pl.Expr, step: int, offset: int) -> pl.Expr:
 
 
 def _times(frame: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Each row so many times, with `__i` from 0."""
+    """Each row `count` times, with `__i` from 0."""
     numbers = pl.Series("__i", np.tile(np.arange(count, dtype=np.int64), frame.height))
     rows = pl.Series(np.repeat(np.arange(frame.height, dtype=np.uint32), count))
     return frame[rows].with_columns(numbers)

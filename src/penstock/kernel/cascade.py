@@ -40,16 +40,16 @@ def change_rows(plan: Plan, panes: pl.DataFrame, commit: int) -> pl.DataFrame:
 
 
 def standing(plan: Plan, state: Whole) -> pl.DataFrame:
-    """The panes that stand: what a reader of all changes so far would hold. For a view that begins above this one."""
-    found = [nothing(pane_schema(plan)), _finished(plan, state.table())]
+    """The current panes: what a reader of all changes so far would hold. For a new view over this one."""
+    frames = [nothing(pane_schema(plan)), _finished(plan, state.table())]
     live = state.open_rows(1 << 62)
     if live is not None and plan.retracting:
-        found.append(_shown(plan, live))
+        frames.append(_shown(plan, live))
         if plan.merging and live.height:
-            found.append(_shown(plan, state.ghosts_of(live.select(plan.keys).unique())))
+            frames.append(_shown(plan, state.ghosts_of(live.select(plan.keys).unique())))
     elif live is not None and not plan.discarding:
-        found.append(_presented(plan, live.filter(pl.col("__index") > 0), final=False))
-    return pl.concat([frame.select(*pane_schema(plan)) for frame in found]).sort([END, START, *plan.keys])
+        frames.append(_presented(plan, live.filter(pl.col("__index") > 0), final=False))
+    return pl.concat([frame.select(*pane_schema(plan)) for frame in frames]).sort([END, START, *plan.keys])
 
 
 def _finished(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:

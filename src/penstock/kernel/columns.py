@@ -1,4 +1,4 @@
-"""Names of columns that all frames of the kernel share. They stand apart, for readers that need no more of it."""
+"""Names of columns that all frames of the kernel share, in a module that is cheap to import."""
 
 from __future__ import annotations
 

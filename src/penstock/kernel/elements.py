@@ -1,6 +1,6 @@
 """Events on columns, on their way to a view: the stream's steps and the view's expressions, as one lazy query.
 
-Rows on which an expression fails are told apart only where an expression can fail at all.
+Failed rows are separated from the others only where an expression can fail at all.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def compiled(text: str, schema: Schema) -> Compiled:
     return compile(bind(text, schema))
 
 
-#: What users' functions made of one frame, by the way that led there: views that share the way share the rows.
+#: The rows that users' functions made of one frame, by the steps before: views that share these steps share the rows.
 MadeBefore: TypeAlias = "dict[tuple[object, ...], _Walk]"
 
 
-#: What one step has counted: by the position of the event; with a mark for what several events share, from this one on.
+#: The counters of one step, by the position of the event; with a mark where several events share them.
 StepCounts: TypeAlias = dict[tuple[object, ...], list[tuple[str, int]]]
 _SHARED = "shared"
 
@@ -71,7 +71,7 @@ class _Walk:
         self.counts: list[tuple[object, StepCounts]] = []
 
     def copy(self) -> _Walk:
-        """The same, to go on from here another way."""
+        """A copy, to which other steps can be added."""
         other = _Walk(self.frame, self.schema, self.branch)
         other.hidden, other.fallible, other.counts = [*self.hidden], self.fallible, [*self.counts]
         return other
@@ -80,12 +80,12 @@ class _Walk:
         return compiled(text, self.schema)
 
     def fail(self, *errors: pl.Expr | None) -> None:
-        """Notes the first error of a row; it is not asked again."""
-        found = [error for error in errors if error is not None]
-        if not found:
+        """Records the first error of each row."""
+        new_errors = [error for error in errors if error is not None]
+        if not new_errors:
             return
         known = [ERROR] if self.fallible else []
-        self.frame = self.frame.with_columns(pl.coalesce(*known, *found).alias("__error"))
+        self.frame = self.frame.with_columns(pl.coalesce(*known, *new_errors).alias("__error"))
         if not self.fallible:
             self.hidden.append("__error")
         self.fallible = True
@@ -112,10 +112,10 @@ class _Walk:
     def join(self, step: TableJoin) -> None:
         keys = [self.compile(text) for text in step.on]
         self.fail(*(key.error for key in keys))
-        found = find(step, self.frame, [key.value for key in keys])
+        joined = find(step, self.frame, [key.value for key in keys])
         keep = HIT.is_not_null() | ERROR.is_not_null() if self.fallible else HIT.is_not_null()
-        found = found if step.how == "left" else found.filter(keep)
-        self.frame = found.select(*self.hidden, *self.schema.names, *(name for name, _ in step.joined))
+        joined = joined if step.how == "left" else joined.filter(keep)
+        self.frame = joined.select(*self.hidden, *self.schema.names, *(name for name, _ in step.joined))
         self.schema = step.schema
 
     def explode(self, step: Explode) -> None:
@@ -138,25 +138,25 @@ class _Walk:
         self.schema = step.schema
 
     def python(self, step: PythonStep, way: object) -> None:
-        """Runs a user's function on the rows that have not failed. `way` is what led here, this step included."""
+        """Runs a user's function on the rows that have not failed. `way` are the steps so far, with this one."""
         rows = self.frame.collect()
         if not self.fallible:
             rows = rows.with_columns(pl.lit(None, pl.String).alias("__error"))
             self.fallible = True
             self.hidden.append("__error")
         failed, rows = rows.filter(ERROR.is_not_null()), rows.filter(ERROR.is_null())
-        found = made(step, rows)
-        if found.counts or found.batches:
-            self.counts.append((way, _counts_by_event(rows, found)))
-        reasons = pl.Series("__error", list(found.failures.values()), dtype=pl.String)
-        failed = pl.concat([failed, rows[list(found.failures)].with_columns(reasons)])
-        good = rows if found.parents is None else rows[found.parents]
+        results = made(step, rows)
+        if results.counts or results.batches:
+            self.counts.append((way, _counts_by_event(rows, results)))
+        reasons = pl.Series("__error", list(results.failures.values()), dtype=pl.String)
+        failed = pl.concat([failed, rows[list(results.failures)].with_columns(reasons)])
+        good = rows if results.parents is None else rows[results.parents]
         if not isinstance(step, Filter):
             assert step.schema is not None
-            good = good.select(self.hidden).hstack(found.rows)
+            good = good.select(self.hidden).hstack(results.rows)
             failed = failed.select(self.hidden)
             self.schema = step.schema
-        numbers = pl.concat([found.numbers, pl.repeat(0, failed.height, dtype=pl.Int64, eager=True)])
+        numbers = pl.concat([results.numbers, pl.repeat(0, failed.height, dtype=pl.Int64, eager=True)])
         frame = pl.concat([good, failed], how="diagonal").lazy() if failed.height else good.lazy()
         if step.multiplies:
             frame = self._ordered(frame.with_columns(numbers.alias("__number")), pl.col("__number")).drop("__number")
@@ -283,27 +283,27 @@ def _present(plan: Plan, walk: _Walk) -> Elements:
         *(inputs[text].value.alias(column) for text, column in plan.inputs.items()),
     )
     for part in plan.aggregates:
-        for columns, mine in _apart(part.columns, part.inputs):
+        for columns, part_inputs in _apart(part.columns, part.inputs):
             if isinstance(columns, MonoidColumns):
-                lifted, failed = _try_monoid(columns, mine, part.where, good.collect())
+                lifted, failed = _try_monoid(columns, part_inputs, part.where, good.collect())
                 failed = _dead(plan, failed)
                 good, dead = _without(plan, lifted, failed).lazy(), pl.concat([dead, failed])
     _count(walk, dead)
     return Elements(good, dead)
 
 
-def _counts_by_event(rows: pl.DataFrame, found: MadeFrame) -> StepCounts:
-    """What a step has counted, by the event that its row came from."""
+def _counts_by_event(rows: pl.DataFrame, results: MadeFrame) -> StepCounts:
+    """The counters of a step, by the event that its row came from."""
     counts: StepCounts = {}
     positions = rows.select(POSITION)
-    for shared, several in (((), found.counts), ((_SHARED,), found.batches)):
+    for shared, several in (((), results.counts), ((_SHARED,), results.batches)):
         for one in several:
             counts.setdefault((*positions.row(one.row), *shared), []).append((one.name, one.number))
     return counts
 
 
 def _count(walk: _Walk, dead: pl.DataFrame) -> None:
-    """Counts what was counted for events that are not dead. Who else shares the way does not count it again."""
+    """Adds the counters of events that are not dead. Views that share the steps do not add them again."""
     if not walk.counts:
         return
     positions = set(dead.select(POSITION).iter_rows())
@@ -325,17 +325,17 @@ def _without(plan: Plan, rows: pl.DataFrame, dead: pl.DataFrame) -> pl.DataFrame
 
 
 def _apart(columns: Columns, inputs: tuple[pl.Expr, ...]) -> list[tuple[Columns, tuple[pl.Expr, ...]]]:
-    """The two of a pair: what one of them cannot take is refused live and in batch."""
+    """The two aggregates of a pair: a row that one of them cannot take is rejected live and in batch."""
     if not isinstance(columns, PairedColumns):
         return [(columns, inputs)]
-    given = apart(columns.aggregate, inputs)
-    return [(part, mine) for part, (_, mine) in zip((columns.live, columns.batch), given, strict=True)]
+    (_, live), (_, batch) = apart(columns.aggregate, inputs)
+    return [(columns.live, live), (columns.batch, batch)]
 
 
 def _try_monoid(
     columns: MonoidColumns, inputs: tuple[pl.Expr, ...], where: pl.Expr | None, rows: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tells the rows apart on which a user's lift fails, before they are part of any aggregate."""
+    """Separates the rows on which a user's lift fails, before they are part of any aggregate."""
     reasons: dict[int, str] = {}
     taken = rows.with_row_index("__element").filter(True if where is None else where)
     values = taken.select("__element", *columns.values(inputs)).drop_nulls()

@@ -35,14 +35,14 @@ def has_pairs(plan: Plan) -> bool:
 def _beside(plan: Plan, name: str) -> str:
     """The name of the exact aggregate of a pair, which no other has."""
     taken = {each.lower() for each in (*plan.keys, *dict(plan.view.aggregates), *plan.view.values)}
-    found = f"{name}_in_batch"
-    while found.lower() in taken:
-        found += "_"
-    return found
+    candidate = f"{name}_in_batch"
+    while candidate.lower() in taken:
+        candidate += "_"
+    return candidate
 
 
 def as_past(plan: Plan, deltas: pl.DataFrame, where: pl.Expr | None = None) -> pl.DataFrame:
-    """Deltas of rows for which an answer will be given; `where` tells them apart from others."""
+    """Deltas of rows for which an answer will be given; `where` selects them."""
     if not has_pairs(plan):
         return deltas
     past = pl.lit(True) if where is None else where
@@ -74,7 +74,7 @@ def _answered(wide: Plan, plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
     after = [_became(name, ANSWERED) for name in _states(plan)]
     after += [_became(part.state, LIVE) for part in plan.pending if isinstance(part, (PairedColumns, ExactnessColumns))]
     rows = rows.with_columns(after).select(*plan.state_schema)
-    if plan.retracting:  # what a pane has shown of the past is all of it, and has the answers
+    if plan.retracting:  # a pane has shown all of the past, with the answers
         values, _ = shows(plan, rows, plan.columns)
         stands = pl.col("__shown").is_not_null() & pl.any_horizontal(pl.col(_states(plan)) == ANSWERED)
         rows = rows.with_columns(

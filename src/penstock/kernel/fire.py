@@ -186,7 +186,7 @@ def _panes(
         retracted, ghosts = _retractions(plan, firing, ghosts)
         panes = [*retracted, shown_now]
         if plan.view.signed:
-            nothing = nothing | (pl.col("__rows") == 0)  # all its rows were taken back: nothing stands
+            nothing = nothing | (pl.col("__rows") == 0)  # all its rows were retracted: no pane is shown
     if holds is not None or (plan.retracting and plan.view.signed):
         panes[-1] = shown_now.filter(~firing.select(nothing.alias("__nothing")).to_series())
     updates = [
@@ -205,7 +205,7 @@ def _panes(
 
 
 def _retractions(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[list[pl.DataFrame], pl.DataFrame]:
-    """What stood for the firing windows, or for windows that they absorbed, is taken back."""
+    """Retracts the last panes of the firing windows, and of windows that they absorbed."""
     taken_back = [
         pl.lit(False).alias("__insert"),
         pl.lit(False).alias("__final"),

@@ -43,13 +43,13 @@ def group(
 def _digits(rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
     """The smallest value of each column and how many digits it needs; None where they do not fit together."""
     columns = [pl.col(name).cast(pl.Int64) for name in names]
-    found = rows.select(
+    bounds = rows.select(
         *(column.min().alias(f"low:{name}") for name, column in zip(names, columns, strict=True)),
         *(column.max().alias(f"high:{name}") for name, column in zip(names, columns, strict=True)),
     ).collect()
     room, digits = 1, {}
     for name in names:
-        low, high = found[f"low:{name}"].item(), found[f"high:{name}"].item()
+        low, high = bounds[f"low:{name}"].item(), bounds[f"high:{name}"].item()
         low, high = (0, -1) if low is None else (low, high)
         digits[name] = (low, high - low + 2)
         room *= high - low + 2

@@ -19,7 +19,7 @@ from penstock.kernel.nested import packed
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: An odd number has a reciprocal modulo 2**64: by it a text's hash is told from those of all texts before it.
+#: Odd, so it has a reciprocal modulo 2**64: with it the hash of one text is taken out of a running sum over all texts.
 BASE: Final = 0x9E3779B97F4A7C15
 _RECIPROCAL: Final = pow(BASE, -1, 1 << 64)
 #: The hash of null.
@@ -72,8 +72,8 @@ def _of_few(texts: pl.Series) -> Array:
     undone = np.cumprod(np.full(size, _RECIPROCAL, np.uint64), dtype=np.uint64)
     undone = np.concatenate([np.ones(1, np.uint64), undone])
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((held.astype(np.uint64) + 1) * powers, dtype=np.uint64)])
-    found: Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
-    return mixed(found)
+    polynomials: Array = (sums[place[1:]] - sums[place[:-1]]) * undone[place[:-1]]
+    return mixed(polynomials)
 
 
 def mixed(numbers: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A view on the kernel in this process: state in memory, commits as the engine makes them. For tests and for a try.
+"""A view on the kernel in this process: state in memory, commits as the engine makes them. For tests and experiments.
 
 The engine on Spark does the same with reduce in Spark's tasks and state in the store.
 """
@@ -50,7 +50,7 @@ class LocalKernel:
         self._tables: dict[str, Snapshot] = {}
 
     def _take_tables(self, tables: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
-        """Other versions of tables are read from here on."""
+        """Switches to other versions of tables."""
         self._tables |= {name: Snapshot(0, rows=rows) for name, rows in tables.items()}
         if self._tables:
             self.plan = Plan(replace(self.view, input=with_snapshots(self.view.input, self._tables)), self.view)
@@ -96,8 +96,8 @@ class LocalKernel:
     def _admit(
         self, stream: Stream, commit: Commit, events: dict[tuple[int, int, int], Event], refused: list[Rejection]
     ) -> tuple[pl.DataFrame, Observation]:
-        mine = [e for e in commit.events if e.stream == stream.name]
-        frame = events_frame(stream, mine, self.plan.sources[stream.name], kernel_columns(stream.schema))
+        own_events = [e for e in commit.events if e.stream == stream.name]
+        frame = events_frame(stream, own_events, self.plan.sources[stream.name], kernel_columns(stream.schema))
         tracker = self.trackers.get(stream.name)
         admitted = admit(stream, frame, commit.now, BEGINNING if tracker is None else tracker.newest)
         self._refuse_dead(admitted.dead, events, refused)

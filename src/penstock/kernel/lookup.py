@@ -1,9 +1,9 @@
-"""The rows of a large table, in files that lie sorted by their keys and are looked at where they lie.
+"""The rows of a large table, in files sorted by key that are read in place.
 
-A file is Arrow, uncompressed, and mapped into memory: all processes of a machine share its pages, and only those are
-read that hold a wanted key. So what an epoch costs follows its own keys, and not the table. Rows are sorted by one
-number: a whole number is its own, anything else is hashed, always in the same way. Rows of other keys with the same
-number come along; whoever joins them compares the keys themselves.
+A file is Arrow, uncompressed, and mapped into memory: all processes of a machine share its pages, and only the pages
+with a wanted key are read. So the cost of an epoch depends on its own keys, not on the size of the table. Rows are
+sorted by one number: an integer key is its own number, anything else is hashed. A look-up also returns rows of other
+keys with the same number; the join compares the keys themselves.
 
 >>> numbers(pl.DataFrame({"id": [3, 1]})).to_list()
 [3, 1]
@@ -28,19 +28,19 @@ from penstock.process_state import RecentlyUsed
 FOLDER: Final = "_lookup"
 #: The number that rows are sorted by.
 NUMBER: Final = "__number"
-#: A process has so many versions mapped.
+#: How many versions a process has mapped at most.
 _MOST_OPEN: Final = 16
 
 
 def numbers(keys: pl.DataFrame) -> pl.Series:
-    """A number for each row of keys, none of them null: for the same keys the same one, in every process, for ever."""
+    """A number for each row of keys, none of them null. The same keys always have the same number, in every process."""
     parts = [_number(keys[name]) for name in keys.columns]
     if len(parts) == 1:
         return pl.Series(NUMBER, parts[0].view(np.int64))
-    found = np.zeros(keys.height, np.uint64)
+    hashes = np.zeros(keys.height, np.uint64)
     for part in parts:
-        found = mixed(found * np.uint64(BASE) + part)
-    return pl.Series(NUMBER, found.view(np.int64))
+        hashes = mixed(hashes * np.uint64(BASE) + part)
+    return pl.Series(NUMBER, hashes.view(np.int64))
 
 
 def write(rows: pl.DataFrame, path: Path, batch: int = 1 << 20) -> None:
@@ -65,9 +65,9 @@ class Lookup:
         numbers = np.unique(wanted.to_numpy())
         batches = [batch for run in self._runs if (batch := run.rows(numbers)) is not None]
         assert self._schema is not None
-        found = pl.from_arrow(pa.Table.from_batches(batches, self._schema))
-        assert isinstance(found, pl.DataFrame)
-        return found.drop(NUMBER)
+        frame = pl.from_arrow(pa.Table.from_batches(batches, self._schema))
+        assert isinstance(frame, pl.DataFrame)
+        return frame.drop(NUMBER)
 
 
 class OpenLookups(RecentlyUsed[str, Lookup]):
@@ -88,8 +88,8 @@ class _Run:
 
     def rows(self, wanted: Array) -> pa.RecordBatch | None:
         """The rows with these numbers, which are sorted."""
-        mine = wanted[np.searchsorted(wanted, self.first) : np.searchsorted(wanted, self.last, side="right")]
-        begin, end = np.searchsorted(self.numbers, mine), np.searchsorted(self.numbers, mine, side="right")
+        in_range = wanted[np.searchsorted(wanted, self.first) : np.searchsorted(wanted, self.last, side="right")]
+        begin, end = np.searchsorted(self.numbers, in_range), np.searchsorted(self.numbers, in_range, side="right")
         counts = end - begin
         total = int(counts.sum())
         if not total:

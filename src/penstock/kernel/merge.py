@@ -138,7 +138,7 @@ def _combining(plan: Plan) -> list[pl.Expr]:
 
 
 def _started(plan: Plan, rows: pl.LazyFrame, before: Instant, now: Instant) -> pl.LazyFrame:
-    """Fresh windows start their trigger, absorbing ones agree on theirs, and all hear of the new elements."""
+    """Fresh windows start their trigger, absorbing ones merge theirs, and all triggers get the new elements."""
     complete = is_complete(plan, before) if not isinstance(plan.view.windows, CountBased) else pl.lit(False)
     moment = Moment(now, complete, pl.lit(False), lambda percent: pl.lit(False))
     start = {
@@ -302,9 +302,9 @@ def _custom_wholes(plan: Plan, windows: pl.DataFrame) -> pl.DataFrame:
     whole_end: list[int] = []
     for bounds in ordered.group_by(keys, maintain_order=True).agg(START, END).select(START, END).iter_rows():
         intervals = [Interval(*pair) for pair in zip(*bounds, strict=True)]
-        found = {interval: span(group) for group in kind.groups(intervals) for interval in group}  # type: ignore[attr-defined]
-        whole_start += [found[interval].start for interval in intervals]
-        whole_end += [found[interval].end for interval in intervals]
+        whole_of = {interval: span(group) for group in kind.groups(intervals) for interval in group}  # type: ignore[attr-defined]
+        whole_start += [whole_of[interval].start for interval in intervals]
+        whole_end += [whole_of[interval].end for interval in intervals]
     return ordered.with_columns(
         pl.Series(WHOLE_START, whole_start, dtype=pl.Int64), pl.Series(WHOLE_END, whole_end, dtype=pl.Int64)
     )

@@ -44,9 +44,9 @@ def unpacked(series: pl.Series, kind: pl.DataType) -> pl.Series:
     if not _is_flat(kind):
         values = [None if data is None else msgpack.unpackb(data) for data in series.to_list()]
         return pl.Series(series.name, values, dtype=_plain(kind)).cast(kind)
-    given = series.fill_null(b"\0\0\0\0").rechunk().to_arrow().cast(pa.large_binary())
-    data = np.frombuffer(given.buffers()[2], dtype=np.uint8)
-    starts = _offsets(given)[:-1]
+    binary = series.fill_null(b"\0\0\0\0").rechunk().to_arrow().cast(pa.large_binary())
+    data = np.frombuffer(binary.buffers()[2], dtype=np.uint8)
+    starts = _offsets(binary)[:-1]
     sizes = data[starts[:, None] + np.arange(4)].copy().view("<u4").ravel().astype(np.int64)
     kinds = _kinds(kind)
     layout = head_type(kinds)

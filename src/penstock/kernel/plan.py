@@ -70,15 +70,15 @@ class Plan:
         return {"view": self.view, "closed": self.closed, "inputs": self.inputs}
 
     def __post_init__(self) -> None:
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for number, text in enumerate(self.view.windows.inputs):
-            found[text] = f"w:{number}"
+            names[text] = f"w:{number}"
         for _, aggregate in self.view.aggregates:
             for text in aggregate.inputs:
-                found.setdefault(text, f"x:{len(found)}")
+                names.setdefault(text, f"x:{len(names)}")
             if aggregate.where is not None:
-                found.setdefault(aggregate.where, f"c:{len(found)}")
-        object.__setattr__(self, "inputs", found)
+                names.setdefault(aggregate.where, f"c:{len(names)}")
+        object.__setattr__(self, "inputs", names)
 
     @cached_property
     def keys(self) -> list[str]:

@@ -62,13 +62,13 @@ def made(step: PythonStep, rows: pl.DataFrame) -> MadeFrame:
         rows = taken[stays] if len(stays) < taken.height else taken
         return MadeFrame(stays, rows, kept.failures, kept.counts)
     assert isinstance(step, Map)
-    found = code.flat_mapped(columns) if step.multiplies else code.mapped(columns)
+    results = code.flat_mapped(columns) if step.multiplies else code.mapped(columns)
     frame = pl.DataFrame(
-        [model_series(name, kind, values) for (name, kind), values in zip(step.schema, found.columns, strict=True)]
+        [model_series(name, kind, values) for (name, kind), values in zip(step.schema, results.columns, strict=True)]
     )
-    same = not step.multiplies and not found.failures
-    parents = None if same else pl.Series(found.parents, dtype=pl.UInt32)
-    return MadeFrame(parents, frame, found.failures, found.counts)
+    same = not step.multiplies and not results.failures
+    parents = None if same else pl.Series(results.parents, dtype=pl.UInt32)
+    return MadeFrame(parents, frame, results.failures, results.counts)
 
 
 def _code(step: PythonStep, rows: pl.DataFrame) -> RowCode:

@@ -79,13 +79,13 @@ def reduce(
     ways = [branch for branch in plan.branches if branch.source.name == source]
     plain = all(isinstance(step, Where | WithTime | Filter) for branch in ways for step in branch.steps)
     size = Size(frame.height, plain and is_small(plan.columns, frame))
-    found = [_reduce_branch(plan, elements(plan, branch, frame, before), watermark, size) for branch in ways]
-    if len(found) == 1:
-        return found[0]
+    parts = [_reduce_branch(plan, elements(plan, branch, frame, before), watermark, size) for branch in ways]
+    if len(parts) == 1:
+        return parts[0]
     return Reduced(
-        combine(plan, [part.deltas for part in found]),
-        pl.concat([part.late for part in found]),
-        pl.concat([part.dead for part in found]),
+        combine(plan, [part.deltas for part in parts]),
+        pl.concat([part.late for part in parts]),
+        pl.concat([part.dead for part in parts]),
     )
 
 
@@ -189,14 +189,14 @@ def late_rows(plan: Plan, source: str, frame: pl.DataFrame, watermark: Instant) 
     bound = closing_bound(plan, watermark)
     kind = plan.view.windows
     assert isinstance(kind, Aligned)
-    found = [nothing(late_schema())]
+    frames = [nothing(late_schema())]
     if bound is not None:
         for branch in plan.branches:
             if branch.source.name == source:
                 rows = elements(plan, branch, frame).good
                 rows = rows.with_columns(slice_start(kind, pl.col("__at")).alias(START))
-                found.append(_late(reach(kind, pl.col(START)), rows, bound))
-    return pl.concat(found)
+                frames.append(_late(reach(kind, pl.col(START)), rows, bound))
+    return pl.concat(frames)
 
 
 def _late(spans: Reach, rows: pl.LazyFrame, bound: Instant) -> pl.DataFrame:
@@ -219,9 +219,9 @@ def _sessions(plan: Plan, kind: Session, rows: pl.LazyFrame, watermark: Instant,
     if bound is None:
         return Reduced(_sessions_of(plan, kind, rows, size))
     end = at.max().over("__session") + kind.gap
-    told = rows.with_columns((end <= bound).alias("__suspect")).collect()
-    fine = _sessions_of(plan, kind, told.filter(~pl.col("__suspect")).lazy(), size)
-    alone = told.filter(pl.col("__suspect")).lazy().with_columns(at.alias(START), (at + kind.gap).alias(END))
+    marked = rows.with_columns((end <= bound).alias("__suspect")).collect()
+    fine = _sessions_of(plan, kind, marked.filter(~pl.col("__suspect")).lazy(), size)
+    alone = marked.filter(pl.col("__suspect")).lazy().with_columns(at.alias(START), (at + kind.gap).alias(END))
     return Reduced(pl.concat([fine, _by_row(plan, alone, size).deltas]))
 
 
@@ -281,10 +281,10 @@ def _call(plan: Plan, rows: pl.DataFrame, assign: object) -> tuple[pl.DataFrame,
         schema={"__call": distinct["__call"].dtype, "__reason": pl.String},
     )
     dead = called.join(reasons, on="__call").select(list(dead_schema()))
-    given = pl.DataFrame(
+    assigned = pl.DataFrame(
         windows, schema={"__call": distinct["__call"].dtype, START: pl.Int64, END: pl.Int64}, orient="row"
     )
-    return called.join(given, on="__call").drop("__call"), dead
+    return called.join(assigned, on="__call").drop("__call"), dead
 
 
 def _by_row(plan: Plan, rows: pl.LazyFrame, size: Size) -> Reduced:

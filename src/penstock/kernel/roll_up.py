@@ -18,7 +18,7 @@ from penstock.model.windows import Fixed
 
 #: With fewer views a query for each is as fast.
 FEW: Final = 8
-#: About so many rows are in memory at a time.
+#: About how many rows are in memory at a time.
 LARGEST: Final = 1_000_000
 _VIEW, _SIZE, _OFFSET, _BOUND = "__view", "__size", "__offset_of", "__closed"
 _NEVER: Final = -(1 << 62)

@@ -47,5 +47,5 @@ def loaded_scalar(series: pl.Series, kind: pl.DataType) -> pl.Series:
 
 
 def nulls(name: str, kind: pl.DataType, count: int) -> pl.Series:
-    """So many nulls of a type."""
+    """A series of `count` nulls of a type."""
     return pl.Series(name, [None], dtype=kind).new_from_index(0, count)

@@ -30,7 +30,7 @@ from penstock.model.stream import Stream, Where
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.windows import Aligned, Cumulating, Fixed, Global, Sliding
 
-#: A base pays if it has at most this share of the events' number; measured on a sample of so many.
+#: A base pays if it has at most this share of the events' number, measured on a sample of `SAMPLE`.
 WORTH, SAMPLE = 0.2, 8192
 
 
@@ -65,13 +65,13 @@ class Cluster:
     @cached_property
     def aggregates(self) -> dict[Aggregate, Columns]:
         """Each distinct aggregate once, under a name of its own."""
-        found: dict[Aggregate, Columns] = {}
+        by_aggregate: dict[Aggregate, Columns] = {}
         for plan in self.plans:
             for _, aggregate in plan.view.aggregates:
-                if aggregate not in found:
+                if aggregate not in by_aggregate:
                     types = plan.view.input_types(aggregate)
-                    found[aggregate] = columns(aggregate, f"a:{len(found)}", types, plan.view.signed)
-        return found
+                    by_aggregate[aggregate] = columns(aggregate, f"a:{len(by_aggregate)}", types, plan.view.signed)
+        return by_aggregate
 
     @cached_property
     def slice(self) -> int:
@@ -160,9 +160,9 @@ class Cluster:
         if conditions:
             rows = rows.filter(self.holds(text) for text in conditions)
         fields = [
-            pl.col(mine).alias(theirs)
+            pl.col(shared_field).alias(theirs)
             for part, (_, aggregate) in zip(plan.aggregates, plan.view.aggregates, strict=True)
-            for mine, theirs in zip(self.aggregates[aggregate].fields, part.columns.fields, strict=True)
+            for shared_field, theirs in zip(self.aggregates[aggregate].fields, part.columns.fields, strict=True)
         ]
         keys = [pl.col(self.keys[text]).alias(name) for name, text in plan.view.keys]
         return rows.select(*keys, time, "__n", *fields)
@@ -180,7 +180,7 @@ class Cluster:
 
     def deltas(self, base: pl.DataFrame, watermarks: Sequence[Instant], largest: int = LARGEST) -> list[pl.DataFrame]:
         """The deltas of each view. Views that are rolled up together have about `largest` rows in memory."""
-        found: dict[int, pl.DataFrame] = {}
+        by_place: dict[int, pl.DataFrame] = {}
         queries: dict[int, pl.LazyFrame] = {}
         for places in self.alike:
             plans = [self.plans[place] for place in places]
@@ -191,10 +191,10 @@ class Cluster:
             slices = _combined(first, self._rows_of(base, first, pl.col("__t")), [*first.keys, "__t"])
             rows = settle(slices.collect(), first.columns)  # fewer than the base has: all views begin with them
             bounds = [closing_bound(self.plans[place], watermarks[place]) for place in places]
-            found |= dict(zip(places, roll_up(rows, plans, bounds, largest), strict=True))
+            by_place |= dict(zip(places, roll_up(rows, plans, bounds, largest), strict=True))
         for place, frame in zip(queries, pl.collect_all(queries.values()), strict=True):
-            found[place] = settle(frame, self.plans[place].columns).select(*self.plans[place].delta_schema)
-        return [found[place] for place in range(len(self.plans))]
+            by_place[place] = settle(frame, self.plans[place].columns).select(*self.plans[place].delta_schema)
+        return [by_place[place] for place in range(len(self.plans))]
 
 
 def _combined(plan: Plan, rows: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
@@ -259,15 +259,15 @@ class Sharing:
 
     def deltas(self, batches: Sequence[Batch], watermarks: Sequence[Instant]) -> list[pl.DataFrame]:
         """Each view's deltas, from all batches of an epoch."""
-        found: dict[int, pl.DataFrame] = {
+        by_number: dict[int, pl.DataFrame] = {
             number: combine(self.plans[number], [batch.own[number].deltas for batch in batches])
             for number in self.alone
         }
         for i, cluster in enumerate(self.clusters):
             base = cluster.combine([batch.bases[i] for batch in batches])
             marks = [watermarks[number] for number in cluster.numbers]
-            found |= dict(zip(cluster.numbers, cluster.deltas(base, marks), strict=True))
-        return [found[number] for number in range(len(self.plans))]
+            by_number |= dict(zip(cluster.numbers, cluster.deltas(base, marks), strict=True))
+        return [by_number[number] for number in range(len(self.plans))]
 
 
 def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame, events: int | None = None) -> Sharing:
@@ -299,7 +299,7 @@ def share(source: str, plans: Sequence[Plan], sample: pl.DataFrame, events: int 
 def _is_worth(cluster: Cluster, sample: pl.DataFrame, events: int) -> bool:
     """Whether the base would be much smaller than the events it stands for.
 
-    How many distinct values there are beyond the sample is told by those seen once and twice in it (Chao's estimate).
+    The number of distinct values beyond the sample is estimated from those that it has once and twice (Chao).
     """
     if not cluster.names or not sample.height:
         return True

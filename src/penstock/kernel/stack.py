@@ -104,11 +104,11 @@ class Stack:
         if len(self.names) == 1:
             return {self.names[0]: frame} if frame.height else {}
         parts = frame.partition_by(VIEW, as_dict=True, include_key=False, maintain_order=True)
-        found = {}
+        frames = {}
         for (number,), part in parts.items():
             names = dict(zip(self._names(0), self._names(number), strict=True))
-            found[self.names[number]] = part.rename({name: names.get(name, name) for name in part.columns})
-        return found
+            frames[self.names[number]] = part.rename({name: names.get(name, name) for name in part.columns})
+        return frames
 
     def _names(self, number: int) -> list[str]:
         """All names that a view's own names are part of."""
@@ -121,10 +121,10 @@ class Stack:
             return {self.names[0]: change}
         live, closed = self.parted(change.live), self.parted(change.closed)
         panes, taken = self.parted(change.panes), self.parted(change.taken)
-        found = {}
+        changes = {}
         for name, plan in zip(self.names, self.plans, strict=True):
             state, place = nothing(plan.state_schema), nothing(place_schema(plan))
-            found[name] = Change(
+            changes[name] = Change(
                 taken.get(name, place),
                 live.get(name, state),
                 closed.get(name, state),
@@ -134,7 +134,7 @@ class Stack:
                 nothing(plan.ghost_schema),
                 nothing({**plan.key_types, "__seen": pl.Int64()}),
             )
-        return found
+        return changes
 
 
 def place_schema(plan: Plan) -> dict[str, pl.DataType]:
@@ -144,10 +144,10 @@ def place_schema(plan: Plan) -> dict[str, pl.DataType]:
 
 def stacks(plans: Mapping[str, Plan], watermarks: Mapping[str, Instant]) -> list[Stack]:
     """Which views take their steps together. They keep their watermarks in common once they have them."""
-    found: dict[object, list[str]] = {}
+    names_by_shape: dict[object, list[str]] = {}
     for name, plan in plans.items():
-        found.setdefault((shape(plan), watermarks[name]) if _can_stack(plan) else name, []).append(name)
-    return [Stack(tuple(names), tuple(plans[name] for name in names)) for names in found.values()]
+        names_by_shape.setdefault((shape(plan), watermarks[name]) if _can_stack(plan) else name, []).append(name)
+    return [Stack(tuple(names), tuple(plans[name] for name in names)) for names in names_by_shape.values()]
 
 
 def _can_stack(plan: Plan) -> bool:
@@ -170,15 +170,15 @@ def shape(plan: Plan) -> object:
 def _form(aggregate: Aggregate, types: Sequence[str]) -> object:
     """An aggregate without the expressions that feed it."""
     texts = (*aggregate.inputs, aggregate.where)
-    said = [(field.name, getattr(aggregate, field.name)) for field in fields(aggregate)]
-    return type(aggregate), tuple(types), tuple(part for part in said if part[1] not in texts)
+    own_fields = [(field.name, getattr(aggregate, field.name)) for field in fields(aggregate)]
+    return type(aggregate), tuple(types), tuple(part for part in own_fields if part[1] not in texts)
 
 
-class Stored(State, Protocol):
+class StoredState(State, Protocol):
     """State that is kept elsewhere, and can be fetched where it is small."""
 
     def open_rows(self, limit: int) -> pl.DataFrame | None:
-        """All open windows; None if there are more than so many."""
+        """All open windows; None if there are more than `limit`."""
 
     def table(self) -> pl.DataFrame:
         """The value state of all windows, open and final, with `final`."""
@@ -187,18 +187,18 @@ class Stored(State, Protocol):
 class Members:
     """The stored windows of a stack, kept view by view: what is asked of the stack is asked of each."""
 
-    def __init__(self, stack: Stack, states: Mapping[str, Stored]) -> None:
+    def __init__(self, stack: Stack, states: Mapping[str, StoredState]) -> None:
         self.stack, self.states = stack, states
 
     def open_rows(self, limit: int) -> pl.DataFrame | None:
-        found: dict[str, pl.DataFrame] = {}
+        open_by_view: dict[str, pl.DataFrame] = {}
         for name, state in self.states.items():
             rows = state.open_rows(limit)
             if rows is None:
                 return None
             limit -= rows.height
-            found[name] = rows
-        return self._together(found)
+            open_by_view[name] = rows
+        return self._together(open_by_view)
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
         asked = self.stack.parted(windows)
@@ -217,10 +217,10 @@ class Members:
     def due(self, time: Time) -> pl.DataFrame:
         return self._together({name: state.due(time) for name, state in self.states.items()})
 
-    def _together(self, found: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    def _together(self, open_by_view: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         frames = [
             self.stack.stacked(self.stack.names.index(name), frame, frame.columns)
-            for name, frame in found.items()
+            for name, frame in open_by_view.items()
             if frame.height
         ]
         return pl.concat(frames) if frames else nothing(self.stack.plan.state_schema)

@@ -6,7 +6,7 @@ stored rows are replaced, so that a store can write it in one transaction.
 A view may forget keys (`Plan.forgets`). They go at the end of the commit whose watermark makes them old, so that state,
 table and readers agree at every commit. Such a row is in `Change.taken` and in none of the frames that replace it. An
 implementation of `State` then has two duties: `due` returns the stored rows for which `kernel.merge.is_forgotten` holds
-at the watermark `time.after`, and whoever applies a change removes all of `taken` that `live` does not hold.
+at the watermark `time.after`, and applying a change removes all of `taken` that `live` does not hold.
 """
 
 from __future__ import annotations

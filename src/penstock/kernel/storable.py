@@ -13,13 +13,13 @@ from penstock.model.types import Schema, fields_of
 
 def why_not_storable(schema: Schema) -> list[pl.Expr]:
     """For each column that can hold such values why a row is refused, null where it is not."""
-    found: list[pl.Expr] = []
+    reasons: list[pl.Expr] = []
     for name, kind in schema:
         for reason, test in ((has_nul(name), _is_nul), (is_far(name), _is_far)):
             bad = _any_scalar(pl.col(name), kind, test)
             if bad is not None:
-                found.append(pl.when(bad).then(pl.lit(reason)))
-    return found
+                reasons.append(pl.when(bad).then(pl.lit(reason)))
+    return reasons
 
 
 def outside(at: pl.Expr) -> pl.Expr:

@@ -17,13 +17,13 @@ from penstock.kernel.merge import is_complete
 from penstock.kernel.plan import END, START, Plan, nothing, shown
 from penstock.model.time import Instant
 
-#: Floats that differ by less than so much of their size are the same: their sums depend on the order.
+#: Floats with a smaller relative difference count as equal: sums of floats depend on the order.
 TOLERANCE = 1e-9
 
 
 @dataclass
-class Settled:
-    """The rows to write, with the firing state that they go on with, and the corrections."""
+class SwapResult:
+    """The rows to write, with their firing state, and the panes that correct the old generation."""
 
     live: pl.DataFrame
     closed: pl.DataFrame
@@ -42,20 +42,22 @@ def standing(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:
     if holds is not None:
         there = there & pl.lit(holds)
     stood, was = pl.col("__index") - 1, [series.alias(f"was:{series.name}") for series in values]
-    told = rows.with_columns(was)
+    marked = rows.with_columns(was)
     if plan.retracting:
         there = (there & pl.col("final")) | (~pl.col("final") & pl.col("__shown").is_not_null())
         stood = pl.when("final").then(stood).otherwise("__shown")
-        told = told.with_columns(
+        marked = marked.with_columns(
             pl.when("final").then(f"was:{name}").otherwise(shown(name)).alias(f"was:{name}") for name in plan.values
         )
-    return told.select(
+    return marked.select(
         *plan.keys, START, END, pl.col("__index").fill_null(0), pl.when(there).then(stood).alias("__stood"),
         *(f"was:{name}" for name in plan.values),
     )  # fmt: skip
 
 
-def settle(plan: Plan, new: pl.DataFrame, was: pl.DataFrame, old: pl.DataFrame | None, watermark: Instant) -> Settled:
+def settle(
+    plan: Plan, new: pl.DataFrame, was: pl.DataFrame, old: pl.DataFrame | None, watermark: Instant
+) -> SwapResult:
     """Rows of a new generation (state and `final`) that take the place of what stood.
 
     `old` are the rows of the same definition that they replace: their firing state goes on. Without them that of the
@@ -79,20 +81,20 @@ def settle(plan: Plan, new: pl.DataFrame, was: pl.DataFrame, old: pl.DataFrame |
         stands = stands & (pl.col("__rows") != 0)
     if holds is not None:
         stands = stands & pl.lit(holds)
-    told = rows.with_columns(stands.alias("__stands"), *(series.alias(f"now:{series.name}") for series in values))
+    compared = rows.with_columns(stands.alias("__stands"), *(series.alias(f"now:{series.name}") for series in values))
     known = was.rename({"__index": "__next"})
-    told = told.join(known, on=place, how="left", nulls_equal=True).with_columns(pl.col("__next").fill_null(0))
+    compared = compared.join(known, on=place, how="left", nulls_equal=True).with_columns(pl.col("__next").fill_null(0))
     differs = pl.col("__stood").is_null() | _differ(plan)
-    told = told.with_columns((pl.col("__stands") & differs & (not plan.discarding)).alias("__insert"))
-    panes = [_inserted(plan, told, watermark)]
+    compared = compared.with_columns((pl.col("__stands") & differs & (not plan.discarding)).alias("__insert"))
+    panes = [_inserted(plan, compared, watermark)]
     if plan.retracting:
-        panes.insert(0, _taken_back(plan, told, was))
+        panes.insert(0, _taken_back(plan, compared, was))
     schema = pane_schema(plan)
     together = (
         pl.concat(panes).sort([*place, "__insert", "__index"]) if any(p.height for p in panes) else nothing(schema)
     )
-    after = _after(plan, told)
-    return Settled(after.filter(~pl.col("final")), after.filter("final"), together)
+    after = _after(plan, compared)
+    return SwapResult(after.filter(~pl.col("final")), after.filter("final"), together)
 
 
 def _carried(plan: Plan, new: pl.DataFrame, old: pl.DataFrame) -> pl.DataFrame:
@@ -108,20 +110,20 @@ def _carried(plan: Plan, new: pl.DataFrame, old: pl.DataFrame) -> pl.DataFrame:
 
 def _differ(plan: Plan) -> pl.Expr:
     """Whether what is to stand differs from what stood."""
-    found = [pl.lit(False)]
+    differences = [pl.lit(False)]
     for name, kind in plan.values.items():
         now, was = pl.col(f"now:{name}"), pl.col(f"was:{name}")
         unequal = now.ne_missing(was)
         if kind.is_float():
             near = (now - was).abs() <= TOLERANCE * pl.max_horizontal(now.abs(), was.abs())
             unequal = unequal & ~(near & ~now.is_nan() & ~was.is_nan()).fill_null(False)
-        found.append(unequal)
-    return pl.any_horizontal(found)
+        differences.append(unequal)
+    return pl.any_horizontal(differences)
 
 
-def _inserted(plan: Plan, told: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
+def _inserted(plan: Plan, compared: pl.DataFrame, watermark: Instant) -> pl.DataFrame:
     late = pl.col("final") | is_complete(plan, watermark)
-    return told.filter("__insert").select(
+    return compared.filter("__insert").select(
         *plan.keys, START, END,
         *(pl.col(f"now:{name}").alias(name) for name in plan.values),
         pl.lit(True).alias("__insert"),
@@ -131,10 +133,10 @@ def _inserted(plan: Plan, told: pl.DataFrame, watermark: Instant) -> pl.DataFram
     )  # fmt: skip
 
 
-def _taken_back(plan: Plan, told: pl.DataFrame, was: pl.DataFrame) -> pl.DataFrame:
+def _taken_back(plan: Plan, compared: pl.DataFrame, was: pl.DataFrame) -> pl.DataFrame:
     """What stood and is replaced, or has nothing in its place."""
     place = [*plan.keys, START, END]
-    goes_on = told.filter(pl.col("__stands") & ~pl.col("__insert")).select(place)
+    goes_on = compared.filter(pl.col("__stands") & ~pl.col("__insert")).select(place)
     gone = was.filter(pl.col("__stood").is_not_null()).join(goes_on, on=place, how="anti", nulls_equal=True)
     return gone.select(
         *place,
@@ -146,7 +148,7 @@ def _taken_back(plan: Plan, told: pl.DataFrame, was: pl.DataFrame) -> pl.DataFra
     )
 
 
-def _after(plan: Plan, told: pl.DataFrame) -> pl.DataFrame:
+def _after(plan: Plan, compared: pl.DataFrame) -> pl.DataFrame:
     """The rows as they go on: what was inserted now stands; indexes go on from those of the old generation."""
     insert = pl.col("__insert")
     index = pl.col("__index").fill_null(0) if plan.discarding else pl.col("__next")
@@ -161,7 +163,7 @@ def _after(plan: Plan, told: pl.DataFrame) -> pl.DataFrame:
             pl.when(insert).then(f"now:{name}").when("__stands").then(f"was:{name}").alias(shown(name))
             for name in plan.values
         ]
-    return told.with_columns(updates).select(*plan.state_schema, "final")
+    return compared.with_columns(updates).select(*plan.state_schema, "final")
 
 
 def unshown(plan: Plan, rows: pl.DataFrame) -> pl.DataFrame:

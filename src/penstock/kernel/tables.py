@@ -23,7 +23,7 @@ from penstock.process_state import RecentlyUsed, process
 #: Not null where an event has found a row.
 HIT = pl.col("__hit")
 _SINCE, _UNTIL = "__since", "__until"
-#: A process keeps so many tables.
+#: How many tables a process keeps.
 _MOST_TABLES: Final = 64
 
 
@@ -42,13 +42,13 @@ def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.La
     right = table.lazy().select(*names, "__hit", *(c for c in (_SINCE, _UNTIL) if c in table.columns), *columns)
     if step.table.valid_from is None:
         return left.join(right, on=names, how="left", maintain_order="left")
-    found = left.sort("__at").join_asof(
+    joined = left.sort("__at").join_asof(
         right, left_on="__at", right_on=_SINCE, by=names, strategy="backward", check_sortedness=False
     )
     if step.table.valid_to is None:
-        return found
+        return joined
     over = pl.col(_UNTIL) <= pl.col("__at")
-    return found.with_columns(
+    return joined.with_columns(
         pl.when(over.fill_null(False)).then(None).otherwise(pl.col(name)).alias(name)
         for name in ("__hit", *(name for name, _ in step.joined))
     )
@@ -128,8 +128,8 @@ def _prepared(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 def frame_of(table: Table, snapshot: Snapshot) -> pl.DataFrame:
     """All rows of a version."""
     if snapshot.path is not None:
-        found = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
-        return _typed(table, found)
+        rows = pl.read_parquet(f"{snapshot.path}/*.parquet", columns=list(table.schema.names), hive_partitioning=False)
+        return _typed(table, rows)
     columns = list(zip(*snapshot.rows, strict=True)) or [()] * len(table.schema.names)
     made = zip(table.schema, columns, strict=True)
     return pl.DataFrame([model_series(name, kind, list(values)) for (name, kind), values in made])

@@ -10,9 +10,9 @@ class LearningError(PenstockError):
 
 
 class Misfit(LearningError):
-    """What a model gives has not the form that it said: no matter of rows."""
+    """A model returns something of another form than it declares: no single row causes it."""
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An error of user code in one line."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:500]

@@ -30,7 +30,7 @@ from penstock.learning.weights import Array, Weights
 
 
 class Model:
-    """Derive from it. `output` are the columns that `predict` gives for each row.
+    """The base class of models. `output` are the columns that `predict` returns for each row.
 
     `keyed` names the parts of the model that have a row for each value of a column: `{"user": "user_id"}`. Of those
     only the keys that an epoch's rows have are read and written, so they may be more than fit into memory.
@@ -52,7 +52,7 @@ class Model:
         raise NotImplementedError
 
     def learn(self, model: Weights, rows: pl.DataFrame) -> Mapping[str, Any]:
-        """What these rows make of the arrays: new values, or whatever `merge` takes."""
+        """Learns from rows: returns new values of the arrays, or any update that `merge` takes."""
         raise NotImplementedError
 
     def merge(self, model: Weights, updates: Sequence[Update]) -> Mapping[str, Any]:

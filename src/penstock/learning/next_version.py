@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from penstock.learning.definition import Learning
-from penstock.learning.errors import LearningError, told
+from penstock.learning.errors import LearningError, one_line
 from penstock.learning.merging import Update
 from penstock.learning.versions import HEAD, KEY, VERSION, WAS, Head, Recall, dumped, encoded_keys, head, version_key
 from penstock.learning.weights import Weights
@@ -35,7 +35,7 @@ def merged(learning: Learning, model: Weights, updates: Sequence[Update]) -> Wei
     except LearningError as error:
         raise LearningError(f"{learning.who} fails in merge: {error.message}", hint=error.hint) from error
     except Exception as error:
-        raise LearningError(f"{learning.who} fails in merge: {told(error)}") from error
+        raise LearningError(f"{learning.who} fails in merge: {one_line(error)}") from error
     return model.changed(arrays)
 
 

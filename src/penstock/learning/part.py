@@ -16,7 +16,7 @@ import polars as pl
 
 from penstock.kernel.expressions import dtype
 from penstock.learning.definition import LEARNS, VERSION, Learning
-from penstock.learning.errors import LearningError, Misfit, told
+from penstock.learning.errors import LearningError, Misfit, one_line
 from penstock.learning.merging import Update
 from penstock.learning.weights import Weights
 
@@ -183,4 +183,4 @@ def _given_up(learning: Learning, method: str, error: BaseException, where: str)
 
 
 def _short(error: BaseException) -> str:
-    return error.message if isinstance(error, LearningError) else told(error)
+    return error.message if isinstance(error, LearningError) else one_line(error)

@@ -19,7 +19,7 @@ import polars as pl
 from penstock.errors import unknown
 from penstock.kernel.expressions import dtype
 from penstock.learning.definition import Learning
-from penstock.learning.errors import LearningError, told
+from penstock.learning.errors import LearningError, one_line
 from penstock.learning.weights import Array, Weights
 from penstock.model.time import Instant, to_datetime
 
@@ -167,7 +167,7 @@ def _fresh(learning: Learning, part: str, keys: pl.Series) -> Array:
     try:
         array = np.asarray(learning.model.fresh(part, keys))
     except Exception as error:
-        raise LearningError(f"{learning.who} fails in fresh for the part '{part}': {told(error)}") from error
+        raise LearningError(f"{learning.who} fails in fresh for the part '{part}': {one_line(error)}") from error
     if array.ndim < 1 or len(array) != len(keys) or array.dtype.kind not in "fiub":
         raise LearningError(
             f"{learning.who}: fresh() gives an array of shape {array.shape} for {len(keys)} keys of '{part}'",

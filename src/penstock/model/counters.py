@@ -24,7 +24,7 @@ from penstock.process_state import process
 
 
 class Collector(Protocol):
-    """Hears what user code counts."""
+    """Receives what user code counts."""
 
     def add(self, name: str, number: int) -> None:
         """User code adds to a counter."""

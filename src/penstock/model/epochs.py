@@ -39,14 +39,14 @@ class Epochs:
         if self.ends is not None:
             ends = bind(self.ends, schema).type
             if ends is not None and ends != "boolean":
-                raise DefinitionError(f"ends={self.ends!r} is {ends}, and no condition")
+                raise DefinitionError(f"ends={self.ends!r} is {ends}, not a condition")
 
     def __repr__(self) -> str:
         return f"ps.epochs({self.number!r}{'' if self.ends is None else f', ends={self.ends!r}'})"
 
 
 def epochs(number: str, *, ends: str | None = None) -> Epochs:
-    """Epochs of the producer's: `ps.epochs("batch")`, or `ps.epochs("batch", ends="kind = 'end'")`.
+    """Epochs that the producer defines: `ps.epochs("batch")`, or `ps.epochs("batch", ends="kind = 'end'")`.
 
     In each partition numbers go up. Without `ends` an epoch is over in a partition when a row of a later one comes.
     """

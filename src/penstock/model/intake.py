@@ -25,7 +25,7 @@ from penstock.model.table_rows import Index
 from penstock.model.time import BEGINNING, Instant, show_duration, show_instant
 from penstock.model.types import Schema
 from penstock.model.view import View
-from penstock.model.watermarks import Observation, Punctuated, Seen, Tracker, ViewTime, bucket
+from penstock.model.watermarks import Observation, PartitionTimes, Punctuated, Tracker, ViewTime, bucket
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Intake:
                 self._tables[name] = Index(table, commit.tables[name])
         elements: list[Element] = []
         ways = branches(self.view.input)
-        self._observed: dict[str, dict[int, Seen]] = {name: {} for name in self.trackers}
+        self._observed: dict[str, dict[int, PartitionTimes]] = {name: {} for name in self.trackers}
         self._lateness: dict[str, dict[int, int]] = {name: {} for name in self.trackers}
         order = {source.name: i for i, source in enumerate(self.view.input.sources)}
         for event in sorted(commit.events, key=lambda e: (order[e.stream], e.partition, e.offset)):
@@ -109,8 +109,8 @@ class Intake:
         return at
 
     def _observe(self, name: str, partition: int, at: Instant, mark: object) -> None:
-        seen = self._observed[name].get(partition, Seen(BEGINNING))
-        self._observed[name][partition] = seen.merge(Seen(at, mark if isinstance(mark, int) else None))
+        seen = self._observed[name].get(partition, PartitionTimes(BEGINNING))
+        self._observed[name][partition] = seen.merge(PartitionTimes(at, mark if isinstance(mark, int) else None))
         number = bucket(max(0, self.trackers[name].newest - at))
         self._lateness[name][number] = self._lateness[name].get(number, 0) + 1
 

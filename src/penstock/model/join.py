@@ -199,7 +199,7 @@ class StreamJoin:
 
     @property
     def default_time(self) -> str | None:
-        """The event time of what comes out if nothing else is said; None if it cannot be known.
+        """The default event time of the output; None if it cannot be known.
 
         It is the later one of both times, or that of the only event. A semi or anti join gives the left one's, as does
         one with versions.

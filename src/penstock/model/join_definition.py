@@ -113,8 +113,8 @@ def joined_flow(
 def stream_of_join(name: str, join: StreamJoin, event_time: str | None = None) -> Stream:
     """What a join gives, as a stream of this name.
 
-    Its watermark follows those of its inputs. Its event time is the later one of both, if nothing else is said; with
-    versions that of the left.
+    Its watermark follows those of its inputs. By default its event time is the later one of both; with versions that
+    of the left.
     """
     time = event_time or join.default_time
     if time is None:

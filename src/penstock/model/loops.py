@@ -56,7 +56,7 @@ Expression: TypeAlias = Any
 
 
 class Loop:
-    """What a user derives from, for code by key. `output` is the schema of the rows that it shows."""
+    """The base class of loops in Python, called key by key. `output` is the schema of the rows that a loop shows."""
 
     output: ClassVar[str]
     max_rounds: ClassVar[int] = ROUNDS

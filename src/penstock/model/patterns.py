@@ -13,7 +13,7 @@ A pattern is a row of steps, each with a name and a condition on the event and o
 high → fall+ · unless news … low within 5 minutes
 
 A match gives each step as many events as its `times` allows, in the order of the steps. What may lie between two
-events of a match is said by the step of the second one: `then` – nothing; `later` – events that it cannot take;
+events of a match depends on the step of the second one: `then` – nothing; `later` – events that it cannot take;
 `sometime` – any. All such sequences are matches, those that begin alike too, unless `skip` says which to leave out.
 """
 

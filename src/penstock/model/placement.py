@@ -20,7 +20,7 @@ MOST_SHARDS: Final = 4096
 
 @dataclass(frozen=True)
 class Placement:
-    """A choice for one view. `shards`: into how many parts its work can be cut, if the user said so."""
+    """A choice for one view. `shards`: into how many parts its work can be cut, if the user sets it."""
 
     kind: StateKind = "auto"
     shards: int | None = None

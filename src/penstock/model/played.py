@@ -10,7 +10,7 @@ from penstock.model.commits import Commit, Rejection
 from penstock.model.kinds import kind_of
 from penstock.model.process import Process
 from penstock.model.process_reference import ProcessReference
-from penstock.model.processing import Given
+from penstock.model.processing import OutputRow
 from penstock.model.processor import Timer
 from penstock.model.types import Schema
 
@@ -32,7 +32,7 @@ class ProcessRun:
     duplicates: list[Row] = field(default_factory=list)
     state: dict[Any, Row] = field(default_factory=dict)
 
-    def add(self, output: Given) -> None:
+    def add(self, output: OutputRow) -> None:
         side, values, _ = output
         row = _shown(self.process.shape.outputs.schemas[side], values)
         (self.rows if side is None else self.sides.setdefault(side, [])).append(row)

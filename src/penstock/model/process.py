@@ -10,7 +10,7 @@ from typing import Any
 from penstock.errors import DefinitionError, unknown
 from penstock.model.aggregates import last
 from penstock.model.expressions import bind
-from penstock.model.processing import Given, Shape, check_processor
+from penstock.model.processing import OutputRow, Shape, check_processor
 from penstock.model.processor import Processor
 from penstock.model.side_tables import Initial, Rows, initial_of
 from penstock.model.stream import (
@@ -96,7 +96,7 @@ class Process:
             columns += [(name if side is None else f"{side}_{name}", kind) for name, kind in schema]
         return Schema(tuple(columns))
 
-    def row(self, output_row: Given) -> tuple[object, ...]:
+    def row(self, output_row: OutputRow) -> tuple[object, ...]:
         """A row that was given out, as a row of that stream."""
         side, values, at = output_row
         schemas = self.shape.outputs.schemas

@@ -18,7 +18,7 @@ from penstock.model.commits import Commit, Event, Rejection
 from penstock.model.intake import Intake
 from penstock.model.order import key as ordered
 from penstock.model.process import Process
-from penstock.model.processing import Given, Processing, late_reason
+from penstock.model.processing import OutputRow, Processing, late_reason
 from penstock.model.processor import Timer
 from penstock.model.side_tables import SideTable
 from penstock.model.table_rows import Index
@@ -29,7 +29,7 @@ from penstock.model.time import Instant
 class Result:
     """What one commit gave: rows by key in their order, events that were refused, and timers that failed."""
 
-    outputs: list[tuple[tuple[object, ...], Given]]
+    outputs: list[tuple[tuple[object, ...], OutputRow]]
     refused: list[Rejection]
     failed: list[tuple[tuple[object, ...], Timer, str]]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.model.side_tables import SideTable
 
 #: A row that was given out: the side output it goes to (None: the output itself), its values, and at which time.
-Given: TypeAlias = tuple[str | None, tuple[object, ...], Instant]
+OutputRow: TypeAlias = tuple[str | None, tuple[object, ...], Instant]
 
 #: How many timers of one key may fire before the next event: one that always sets another would never end.
 MOST_TIMERS: Final = 10_000
@@ -165,13 +165,15 @@ class Processing:
         self._user = shape.processor() if user is None else user
         self._attributes = attributes
         self._who = f"the processor {shape.processor.__name__}"
-        self._given: list[Given] = []
+        self._given: list[OutputRow] = []
         self._user._tables = {}
         self._failed: list[str] = []
         self._moment = Moment(Cell(), 0, 0, 0, self.give, self._failed.append)
         self._user.open()
 
-    def event(self, cell: Cell, key: Any, event: Any, at: Instant | None, mark: Instant, now: Instant) -> list[Given]:
+    def event(
+        self, cell: Cell, key: Any, event: Any, at: Instant | None, mark: Instant, now: Instant
+    ) -> list[OutputRow]:
         """One event; what is given out. A `RowError` says why it is a dead letter."""
         time = None if at is None else to_datetime(at)
         since = now if at is None else at
@@ -181,13 +183,13 @@ class Processing:
 
     def events(
         self, cell: Cell, key: Any, events: Sequence[Any], ats: Sequence[Instant | None], mark: Instant, now: Instant
-    ) -> list[Given]:
+    ) -> list[OutputRow]:
         """Events of a key together, at least one; a `RowError` says that they are to come one by one."""
         times = [None if at is None else to_datetime(at) for at in ats]
         since = now if ats[-1] is None else ats[-1]
         return self._call(cell, since, mark, now, self._user.on_events, key, Events(events, times))
 
-    def enter(self, cell: Cell, mark: Instant, now: Instant) -> tuple[Processor, Moment, list[Given]]:
+    def enter(self, cell: Cell, mark: Instant, now: Instant) -> tuple[Processor, Moment, list[OutputRow]]:
         """The user's object, ready to be called until `leave`; and the list that has what is given out meanwhile.
 
         For callers that call it many times and undo failures themselves.
@@ -208,7 +210,7 @@ class Processing:
 
     def timers(
         self, cell: Cell, key: Any, mark: Instant, now: Instant
-    ) -> Iterable[tuple[Timer, list[Given] | RowError]]:
+    ) -> Iterable[tuple[Timer, list[OutputRow] | RowError]]:
         """The timers of a cell that are due, one after the other: what each gives out, or why it failed."""
         count = 0
         while (due := cell.next_timer(mark, now)) is not None:
@@ -229,9 +231,9 @@ class Processing:
                 yield shown, RowError(f"{self._who} failed: {reason}")
             self._failed.clear()
 
-    def _call(self, cell: Cell, at: Instant, mark: Instant, now: Instant, call: Any, *args: Any) -> list[Given]:
+    def _call(self, cell: Cell, at: Instant, mark: Instant, now: Instant, call: Any, *args: Any) -> list[OutputRow]:
         user, moment = self._user, self._moment
-        outputs: list[Given] = []
+        outputs: list[OutputRow] = []
         self._given = outputs
         moment.cell, moment.at, moment.mark, moment.now = cell, at, mark, now
         user._moment, user._cell = moment, cell

@@ -67,7 +67,7 @@ class Moment:
 
 
 class Processor:
-    """What a user derives from: `output` is the schema of the rows given out, `sides` those of side outputs by name."""
+    """The base class of processors. `output` is the schema of its rows, `sides` those of side outputs by name."""
 
     output: ClassVar[str]
     sides: ClassVar[Mapping[str, str]] = {}
@@ -85,10 +85,10 @@ class Processor:
     _tables: Mapping[str, SideTable] = MappingProxyType({})
 
     def open(self) -> None:
-        """Called once before the first event that this object sees: for what is costly to make."""
+        """Called once before the first event, to create expensive objects."""
 
     def on_event(self, key: Any, event: Any, time: Any) -> Iterable[Any] | None:
-        """An event of a key. Rows to give out are yielded, or given by `emit`."""
+        """An event of a key. Rows are yielded, or emitted with `emit`."""
         raise NotImplementedError
 
     def on_events(self, key: Any, events: Events) -> Iterable[Any] | None:
@@ -119,11 +119,11 @@ class Processor:
         return None if mark <= BEGINNING else to_datetime(mark)
 
     def emit(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
-        """Gives out a row."""
+        """Emits a row."""
         self._there.give(None, {**(row or {}), **columns})
 
     def emit_to(self, side: str, row: Mapping[str, Any] | None = None, /, **columns: Any) -> None:
-        """Gives out a row to a side output."""
+        """Emits a row to a side output."""
         self._there.give(side, {**(row or {}), **columns})
 
     def set_timer(
@@ -134,7 +134,7 @@ class Processor:
         clock: Clock = "event",
         name: str | None = None,
     ) -> None:
-        """Sets a timer: `at` an instant, or `after` a while, from the event's time or from now.
+        """Sets a timer: `at` an instant, or `after` a duration, from the event's time or from now.
 
         A timer of event time fires when the watermark has reached it, one of processing time by the clock. To set one
         with a name again moves it; those without are distinguished by their time.
@@ -150,7 +150,7 @@ class Processor:
         there.cell.set_timer((clock, due if name is None else name), due)
 
     def cancel_timer(self, timer: str | datetime, *, clock: Clock = "event") -> None:
-        """Takes away a timer, by its name or by its instant. One that is not there is none."""
+        """Cancels a timer, by its name or by its instant, if there is one."""
         self._there.cell.set_timer((clock, timer if isinstance(timer, str) else instant(timer)), None)
 
     @property

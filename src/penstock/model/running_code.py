@@ -37,7 +37,7 @@ class RunningCall:
 
     @property
     def progress(self) -> int:
-        """A number that grows as long as the code gets on."""
+        """A number that grows as long as the code makes progress."""
         return 0 if self.done is None else len(self.done)
 
     @property

@@ -308,7 +308,7 @@ def value(type: str, *, default: T, ttl: str | timedelta | None = None) -> Value
 @overload
 def value(type: str, *, ttl: str | timedelta | None = None) -> Value[Any]: ...
 def value(type: str, *, default: Any = None, ttl: str | timedelta | None = None) -> Value[Any]:
-    """One value of a key, with what it is before it was set: `ps.value("bigint", default=0)`."""
+    """One value of a key, with its default: `ps.value("bigint", default=0)`."""
     state: Value[Any] = Value(type, _ttl(ttl), default=default)
     state.kind.taken(default)
     return state

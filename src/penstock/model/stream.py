@@ -114,7 +114,7 @@ class Flow(ABC):
         name: str | None = None,
         event_time: str | None = None,
     ) -> Flow:
-        """Each event with the row that it finds in a table: `join(users, on="user = id", how="left")`.
+        """Joins each event with its row of a table: `join(users, on="user = id", how="left")`.
 
         The other's columns come along; names that the events have too begin with `prefix`. How 'left', events that
         find none stay.
@@ -126,7 +126,7 @@ class Flow(ABC):
         `<this>_<other>_join`. `event_time` is that of its rows, by default the later one of both.
 
         Or with a stream as a table with versions: `join(prices.versions("item"), how="left")`. Each event finds the
-        version that was valid at its own time. `on` is the table's key, if nothing else is said.
+        version that was valid at its own time. `on` is the table's key by default.
         """
         from penstock.model.join_definition import joined_flow
         from penstock.model.table_on import joined
@@ -167,13 +167,13 @@ class Flow(ABC):
         return Map(self, function, schema=Schema.parse(schema), sides=tuple(tables))
 
     def flat_map(self, function: Callable[..., Any], *, schema: SchemaLike, tables: Sequence[Table] = ()) -> Flow:
-        """Any number of rows made of each row: `flat_map(lambda row: row.line.split(), schema="word string")`."""
+        """Makes any number of rows of each row: `flat_map(lambda row: row.line.split(), schema="word string")`."""
         from penstock.model.row_steps import FlatMap
 
         return FlatMap(self, function, schema=Schema.parse(schema), sides=tuple(tables))
 
     def filter(self, function: Callable[..., Any], *, tables: Sequence[Table] = ()) -> Flow:
-        """Only the rows for which a function gives something true: `filter(lambda row: row.size > 3)`."""
+        """Keeps the rows for which a function returns something true: `filter(lambda row: row.size > 3)`."""
         from penstock.model.row_steps import Filter
 
         return Filter(self, function, sides=tuple(tables))
@@ -212,7 +212,7 @@ class Flow(ABC):
         return Piped(self, result, function_name(function), arguments)
 
     def group_by(self, *keys: Sql, **named: Sql) -> Grouped:
-        """What a view is kept for: column names or 'expression AS name', and `name="expression"`."""
+        """The keys of a view: column names or 'expression AS name', and `name="expression"`."""
         from penstock.model.view import Grouped
 
         return Grouped(self, named_expressions(keys, named, "group_by"))
@@ -275,7 +275,7 @@ class Stream(Flow):
 
     @property
     def kept(self) -> str:
-        """How much of it the history keeps: "all", "none", or for how long. All, where nothing else is said."""
+        """How much of it the history keeps: "all", "none", or for how long. The default is all."""
         return self.keep or ("all" if is_keepable(self.schema) else "none")
 
     @property
@@ -315,11 +315,11 @@ def stream(
 ) -> Stream:
     """A stream of events.
 
-    `event_time` is any expression that gives a timestamp. `id` tells events apart: one that was accepted within
+    `event_time` is any expression that gives a timestamp. `id` identifies events: one whose id was accepted within
     `id_horizon` of event time is a duplicate. Events further ahead of the clock than `max_ahead` are dead letters.
-    `sign` is a column of +1 and -1: a row with -1 takes an earlier one back. `keep` says how much of it the history
-    keeps: "all", "none", or for how long, "30 days" of event time; all, if its types allow. `epoch` is the column in
-    which the producer says to which of its epochs a row belongs, or `ps.epochs(…)`: `app.on_epoch` goes by them.
+    `sign` is a column of +1 and -1: a row with -1 retracts an earlier one. `keep` is how much of it the history keeps:
+    "all", "none", or a span of event time such as "30 days"; the default is all, if its types allow. `epoch` is the
+    column with the number of the producer's epoch, or `ps.epochs(…)`: `app.on_epoch` uses them.
     """
     columns = Schema.parse(schema)
     for column in columns.names:

@@ -45,7 +45,7 @@ class Snapshot:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """Reference data with a key. `source` says where it is read, `reload` when it is read again.
+    """Reference data with a key. `source` is where it is read from, `reload` when it is read again.
 
     `broadcast`: True gives all of it to each process, False has Spark join it, by shuffling. None leaves it to its
     size: each process has a small one, and looks things up in the files of a large one.
@@ -113,7 +113,7 @@ def table(
 ) -> Table:
     """A table of reference data.
 
-    `key` are its columns that name a row. `reload` says when it is read again: a period, "on change" of its files, or
+    `key` are the columns that identify a row. `reload` is when it is read again: a period, "on change" of its files, or
     only "at start". With `valid_from`, and `valid_to` where rows end, an event finds the row of its own time.
     """
     columns = Schema.parse(schema)

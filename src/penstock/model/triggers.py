@@ -633,20 +633,20 @@ def never() -> Never:
 
 
 def repeatedly(trigger: Trigger) -> Repeatedly:
-    """The trigger again and again."""
+    """Repeats a trigger."""
     return Repeatedly(*_triggers("repeatedly", (trigger,)))
 
 
 def any_of(*triggers: Trigger) -> AnyOf:
-    """When the first of them fires."""
+    """Fires when the first of these triggers fires."""
     return AnyOf(_triggers("any_of", triggers))
 
 
 def all_of(*triggers: Trigger) -> AllOf:
-    """When all of them would fire."""
+    """Fires when all of these triggers would fire."""
     return AllOf(_triggers("all_of", triggers))
 
 
 def in_turn(*triggers: Trigger) -> InTurn:
-    """One after the other."""
+    """These triggers one after the other."""
     return InTurn(_triggers("in_turn", triggers))

@@ -103,7 +103,7 @@ class View:
         return replace(self, accumulation="retracting")
 
     def allow_late(self, lateness: str | timedelta) -> View:
-        """How long after its end a window still takes elements. Default: not at all."""
+        """How long after its end a window still takes elements. Default: zero."""
         return replace(self, lateness=not_negative(lateness, "the allowed lateness"))
 
     def retain(self, retention: str | timedelta) -> View:
@@ -141,7 +141,7 @@ class View:
 
     @property
     def signed(self) -> bool:
-        """Whether rows can take earlier ones back."""
+        """Whether rows can retract earlier ones."""
         return any(source.sign is not None for source in self.input.sources)
 
     @property

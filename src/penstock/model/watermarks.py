@@ -4,7 +4,7 @@ A definition (`Bounded`, `Percentile`, `Punctuated`) says how to estimate; a `Tr
 the watermark forward, never back, once a commit. Both engines use the same tracker; they differ in how they observe.
 
 >>> tracker = Tracker(bounded("10 seconds"))
->>> tracker.advance(Observation({0: Seen(newest=60_000_000)}), now=0)
+>>> tracker.advance(Observation({0: PartitionTimes(newest=60_000_000)}), now=0)
 >>> tracker.watermark
 50000000
 """
@@ -80,7 +80,7 @@ class Carried(Watermark):
 
 
 def bounded(delay: str | timedelta, *, idle: str | timedelta | None = "1 minute") -> Bounded:
-    """Events are at most so late: `bounded("10 seconds")`."""
+    """Events are late by at most this duration: `bounded("10 seconds")`."""
     return Bounded(not_negative(delay, "the delay of a watermark"), idle=_idle_of(idle))
 
 
@@ -92,7 +92,7 @@ def percentile(percent: float, *, idle: str | timedelta | None = "1 minute") -> 
 
 
 def punctuated(mark: Sql, *, idle: str | timedelta | None = None) -> Punctuated:
-    """The source says it: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
+    """The source marks its progress: `punctuated("CASE WHEN kind = 'mark' THEN at END")`."""
     return Punctuated(sql_text(mark), idle=_idle_of(idle))
 
 
@@ -117,27 +117,27 @@ def bucket(lateness: Duration) -> int:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartitionTimes:
     """What one commit showed of one partition: its newest event time, and the newest mark that the source set."""
 
     newest: Instant
     mark: Instant | None = None
 
-    def merge(self, other: Seen) -> Seen:
+    def merge(self, other: PartitionTimes) -> PartitionTimes:
         """What both showed together.
 
-        >>> Seen(5).merge(Seen(3, mark=2))
-        Seen(newest=5, mark=2)
+        >>> PartitionTimes(5).merge(PartitionTimes(3, mark=2))
+        PartitionTimes(newest=5, mark=2)
         """
         marks = [mark for mark in (self.mark, other.mark) if mark is not None]
-        return Seen(max(self.newest, other.newest), max(marks, default=None))
+        return PartitionTimes(max(self.newest, other.newest), max(marks, default=None))
 
 
 @dataclass(frozen=True)
 class Observation:
     """What one commit showed of a stream. Lateness is how far an event lies behind the newest of earlier commits."""
 
-    partitions: Mapping[int, Seen] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionTimes] = field(default_factory=dict)
     lateness: Mapping[int, int] = field(default_factory=dict)  # bucket → events
 
     def merge(self, other: Observation) -> Observation:
@@ -191,7 +191,7 @@ class Tracker:
             self._started = now
         for number, seen in observed.partitions.items():
             before = self._partitions.get(number, _Partition(BEGINNING, None, now))
-            both = seen.merge(Seen(before.newest, before.mark))
+            both = seen.merge(PartitionTimes(before.newest, before.mark))
             self._partitions[number] = _Partition(both.newest, both.mark, now)
             self.newest = max(self.newest, seen.newest)
         self._remember(observed.lateness)
@@ -205,13 +205,13 @@ class Tracker:
         return max(self.watermark, self.newest - self._quantile(percent))
 
     def left_out(self, now: Instant, caught_up: bool) -> bool:
-        """Whether the whole stream is silent and has never said anything: it then holds no view back."""
+        """Whether the whole stream is silent and has never had an event: it then holds no view back."""
         return (
             self.newest == BEGINNING and self._started is not None and caught_up and self._is_idle(self._started, now)
         )
 
     def is_idle(self, now: Instant, caught_up: bool) -> bool:
-        """Whether the whole stream is silent, whatever it said before."""
+        """Whether the whole stream is silent, whatever came before."""
         active = [p.active for p in self._partitions.values()] or ([] if self._started is None else [self._started])
         return caught_up and bool(active) and self._is_idle(max(active), now)
 
@@ -286,9 +286,9 @@ class Tracker:
 
 
 class ViewTime:
-    """A view's watermark: the smallest of its streams'. One that has never said anything and is idle is left out.
+    """A view's watermark: the smallest of its streams'. One that is idle and has never had an event is left out.
 
-    Where such a stream starts to speak after all, the view's watermark waits for it and does not go back. `versioned`
+    Where such a stream gets events after all, the view's watermark waits for it and does not go back. `versioned`
     are streams that are read as tables: they are left out whenever they are idle.
     """
 

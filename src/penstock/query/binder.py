@@ -368,6 +368,6 @@ def unknown_function(name: str) -> DefinitionError:
     """The error for a function that is not known: what there is, and the near miss."""
     near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.7)
     return DefinitionError(
-        f"there is no function '{name}' in questions", detail=f"there are: {', '.join(NAMES)}",
+        f"there is no function '{name}' in queries", detail=f"there are: {', '.join(NAMES)}",
         hint=f"did you mean {near[0]}?" if near else None,
     )  # fmt: skip

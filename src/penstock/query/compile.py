@@ -38,7 +38,9 @@ def compile_tree(statement: Question, tables: Mapping[str, Schema], *, now: Inst
     except PenstockError as error:
         raise _placed(source, start, error, error) from None
     except RecursionError:
-        raise source.error("the question is too deep", statement.whole, hint="name the inner parts with WITH") from None
+        raise source.error(
+            "the query is nested too deeply", statement.whole, hint="name the inner parts with WITH"
+        ) from None
     named = f"WITH {', '.join(planner.named)} " if planner.named else ""
     sql, parameters = _numbered(named + relation.sql, planner.renderer.parameters)
     scans = tuple(

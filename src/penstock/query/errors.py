@@ -86,4 +86,4 @@ def explained(error: BaseException) -> QueryError:
             message, hint = say(match)
             return QueryError(message, hint=hint)
     reason = re.sub(r"^(\w+ )+Error: ", "", text.strip().splitlines()[0] if text.strip() else type(error).__name__)
-    return QueryError(f"the question cannot be answered: {reason[:300]}")
+    return QueryError(f"the query failed: {reason[:300]}")

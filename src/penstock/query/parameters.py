@@ -51,7 +51,7 @@ def bound(sql: str, parameters: Parameters) -> str:
         used.add(name)
     known = set(named) or {str(number) for number in range(len(listed))}
     if known - used:
-        raise QueryError(f"the question has no parameter '{min(known - used)}'")
+        raise QueryError(f"the query has no parameter '{min(known - used)}'")
     return "".join([*parts, sql[at:]])
 
 

@@ -54,7 +54,7 @@ class Planner:
         while stack:
             self._size += 1
             if self._size > MAX_NODES:
-                raise DefinitionError("the question is too large", hint="ask it in parts")
+                raise DefinitionError("the query is too large", hint="ask it in parts")
             stack.extend(children(stack.pop()))
         return node
 
@@ -346,7 +346,7 @@ class SelectPlanner:
         if view is None:
             raise at(tree, unknown("view", name, self.planner.tables))
         if len(self.planner.scans) == MAX_SCANS:
-            raise at(tree, Outside(f"the question reads views more than {MAX_SCANS} times"))
+            raise at(tree, Outside(f"the query reads views more than {MAX_SCANS} times"))
         scan = ScanUse(view, f"scan_{len(self.planner.scans) + 1}")
         self.planner.scans.append(scan)
         outputs = tuple(Output(column, kind, quoted(column)) for column, kind in self.planner.tables[view])

@@ -43,7 +43,7 @@ _SLOW: Final = 0.02
 
 
 class Process:
-    """Answers requests one after the other; another thread reads them, and hears when one is to be stopped."""
+    """Answers requests one after the other; another thread reads them, and requests to stop one."""
 
     def __init__(self, directory: Path, memory: int, largest: int) -> None:
         self._questions = Questions(Reader(directory), Limits(memory=memory, threads=1))
@@ -86,11 +86,11 @@ class Process:
         """Planning is stopped in the middle; what runs is stopped by the engine."""
         if self._planning:
             self._planning = False
-            raise TooSlow("the question takes too long to plan", hint="ask for less")
+            raise TooSlow("the query takes too long to plan", hint="ask for less")
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            if "asked" in request:
+            if "questions" in request:
                 return {"answers": self._lookups.answer(**request)}
             return from_newest(lambda: self._answered(**request))
         except TooSlow as error:
@@ -102,9 +102,9 @@ class Process:
         except PenstockError as error:
             return _failed("sql", error)
         except RecursionError:
-            return {"failed": "sql", "message": "the question is too deep"}
+            return {"failed": "sql", "message": "the query is nested too deeply"}
         except MemoryError:
-            return {"failed": "large", "message": "the question takes too much memory"}
+            return {"failed": "large", "message": "the query takes too much memory"}
 
     def _answered(self, sql: str, parameters: Any, most: int, seconds: float, form: str) -> dict[str, Any]:
         began = time.monotonic()
@@ -130,7 +130,7 @@ class Process:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             if self._stop.is_set():
-                raise TooSlow("the question was stopped")
+                raise TooSlow("the query was stopped")
             yield
         finally:
             self._planning = False

@@ -46,7 +46,7 @@ class Renderer:
         if self._inside == 0:
             self._written += len(text)
         if max(len(text), self._written) > MAX_SQL:
-            raise DefinitionError("the question is too large", hint="ask it in parts")
+            raise DefinitionError("the query is too large", hint="ask it in parts")
         return text
 
     def _sql(self, node: Node) -> str:

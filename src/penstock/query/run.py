@@ -191,14 +191,14 @@ class _Watch:
 def _judged(error: Exception, limits: Limits, seconds: float | None, end: float | None) -> QueryError:
     text = str(error)
     if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in text:
-        limit = f"the question takes longer than {seconds:g} s" if seconds is not None else "the question was stopped"
+        limit = f"the query takes longer than {seconds:g} s" if seconds is not None else "the query was stopped"
         if end is not None and time.monotonic() < end:
-            limit = "the question was stopped"
+            limit = "the query was stopped"
         return TooSlow(limit, hint="ask for less, or name a key or a window")
     if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in text:
         megabytes = limits.memory >> 20
         return TooLarge(
-            f"the question needs more than {megabytes} MB of memory", hint="ask for fewer columns, rows or groups"
+            f"the query needs more than {megabytes} MB of memory", hint="ask for fewer columns, rows or groups"
         )
     return explained(error)
 

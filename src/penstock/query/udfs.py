@@ -96,7 +96,7 @@ def _text_to_decimal(text: str, precision: int, scale: int) -> str:
     except ArithmeticError:
         raise RowError(f"'{text[:60]}' is not of type decimal") from None
     if not value.is_finite() or "_" in text or value.adjusted() > 100:
-        raise RowError(f"'{text[:60]}' is no decimal({precision},{scale})")
+        raise RowError(f"'{text[:60]}' is not of type decimal({precision},{scale})")
     return _fitted(value, precision, scale)
 
 

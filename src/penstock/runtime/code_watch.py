@@ -1,4 +1,4 @@
-"""Names user code that hangs: its operator, its function, and the row or key, on the driver and in Spark's tasks.
+"""Reports user code that hangs: its operator, its function, and the row or key, on the driver and in Spark's tasks.
 
 A thread of each process looks regularly at the user code that runs there (`model/running_code.py`). What has not got
 on for some seconds is a long call. A task writes its long calls to a file beside the segments, and removes it when they
@@ -24,25 +24,25 @@ from penstock.model.running_code import RunningCall, running_calls
 from penstock.process_state import process
 from penstock.store.long_calls import LongCall, packed
 
-#: The seconds after which code that does not get on is named.
+#: The seconds after which code that makes no progress is reported.
 LONG: Final = 10.0
-#: The folder beside the segments for what tasks have to tell.
+#: The folder beside the segments for reports of tasks.
 FOLDER: Final = "running"
-#: A file that was not written again for this number of looks is of a dead process.
+#: A file that was not updated for this number of looks belongs to a dead process.
 _DEAD: Final = 20
 
 _log = logging.getLogger("penstock.runtime")
 
 
 class CallWatcher:
-    """Finds calls that do not get on. `look` is called regularly; `clock` tells seconds."""
+    """Finds calls that make no progress. `look` is called regularly; `clock` returns seconds."""
 
     def __init__(self, after: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._after, self._clock = after, clock
         self._seen: dict[RunningCall, tuple[int, float]] = {}  # progress, and since when it is the same
 
     def look(self, task: int | None = None) -> list[LongCall]:
-        """The calls that have not got on since then."""
+        """The calls without progress since then."""
         now, calls = self._clock(), running_calls()
         seen = {}
         for call in calls:
@@ -58,7 +58,7 @@ class CallWatcher:
 
 @dataclass(frozen=True)
 class TaskWatch:
-    """What a task must know to tell of its long calls. It travels."""
+    """What a task needs to report its long calls. It is sent to tasks."""
 
     folder: str
     after: float = LONG
@@ -113,7 +113,7 @@ class _Teller:
                 watcher = watcher or CallWatcher(watch.after)
                 calls = watcher.look(number)
                 own = Path(watch.folder) / f"{socket.gethostname()}-{os.getpid()}.json"
-                with suppress(OSError):  # the folder may be out of reach: then nobody hears of it
+                with suppress(OSError):  # the folder may be out of reach: then it is not reported
                     if calls:
                         own.parent.mkdir(parents=True, exist_ok=True)
                         _write(own, calls)
@@ -133,7 +133,7 @@ def _write(path: Path, calls: list[LongCall]) -> None:
 
 
 class CodeMonitor:
-    """Watches the code of the driver, and hears of that of tasks. `note` puts long calls into the store, as JSON."""
+    """Watches the driver's code, and collects what tasks report. `note` puts long calls into the store, as JSON."""
 
     def __init__(self, folder: str, note: Callable[[str], None], after: float = LONG) -> None:
         self.watch = TaskWatch(folder, after)
@@ -167,7 +167,7 @@ class CodeMonitor:
             shown = calls
 
     def look(self) -> list[LongCall]:
-        """All long calls of now. Each is logged once."""
+        """All current long calls. Each is logged once."""
         calls = [*self._watcher.look(), *self._of_tasks()]
         named = {(call.operator, call.function, call.task) for call in calls}
         for call in calls:

@@ -1,4 +1,4 @@
-"""Feeds dead letters in again, where they failed, as an epoch of its own.
+"""Retries dead letters where they failed, as an epoch of its own.
 
 A row that a stream refused is parsed and admitted by what the stream is now. A dead letter may stand for a whole file
 that could not be read: then the file is read again. A row on which a step before an operator, view or sink failed comes
@@ -39,33 +39,35 @@ from penstock.store import Commit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: An epoch takes so many dead letters, or so many files that could not be read.
+#: How many dead letters, or files that could not be read, an epoch takes.
 CHUNK: Final = 100_000
 FILES: Final = 100
 _TEXT: Final = ("json", "csv")
 
 
 @dataclass(frozen=True)
-class Retried:
-    """How many dead letters were fed in again, how many of them failed again, and how many are late by now."""
+class RetryCounts:
+    """How many dead letters were retried, how many of them failed again, and how many were late this time."""
 
     rows: int = 0
     dead: int = 0
     late: int = 0
 
-    def plus(self, other: Retried) -> Retried:
-        return Retried(self.rows + other.rows, self.dead + other.dead, self.late + other.late)
+    def plus(self, other: RetryCounts) -> RetryCounts:
+        return RetryCounts(self.rows + other.rows, self.dead + other.dead, self.late + other.late)
 
 
-def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clock: Callable[[], Instant]) -> Retried:
-    """Feeds the dead letters of a stream, operator, view or sink in again, or those for which a condition holds.
+def retry(
+    engine: Engine, spark: SparkSession, name: str, where: str | None, clock: Callable[[], Instant]
+) -> RetryCounts:
+    """Retries the dead letters of a stream, operator, view or sink: all, or those for which a condition holds.
 
     The caller has the mutex.
     """
     _check(engine, name)
     assert engine.registry.history is not None
     letters = dead_letters(engine.registry.history, name, where)
-    total = Retried()
+    total = RetryCounts()
     for (stream, reader), some in letters.partition_by("stream", "operator", maintain_order=True, as_dict=True).items():
         if reader is not None:
             parts = [_retry_for(engine, spark, stream, reader, chunk, clock) for chunk in some.iter_slices(CHUNK)]
@@ -74,7 +76,7 @@ def retry(engine: Engine, spark: SparkSession, name: str, where: str | None, clo
             own = some.filter(entered)
             parts = [_enter(engine, spark, stream, chunk, clock) for chunk in own.iter_slices(CHUNK) if chunk.height]
             parts += _retry_stream(engine, spark, stream, some.filter(~entered.fill_null(False)), clock)
-        total = reduce(Retried.plus, parts, total)
+        total = reduce(RetryCounts.plus, parts, total)
     return total
 
 
@@ -86,7 +88,7 @@ def letter_streams(engine_streams: Collection[str], history: EventHistory | None
 
 
 def _check(engine: Engine, name: str) -> None:
-    """Refuses a name whose dead letters are not kept, or cannot be fed in again."""
+    """Rejects a name whose dead letters are not kept, or cannot be retried."""
     stream = engine.registry.streams.get(name)
     if engine.registry.history is None or (stream is not None and stream.kept == "none"):
         raise RunError(
@@ -106,8 +108,8 @@ def _operators(engine: Engine) -> Collection[str]:
 
 def _retry_stream(
     engine: Engine, spark: SparkSession, name: str, letters: pl.DataFrame, clock: Callable[[], Instant]
-) -> Iterator[Retried]:
-    """Feeds in rows that a stream itself refused."""
+) -> Iterator[RetryCounts]:
+    """Retries rows that a stream itself rejected."""
     stream = engine.registry.streams[name]
     if name in _operators(engine):
         _refuse_without_row(name, letters)
@@ -125,7 +127,7 @@ def _retry_stream(
         else:
             frame = _frame(spark, stream, chunk)
         commit = engine.epoch(name, stream.schema.names, frame, source, clock())
-        yield Retried(chunk.height, _count(commit, "dead", pl.col("view").is_null()))
+        yield RetryCounts(chunk.height, _count(commit, "dead", pl.col("view").is_null()))
 
 
 def _refuse_without_row(name: str, letters: pl.DataFrame) -> None:
@@ -140,7 +142,7 @@ def _refuse_without_row(name: str, letters: pl.DataFrame) -> None:
 
 def _retry_for(
     engine: Engine, spark: SparkSession, name: str, reader: str, chunk: pl.DataFrame, clock: Callable[[], Instant]
-) -> Retried:
+) -> RetryCounts:
     """Rows that a stream has accepted come again to one of its readers, which failed on them: to no other."""
     registry = engine.registry
     stream = registry.streams[name]
@@ -158,12 +160,12 @@ def _retry_for(
     commit = engine.epoch(name, stream.schema.names, _frame(spark, stream, chunk), source, clock())
     own = pl.col("view") == reader
     entered = pl.col("view").is_null() & (pl.col("stream") == reader)  # late for the operator itself
-    return Retried(chunk.height, _count(commit, "dead", own | entered), _count(commit, "late", own | entered))
+    return RetryCounts(chunk.height, _count(commit, "dead", own | entered), _count(commit, "late", own | entered))
 
 
 def _enter(
     engine: Engine, spark: SparkSession, name: str, chunk: pl.DataFrame, clock: Callable[[], Instant]
-) -> Retried:
+) -> RetryCounts:
     """Rows that came to an operator, on which it failed, come to it again."""
     inputs = engine.registry.operators[name].inputs
     own = {number: of_input(chunk, number) for number in range(len(inputs))}
@@ -175,7 +177,7 @@ def _enter(
     commit = engine.enter(entering, retried, clock())
     own_rows = pl.col("stream") == name
     late = _count(commit, "late", own_rows & pl.col("view").is_null())
-    return Retried(chunk.height, _count(commit, "dead", own_rows), late)
+    return RetryCounts(chunk.height, _count(commit, "dead", own_rows), late)
 
 
 def _count(commit: Commit, kind: str, which: pl.Expr) -> int:

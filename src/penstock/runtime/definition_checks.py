@@ -1,4 +1,4 @@
-"""What an app refuses: views and sinks over streams that are not its own, and sinks that cannot take rows."""
+"""Checks of definitions: views and sinks must read streams of their app, and sinks must be able to take the rows."""
 
 from __future__ import annotations
 

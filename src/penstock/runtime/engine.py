@@ -1,4 +1,4 @@
-"""The engine without its queries: what an epoch and a tick do, and how they become commits.
+"""The engine without its queries: runs epochs and ticks, and commits them.
 
 An epoch: Spark's tasks reduce the rows; here their records come together, duplicates are found, every view takes its
 step, and all of it is one commit of the store. A tick is the same without events.
@@ -77,7 +77,7 @@ class Engine:
 
     @contextmanager
     def _attempt(self, now: Instant) -> Iterator[CommitWork]:
-        """The work of a commit. If it fails, nothing of it has happened."""
+        """The work of a commit. If it fails, it has no effect."""
         with ExitStack() as attempt:
             attempt.enter_context(undone_on_failure(self.registry))
             spool = attempt.enter_context(self.registry.shards.writing())
@@ -164,7 +164,7 @@ class Engine:
                 return None
             commit = self._without_source(work, result, passed)
             self._stepper.commit(commit, result)
-        registry.inputs.told(passed)
+        registry.inputs.announce(passed)
         return commit
 
     def _without_source(
@@ -252,13 +252,13 @@ class Engine:
         self._stepper.absorb(other._stepper)
 
     def know_partitions(self, name: str, partitions: Collection[int], quiet: Collection[int], now: Instant) -> None:
-        """A partition that shows nothing yet holds time back until it is idle: so the tracker must know of it."""
+        """A partition without events holds time back until it is idle: so the tracker must know it."""
         tracker = self.registry.trackers.get(name)
         if tracker is not None:
             tracker.know(partitions, quiet, now)
 
     def take_tables(self, rows: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
-        """Tables have these rows from here on, as a script says."""
+        """Sets the rows of tables, for scripts."""
         if rows:
             self.registry.tables.put(rows)
             self.registry.lower_again()

@@ -12,7 +12,7 @@ class RunError(PenstockError):
 
 
 def failed(stream: str, error: BaseException) -> BaseException:
-    """What a failed epoch tells its user: our own errors as they are, also from a task; Spark's in one line."""
+    """The error of a failed epoch for its user: our own errors as they are, also from a task; Spark's in one line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -33,7 +33,7 @@ def failed(stream: str, error: BaseException) -> BaseException:
 
 
 def essence(error: BaseException) -> str:
-    """The line of an error that tells what happened: Spark's own message, or the last line of a Python traceback.
+    """The essential line of an error: Spark's own message, or the last line of a Python traceback.
 
     >>> essence(ValueError("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\\n== SQL ==\\n1/0"))
     'Division by zero'

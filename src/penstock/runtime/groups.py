@@ -169,7 +169,7 @@ class Groups:
     # views and streams come and go
 
     def rest(self, view: str) -> None:
-        """Gives a view no more events. Its state stays in the store."""
+        """Deactivates a view: it gets no more events. Its state stays in the store."""
         with self.turn(self.streams_below(view)) as engine:
             engine.registry.rest(view)
 

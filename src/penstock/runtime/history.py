@@ -32,7 +32,7 @@ class History:
         return create(self._workspace.directory, name, to=to, app=self._workspace.app)
 
     def erase(self, stream: str, condition: str, reason: str | None = None) -> Tombstone:
-        """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
+        """Erases the events of a stream so far for which a condition holds: batch runs leave them out from now on."""
         return erase(self._workspace.store, stream, condition, reason, self._lifecycle.clock())
 
 

@@ -11,7 +11,7 @@ from penstock.history.events.event_history import EventHistory
 from penstock.model.time import Instant
 
 _LOG = logging.getLogger("penstock.history")
-#: So many seconds lie between two looks at the history.
+#: Seconds between two checks of the history.
 EVERY = 60.0
 
 
@@ -25,12 +25,12 @@ class Keeper:
         self._thread = threading.Thread(target=self._look, name="penstock-history", daemon=True)
 
     def start(self) -> None:
-        """No epoch runs yet: what no commit lists is removed. From here on the history is compacted now and then."""
+        """Removes files that no commit lists, before the first epoch. Then compacts the history periodically."""
         self._compaction.sweep_orphans(self._clock())
         self._thread.start()
 
     def stop(self) -> None:
-        """Lets the compaction at hand end."""
+        """Waits for the current compaction."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

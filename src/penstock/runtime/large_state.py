@@ -42,7 +42,7 @@ class LargeState:
         self._monitor.start()
 
     def stop(self) -> None:
-        """Lets the merge at hand end."""
+        """Waits for the current merge."""
         self.keeper.stop()
         self._monitor.stop()
 

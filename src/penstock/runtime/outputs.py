@@ -1,4 +1,4 @@
-"""What a run gives out: panes and rows by the outbox to sinks, and rows in real-time mode."""
+"""The outputs of a run: panes and rows through the outbox to sinks, and rows in real-time mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def delivered_as(groups: Groups, name: str, what: View | Flow) -> View | Rows:
 
 
 class Outputs:
-    """Delivers after commits, and every so many seconds: a sink that failed may be due again."""
+    """Delivers after commits, and periodically: a sink that failed may be due again."""
 
     def __init__(
         self, workspace: Workspace, groups: Groups, lifecycle: Lifecycle, sinks: Sinks, every: float = 1.0
@@ -81,7 +81,7 @@ class Outputs:
             self._lifecycle.committed.clear()
             try:
                 self.delivery.start()
-                self._lifecycle.retries.gets_on(_OUTBOX)
+                self._lifecycle.retries.succeeded(_OUTBOX)
             except BaseException as error:
                 if not self._lifecycle.retries.failed(_OUTBOX, error):
                     self._lifecycle.fail(error)

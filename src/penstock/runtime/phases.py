@@ -1,4 +1,4 @@
-"""What an app does from the start of its process to its first commit, and how long each part takes.
+"""Records the phases from the start of a process to its first commit, and how long each takes.
 
 >>> phases = Phases(lambda: 0.0)
 >>> with phases.span("starting Spark"):
@@ -58,7 +58,7 @@ class Phases:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """While this lasts, the app does this."""
+        """Records the block as a part of the start."""
         self.begin(name)
         try:
             yield
@@ -66,13 +66,13 @@ class Phases:
             self.end(name)
 
     def begin(self, name: str, began: float | None = None) -> None:
-        """The app begins something. What is begun twice goes on."""
+        """Begins a part. A part that has begun already goes on."""
         with self._lock:
             if not self._is_over and not any(span.name == name for span in self._spans):
                 self._spans.append(Span(name, self._clock() if began is None else began))
 
     def end(self, name: str) -> None:
-        """The app has done something."""
+        """Ends a part."""
         with self._lock:
             self._spans = [
                 Span(name, span.began, self._clock()) if span.name == name and span.ended is None else span
@@ -80,7 +80,7 @@ class Phases:
             ]
 
     def end_all(self) -> None:
-        """All that lasts is over."""
+        """Ends all parts."""
         for span in self.spans:
             self.end(span.name)
 

@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def missing(self) -> str | None:
-        """What the run has to wait for at the moment: executors of a cluster."""
+        """What the run waits for at the moment: executors of a cluster."""
         return self._executors.missing
 
     @property
@@ -135,7 +135,7 @@ class Reading:
             raise self._lifecycle.failure
 
     def wait(self, seconds: float | None, check: Callable[[], None]) -> None:
-        """Waits so long, or until `check` raises."""
+        """Waits for `seconds`, or until `check` raises."""
         end = None if seconds is None else clock_time.monotonic() + seconds
         stopping = self._lifecycle.stopping
         while not stopping.is_set() and (end is None or clock_time.monotonic() < end):

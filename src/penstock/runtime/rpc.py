@@ -21,7 +21,7 @@ from penstock.descriptors import Listener
 
 #: Seconds in which a connection must be made, and in which it must show that it has the secret.
 PATIENT: Final = 5.0
-#: So many connections may be about to show the secret; one more, and the oldest of them is ended.
+#: How many connections may be authenticating; with one more, the oldest of them is closed.
 PENDING: Final = 64
 #: Seconds between two looks at those that take too long.
 _LOOK: Final = 0.5
@@ -72,7 +72,7 @@ def asked(connection: Connection, question: bytes) -> bytes:
 
 
 class RpcServer:
-    """Answers whoever has the secret, each connection on a thread of its own, until it is closed.
+    """Answers clients that have the secret, each connection on a thread of its own, until it is closed.
 
     The thread that accepts never reads: a connection that is silent holds up nobody, and is ended after a while.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.time import Instant, duration, in_seconds, show_duration
 from penstock.runtime.commit.generations import Generations
-from penstock.runtime.dead_letters import Retried, letter_streams, retry
+from penstock.runtime.dead_letters import RetryCounts, letter_streams, retry
 from penstock.runtime.derived.inspection import Inspection, Model, Parameters, RunView, run_html
 from penstock.runtime.errors import RunError
 from penstock.runtime.history import EventHistory, History
@@ -62,7 +62,7 @@ class Run:
     process that has it ends or hangs. `store` is the URL of one in PostgreSQL, postgresql://user@host/database, or one
     that this process has locked already; without it, the store lies in the app's directory. `companion` goes on beside.
     Only its owner can read that directory, and the members of a `group`. `bounds` limit what admission may choose,
-    `table_sizes` which tables every process gets whole. `status` names user code that does not get on for `long_calls`
+    `table_sizes` which tables every process gets whole. `status` names user code that blocks for `long_calls`
     seconds. `phases` gets the parts of the start. `spark` may be a session that is still being made.
     """
 
@@ -173,7 +173,7 @@ class Run:
 
     @property
     def faults(self) -> dict[str, Fault]:
-        """What does not get on at the moment and is tried again, and why."""
+        """What fails at the moment and is tried again, and why."""
         return self._lifecycle.retries.faults
 
     @property
@@ -190,7 +190,7 @@ class Run:
 
     @property
     def missing(self) -> str | None:
-        """What the run has to wait for at the moment: executors of a cluster."""
+        """What the run waits for at the moment: executors of a cluster."""
         return self._reading.missing
 
     def now(self) -> Instant:
@@ -227,15 +227,15 @@ class Run:
         self._definitions.drop_view(name)
 
     def rest_view(self, name: str) -> None:
-        """Keeps a view's table and gives it no more events, until it is added again."""
+        """Deactivates a view: its table stays, and it gets no more events until it is added again."""
         self._definitions.rest_view(name)
 
     def wake_view(self, name: str, view: View) -> None:
-        """Gives a view that rested events again, from the next epoch on."""
+        """Activates a view that rested: it gets events again, from the next epoch on."""
         self._definitions.wake_view(name, view)
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         self.store.index(view, *columns)
 
     def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
@@ -243,7 +243,7 @@ class Run:
         self._definitions.add_stream(name, stream, statement)
 
     def drop_stream(self, name: str) -> None:
-        """Stops reading a stream that nothing reads, and forgets how far it was."""
+        """Removes a stream that nothing reads, with its position."""
         self._definitions.drop_stream(name)
 
     def add_sink(self, name: str, of: str, what: View | Flow, sink: Sink, statement: str | None = None) -> None:
@@ -251,7 +251,7 @@ class Run:
         self._definitions.add_sink(name, of, what, sink, statement)
 
     def drop_sink(self, name: str) -> None:
-        """Removes a sink; what it has stays where it is."""
+        """Removes a sink; delivered data stays where it is."""
         self._definitions.drop_sink(name)
 
     # history
@@ -261,14 +261,14 @@ class Run:
         return self._history.savepoint(name, to)
 
     def erase(self, stream: str, condition: str, reason: str | None = None) -> Tombstone:
-        """Erases the events of a stream so far for which a condition holds: batch leaves them out from here on."""
+        """Erases the events of a stream so far for which a condition holds: batch runs leave them out from now on."""
         return self._history.erase(stream, condition, reason)
 
-    def retry_dead_letters(self, name: str, where: str | None = None) -> Retried:
-        """Feeds dead letters of a stream, operator, view or sink in again: all, or as a condition says."""
+    def retry_dead_letters(self, name: str, where: str | None = None) -> RetryCounts:
+        """Retries dead letters of a stream, operator, view or sink: all, or those for which a condition holds."""
         streams = letter_streams(self.groups.streams, self.history, name)
         if not streams:
-            return Retried()
+            return RetryCounts()
         with self.groups.turn(streams) as engine:
             retried = retry(engine, self.spark, name, where, self._lifecycle.clock)
         self._lifecycle.tell_committed()
@@ -285,7 +285,7 @@ class Run:
         return self._inspection.model(stream, version)
 
     def wait_for_epoch(self, name: str, number: int, seconds: float = 60.0) -> None:
-        """Waits until the stream of this name, which `app.on_epoch` made, has told of an epoch."""
+        """Waits until the function of the stream of this name, made by `app.on_epoch`, was called for an epoch."""
         self._inspection.wait_for_epoch(name, number, seconds)
 
     def wait_through(self, stream: str, commit: int, seconds: float = 60.0) -> None:
@@ -364,7 +364,7 @@ class Run:
     # wait
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits so long, or until a query fails."""
+        """Waits for `seconds`, or until a query fails."""
         self._reading.wait(seconds, self._raise_failure)
 
     def catch_up(self) -> None:

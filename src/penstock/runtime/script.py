@@ -1,7 +1,7 @@
 """A view on the engine for `penstock.testing`, with or without Spark: a script's commits become epochs and ticks.
 
 On Spark rows are spread over tasks with their places in the log. The state is a store in a directory of its own, and a
-restart opens everything anew.
+restart opens everything again.
 """
 
 from __future__ import annotations
@@ -204,26 +204,26 @@ class OnSpark(OnEngine):
 
 def streams_of(flows: Collection[Flow], fed: Collection[str]) -> dict[str, Stream]:
     """All streams below flows: those of the script, and those that operators give."""
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     for source in (source for flow in flows for source in flow.sources):
         if isinstance(source, Changes):
-            found |= streams_of((source.of.input,), fed)
+            streams |= streams_of((source.of.input,), fed)
             continue
         operator = operator_of(source)
         is_given = operator is not None and source.name in fed
-        found[source.name] = replace(source, log=None) if is_given else source
+        streams[source.name] = replace(source, log=None) if is_given else source
         if operator is not None and source.name not in fed:
-            found |= streams_of(operator.inputs, fed)
-    return found
+            streams |= streams_of(operator.inputs, fed)
+    return streams
 
 
 def views_of(flows: Collection[Flow], fed: Collection[str]) -> dict[str, View]:
     """All views below flows, through operators too."""
-    found: dict[str, View] = {}
+    views: dict[str, View] = {}
     for source in (source for flow in flows for source in flow.sources):
         operator = None if source.name in fed else operator_of(source)
         if isinstance(source, Changes):
-            found |= {**views_of((source.of.input,), fed), source.name: source.of}
+            views |= {**views_of((source.of.input,), fed), source.name: source.of}
         elif operator is not None:
-            found |= views_of(operator.inputs, fed)
-    return found
+            views |= views_of(operator.inputs, fed)
+    return views

@@ -82,7 +82,7 @@ class StateKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Lets the merge at hand end."""
+        """Waits for the current merge."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -8,7 +8,7 @@ from itertools import islice
 from penstock.model.chain import far_sources
 from penstock.model.commits import Rejection
 from penstock.model.view import View
-from penstock.testing import Engine, Fired, Result, TestStream, replay
+from penstock.testing import Engine, FiredPane, Result, TestStream, replay
 
 
 class Following:
@@ -18,7 +18,7 @@ class Following:
         self.view = view
         self._engine = engine
         self._taken = self._commits = 0
-        self._fired: list[Fired] = []
+        self._fired: list[FiredPane] = []
         self._refused: list[Rejection] = []
 
     def follow(self, script: TestStream) -> Result:
@@ -32,7 +32,7 @@ class Following:
             self._commits += 1
             own_events = tuple(event for event in commit.events if event.stream in names)
             panes, refused = self._engine.commit(replace(commit, events=own_events))
-            self._fired += [Fired(self._commits, pane) for pane in panes]
+            self._fired += [FiredPane(self._commits, pane) for pane in panes]
             self._refused += refused
         now = replay(self.view, TestStream(*script.streams), self._engine)  # no commits: the table as it is
         return replace(now, fired=tuple(self._fired), refused=tuple(self._refused))

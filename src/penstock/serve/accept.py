@@ -1,4 +1,4 @@
-"""What is looked at before events are accepted: JSON lines or Arrow, row by row against the stream's columns."""
+"""Validates events before they are accepted: JSON lines or Arrow, row by row against the stream's columns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from penstock.sources import MALFORMED, REASON
 from penstock.sources.formats import json_lines
 from penstock.sources.formats.lines import LINE, MAX_LINE, texts
 
-#: So many lines that do not fit are named, and of each so much is shown.
+#: How many lines that do not fit are named, and how many characters of each are shown.
 _NAMED, _SHOWN = 20, 200
 #: One at a time: the parser has threads of its own.
 _PARSING: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Accepted:
+class ParsedEvents:
     """The rows of a body: the stream's columns, and `MALFORMED` with the text of lines that do not fit."""
 
     rows: pl.DataFrame
     malformed: int = 0
 
 
-def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> Accepted:
-    """One JSON object a line. A line that does not fit is refused with its number, or kept as a dead letter."""
+def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> ParsedEvents:
+    """One JSON object a line. A line that does not fit is rejected with its number, or kept as a dead letter."""
     if body.count(b"\n") > most:
         raise _too_many(most)
     lines = texts(body, MAX_LINE).with_row_index("number", offset=1).filter(pl.col(LINE).str.strip_chars() != "")
@@ -48,16 +48,16 @@ def from_lines(body: bytes, schema: Schema, keep_malformed: bool, most: int) -> 
             detail=schema.ddl(), hint="mend them, or send ?malformed=keep to have them among the dead letters",
             more={"lines": [_line(lines["number"][n], rows[MALFORMED][n], rows[REASON][n]) for n in bad[:_NAMED]]},
         )  # fmt: skip
-    return Accepted(rows, len(bad))
+    return ParsedEvents(rows, len(bad))
 
 
 def one_event(body: bytes) -> bytes:
-    """A body that is one object of JSON, over however many lines, as one line."""
+    """A body that is one JSON object, on any number of lines, as one line."""
     try:
-        found = json.loads(body)
+        event = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        event = None
+    if not isinstance(event, dict):
         raise Answered(422, "the body is not a JSON object", hint="send lines of them as application/x-ndjson")
     return body.replace(b"\r", b" ").replace(b"\n", b" ")  # only between its parts: in text they are escaped
 
@@ -73,30 +73,30 @@ def _too_many(most: int) -> Answered:
 # Arrow
 
 
-def from_arrow(body: bytes, schema: Schema, most: int) -> Accepted:
+def from_arrow(body: bytes, schema: Schema, most: int) -> ParsedEvents:
     """A stream of Arrow's, with the columns of the stream by name; those that are missing are null."""
     try:
         batches = list(_batches(body, most))
         table = pa.Table.from_batches(batches)
         table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError, struct.error, IndexError) as error:
-        said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, "the body is not an Arrow stream", detail=said) from None
+        reason = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, "the body is not an Arrow stream", detail=reason) from None
     if not table.num_rows:
         raise Answered(422, "there are no events in the body")
     columns = [_column(table, name, kind) for name, kind in schema]
     none = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
-    return Accepted(pl.DataFrame(columns, height=table.num_rows).with_columns(none))
+    return ParsedEvents(pl.DataFrame(columns, height=table.num_rows).with_columns(none))
 
 
 def _batches(body: bytes, most: int) -> Any:
-    """Batches as they lie in the body: nothing that grows when it is read is taken."""
+    """The batches of the body. Compressed data and dictionaries are rejected: they would grow when read."""
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
         if message.type == "dictionary":
-            raise Answered(422, "columns with dictionaries are not taken", hint="cast them to strings")
+            raise Answered(422, "columns with dictionaries are not accepted", hint="cast them to strings")
         if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
-            raise Answered(422, "compressed batches are not taken", hint="write the stream without compression")
+            raise Answered(422, "compressed batches are not accepted", hint="write the stream without compression")
     with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
         for batch in reader:
             rows += batch.num_rows
@@ -130,24 +130,24 @@ def _column(table: pa.Table, name: str, kind: str) -> pl.Series:
     if name not in table.schema.names:
         return pl.Series(name, [None], dtype=target).new_from_index(0, table.num_rows)
     try:
-        found = pl.Series(name, pl.from_arrow(table.column(name)))
-        if isinstance(target, pl.Datetime) and isinstance(found.dtype, pl.Datetime):
-            found = found.dt.cast_time_unit("us")
-            zone = found.dtype.time_zone if isinstance(found.dtype, pl.Datetime) else None
-            return found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
-        if not _fits(found.dtype, target):
-            raise Answered(422, f"the column '{name}' is {found.dtype}, and the stream has {kind}")
-        return found.cast(target)
+        values = pl.Series(name, pl.from_arrow(table.column(name)))
+        if isinstance(target, pl.Datetime) and isinstance(values.dtype, pl.Datetime):
+            values = values.dt.cast_time_unit("us")
+            zone = values.dtype.time_zone if isinstance(values.dtype, pl.Datetime) else None
+            return values.dt.replace_time_zone("UTC") if zone is None else values.dt.convert_time_zone("UTC")
+        if not _fits(values.dtype, target):
+            raise Answered(422, f"the column '{name}' is {values.dtype}, and the stream has {kind}")
+        return values.cast(target)
     except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
-        said = (str(error).splitlines() or [""])[0][:_SHOWN]
-        raise Answered(422, f"the column '{name}' does not fit {kind}", detail=said) from None
+        reason = (str(error).splitlines() or [""])[0][:_SHOWN]
+        raise Answered(422, f"the column '{name}' does not fit {kind}", detail=reason) from None
 
 
-def _fits(found: pl.DataType, target: pl.DataType) -> bool:
+def _fits(dtype_: pl.DataType, target: pl.DataType) -> bool:
     return (
-        found == target
-        or found == pl.Null
-        or (found.is_integer() and (target.is_numeric()))
-        or (found.is_float() and target.is_float())
-        or (found.is_decimal() and target.is_decimal())
+        dtype_ == target
+        or dtype_ == pl.Null
+        or (dtype_.is_integer() and (target.is_numeric()))
+        or (dtype_.is_float() and target.is_float())
+        or (dtype_.is_decimal() and target.is_decimal())
     )

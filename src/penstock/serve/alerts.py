@@ -11,7 +11,7 @@ from penstock.model.alert_processor import FIRING
 from penstock.serve.askers import Askers, Question
 from penstock.serve.lookup import Lookup
 from penstock.serve.shown import as_json
-from penstock.serve.views import Described
+from penstock.serve.views import ViewEntry
 from penstock.store.tables import quoted
 
 #: The most keys of an alert that are shown, and that are looked through where its view is in segments.
@@ -34,13 +34,13 @@ class AlertNow:
         return {"name": one.name, "view": one.of, "when": one.when, "firing": self.firing, "rows": list(self.rows)}
 
 
-async def read_alerts(askers: Askers, views: Mapping[str, Described], graph: Graph | None) -> list[AlertNow]:
+async def read_alerts(askers: Askers, views: Mapping[str, ViewEntry], graph: Graph | None) -> list[AlertNow]:
     """All alerts of an app whose views are there."""
     known = [] if graph is None else [one for one in graph.alerts if one.name in views]
     return [await _read(askers, one, views[one.name]) for one in known]
 
 
-async def _read(askers: Askers, alert: AlertNode, view: Described) -> AlertNow:
+async def _read(askers: Askers, alert: AlertNode, view: ViewEntry) -> AlertNow:
     columns = {name: kind for name, kind in view.columns.items() if name not in ("window_start", "window_end", "final")}
     if view.in_segments:
         (answer,) = await askers.own(Lookup(limit=_MANY).question(view))

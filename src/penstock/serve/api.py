@@ -1,4 +1,4 @@
-"""The HTTP API: an application that any ASGI server runs, and beside which a dashboard can be mounted."""
+"""The HTTP API: an ASGI application, with which a dashboard can be mounted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.serve import models, routes, streams, subscribe
 from penstock.serve.askers import Question
 from penstock.serve.bodies import Status, errors
 from penstock.serve.dashboard.mount import Dashboard
-from penstock.serve.errors import Answered, told
+from penstock.serve.errors import Answered, error_body
 from penstock.serve.guard import Guard
 from penstock.serve.service import Host, Service
 from penstock.serve.settings import Settings
@@ -55,7 +55,7 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
     app.add_exception_handler(PenstockError, _refused)
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_middleware(Guard, settings=settings, tokens=service.tokens, told=service.told)
+    app.add_middleware(Guard, settings=settings, tokens=service.tokens, log_request=service.log_request)
     dashboard.add_to(app)
     return app
 
@@ -63,12 +63,12 @@ def create_app(directory: Path, settings: Settings = Settings(), host: Host = Ho
 def _operations(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=Status, responses=errors(), tags=["operations"])
     async def health() -> dict[str, str]:
-        """Whether the server lives."""
+        """Whether the server is up."""
         return {"status": "ok"}
 
     @app.get("/ready", response_model=Status, responses=errors(), tags=["operations"])
     async def ready() -> dict[str, str]:
-        """Whether questions can be answered with what is new: the store is there, and the app runs."""
+        """Whether queries get current answers: the store can be read, and the app runs."""
         failed = service.host.failed()
         if failed is not None:
             raise Answered(503, "the app has failed", detail=failed)
@@ -84,15 +84,15 @@ def _operations(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=Response, responses={**errors(), **ok}, tags=["operations"])
     async def metrics() -> Response:
         """Metrics for Prometheus."""
-        found = await service.metrics.text(service.hub.subscribers)
-        return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
+        exposition = await service.metrics.text(service.hub.subscribers)
+        return Response(exposition, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Answered):
         return JSONResponse(error.body, error.status, error.headers)
     assert isinstance(error, PenstockError)
-    return JSONResponse(told(error), 422)
+    return JSONResponse(error_body(error), 422)
 
 
 async def _plain(request: Request, error: Exception) -> Response:
@@ -100,8 +100,8 @@ async def _plain(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 405:  # a path may have routes for one method each
         paths = request.app.openapi()["paths"]
-        found = [methods for path, methods in paths.items() if compile_path(path)[0].match(request.url.path)]
-        headers["Allow"] = ", ".join(sorted(method.upper() for methods in found for method in methods))
+        allowed = [methods for path, methods in paths.items() if compile_path(path)[0].match(request.url.path)]
+        headers["Allow"] = ", ".join(sorted(method.upper() for methods in allowed for method in methods))
     return JSONResponse({"error": str(error.detail)}, error.status_code, headers)
 
 

@@ -1,6 +1,6 @@
-"""A process that asks a store, for a server: questions come in at one end and answers go out at the other.
+"""A process that queries a store for a server: queries on standard input, answers on standard output.
 
-It is apart from the server so that a question can be stopped or killed, and takes nothing from the app: no lock, no
+It is a process of its own so that a query can be stopped or killed, and takes nothing from the app: no lock, no
 thread, little memory. It opens the store for reading only, and nothing in here can write. It is run as a file, without
 the rest of Penstock, so that it starts in no time: `python asker.py STORE APPLICATION_ID BYTES`.
 """
@@ -93,10 +93,10 @@ class Asker:
     def _connected(self) -> sqlite3.Connection:
         """A connection to the file that is there now: it may have been replaced."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             raise Failed("absent", "there is no store yet") from None
-        place = (found.st_dev, found.st_ino)
+        place = (status.st_dev, status.st_ino)
         if self._connection is None or place != self._place:
             if self._connection is not None:
                 self._connection.close()
@@ -144,7 +144,7 @@ def _allowed(action: int, *about: object) -> int:
 
 
 class Answering(Protocol):
-    """Whoever answers questions from one store."""
+    """Answers questions from one store."""
 
     def answer(self, questions: list[list[Any]], seconds: float) -> list[Any]: ...
 

@@ -52,7 +52,7 @@ class Asker:
             except adbc_driver_manager.Error as error:
                 self._close()
                 if not again or not _is_lost(error):
-                    raise self._told(error, seconds) from None
+                    raise self._translated(error, seconds) from None
             except MemoryError:
                 self._close()
                 raise self._failed("large", "it takes too much memory") from None
@@ -70,9 +70,9 @@ class Asker:
             self._run(f"""SET search_path = "{path}", pg_catalog""")
         self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._run(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
-        found = [self._one(*question) for question in questions]
+        answers = [self._one(*question) for question in questions]
         self._run("ROLLBACK")
-        return found
+        return answers
 
     def _run(self, sql: str) -> None:
         with self._connection.cursor() as cursor:
@@ -90,14 +90,14 @@ class Asker:
         rows = [list(row) for row in zip(*columns, strict=True)]
         return table.column_names, rows[:most], len(rows) > most
 
-    def _told(self, error: Exception, seconds: float) -> Exception:
-        said, state = str(error), str(getattr(error, "sqlstate", None) or "")
+    def _translated(self, error: Exception, seconds: float) -> Exception:
+        message, state = str(error), str(getattr(error, "sqlstate", None) or "")
         if state == _TIMED_OUT:
             return self._failed("time", f"it takes longer than {seconds:g} s")  # type: ignore[no-any-return]
-        if _is_lost(error) or "Failed to connect" in said or re.search(r'relation "__\w+" does not exist', said):
-            return self._failed("absent", said.strip().splitlines()[0])  # type: ignore[no-any-return]
-        reason = said.split("Query was:")[0].split("SQLSTATE")[0].rpartition("ERROR:")[2].split("LINE 1:")[0]
-        return self._failed("sql", reason.strip() or said.strip())  # type: ignore[no-any-return]
+        if _is_lost(error) or "Failed to connect" in message or re.search(r'relation "__\w+" does not exist', message):
+            return self._failed("absent", message.strip().splitlines()[0])  # type: ignore[no-any-return]
+        reason = message.split("Query was:")[0].split("SQLSTATE")[0].rpartition("ERROR:")[2].split("LINE 1:")[0]
+        return self._failed("sql", reason.strip() or message.strip())  # type: ignore[no-any-return]
 
     def _close(self) -> None:
         if self._connection is not None:

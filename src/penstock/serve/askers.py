@@ -29,15 +29,15 @@ from penstock.store.tables import APPLICATION
 _LENGTH: Final = struct.Struct(">I")
 #: Seconds after its time is over until a process that does not stop by itself is killed.
 _GRACE: Final = 1.0
-#: So many seconds it may take to start.
+#: How many seconds a process may take to start.
 _START: Final = 60.0
-#: What the server asks itself may take so long, and have so many rows.
+#: Limits of the server's own questions: seconds and rows.
 _OWN_SECONDS, _OWN_ROWS = 20.0, 200_000
 
 
 @dataclass(frozen=True)
 class Question:
-    """A statement with its parameters, of whose answer so many rows are wanted at most."""
+    """A statement with its parameters; the answer has at most `most` rows."""
 
     text: str
     parameters: Sequence[object] = ()
@@ -49,7 +49,7 @@ LAST: Final = Question(LAST_COMMIT, most=1)
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultRows:
     """An answer. `more`: there are more rows than were wanted."""
 
     columns: list[str]
@@ -59,7 +59,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT over views with its parameters; at most so many rows are wanted, in a form: json, csv or arrow."""
+    """A SELECT over views with its parameters; the answer has at most `most` rows, as json, csv or arrow."""
 
     sql: str
     parameters: Mapping[str, object] | Sequence[object] = ()
@@ -68,7 +68,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectAnswer:
     """The answer to a SELECT, as it is sent. `indexes`: views with the keys by which it would have been faster."""
 
     body: bytes
@@ -99,46 +99,46 @@ class Askers:
         is_here = isinstance(self.database, SqliteFile)
         self._own_lookups = OwnLookups(Reader(directory, self.database), largest) if is_here else None
 
-    async def own(self, *questions: Question | SegmentQuestion) -> list[Found]:
-        """Asks for the server itself: users' questions never stand in its way."""
+    async def own(self, *questions: Question | SegmentQuestion) -> list[ResultRows]:
+        """Runs queries of the server itself, which never wait for those of users."""
         return await self._rows(self._own, self._own_segments, questions, _OWN_SECONDS)
 
-    async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[Found]:
-        """Asks for a user, who waits so many seconds at most."""
+    async def ask(self, questions: Sequence[Question | SegmentQuestion], seconds: float) -> list[ResultRows]:
+        """Asks for a user, who waits at most `seconds`."""
         return await self._rows(self._users, self._segments, questions, seconds)
 
     async def _rows(
         self, pool: _Pool, segments: _Pool, questions: Sequence[Question | SegmentQuestion], seconds: float
-    ) -> list[Found]:
+    ) -> list[ResultRows]:
         """Asks all at once, of one commit. If one question is about segments, a process that reads them answers all."""
         pages = self._by_whole_key(questions)
         if pages is not None:
             return pages
         asked = [_packed(question) for question in questions]
         if any(isinstance(question, SegmentQuestion) for question in questions):
-            answer = await segments.ask({"asked": asked, "seconds": seconds}, seconds)
+            answer = await segments.ask({"questions": asked, "seconds": seconds}, seconds)
             if "failed" in answer:
                 raise _refused(answer)
         else:
             answer = await pool.ask([asked, seconds], seconds)
             if "failed" in answer:
                 raise _failure(answer["failed"], answer["text"])
-        return [Found(*found) for found in answer["answers"]]
+        return [ResultRows(*answer) for answer in answer["answers"]]
 
-    def _by_whole_key(self, questions: Sequence[Question | SegmentQuestion]) -> list[Found] | None:
+    def _by_whole_key(self, questions: Sequence[Question | SegmentQuestion]) -> list[ResultRows] | None:
         """The answer to a lookup by whole key, with or without the last commit; None if a process has to answer."""
         first, *others = questions
         if self._own_lookups is None or not isinstance(first, SegmentQuestion) or others not in ([], [LAST]):
             return None
         pages = self._own_lookups.answer(first)
-        return None if pages is None else [Found(*page) for page in pages[: len(questions)]]
+        return None if pages is None else [ResultRows(*page) for page in pages[: len(questions)]]
 
     async def prepare_segments(self) -> None:
         """Starts a process that can read segments, so that the first lookup need not wait for it."""
         await self._segments.prepare()
 
-    async def select(self, select: Select, seconds: float) -> Selected:
-        """Answers a SELECT of a user, who waits so many seconds at most. It is stopped when the user goes away."""
+    async def select(self, select: Select, seconds: float) -> SelectAnswer:
+        """Answers a SELECT of a user, who waits at most `seconds`. It is cancelled when the user disconnects."""
         request = {
             "sql": select.sql, "parameters": select.parameters, "most": select.most, "seconds": seconds,
             "form": select.form,
@@ -146,7 +146,7 @@ class Askers:
         answer = await self._selects.ask(request, seconds)
         if "failed" in answer:
             raise _refused(answer)
-        return Selected(answer["body"], answer["commit"], answer["more"], answer["indexes"])
+        return SelectAnswer(answer["body"], answer["commit"], answer["more"], answer["indexes"])
 
     async def close(self) -> None:
         for pool in (self._own, self._users, self._selects, self._segments, self._own_segments):
@@ -169,7 +169,7 @@ def _refused(answer: Mapping[str, Any]) -> Answered:
 
 @dataclass(frozen=True)
 class _Command:
-    """What starts a process that asks. An address with its password is told where nobody else can read it.
+    """What starts a process that asks. An address with a password is passed where no other user can read it.
 
     One that `greets` says when it is ready: its start takes a while, which is not the time of a question. One that
     `stops` ends a question when it is sent an empty frame; others are killed.
@@ -216,7 +216,7 @@ class _Pool:
         self._asking: set[asyncio.Task[dict[str, Any]]] = set()
 
     async def ask(self, request: object, seconds: float) -> dict[str, Any]:
-        """The answer to a request. Where the one who asked goes away, it is stopped; the process goes on."""
+        """The answer to a request. If the client disconnects, the query is stopped; the process stays."""
         async with self._turn(seconds) as turn:
             process = await self._process()
             task = asyncio.create_task(self._answer(process, request, seconds))
@@ -229,7 +229,7 @@ class _Pool:
                 raise
 
     async def prepare(self) -> None:
-        """Has a process that is ready."""
+        """Starts a process, so that one is ready."""
         async with self._turn(_START):
             if not self._idle:
                 self._idle.append(await self._process())
@@ -242,15 +242,15 @@ class _Pool:
         except BaseException as error:
             await self._kill(process)
             if isinstance(error, TimeoutError):
-                raise Answered(504, f"the question takes longer than {seconds:g} s") from None
+                raise Answered(504, f"the query takes longer than {seconds:g} s") from None
             if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                raise Answered(503, "the question has ended the process that asked it") from None
+                raise Answered(503, "the process that ran the query has ended") from None
             raise
         self._idle.append(process)
         return answer
 
     def _stop(self, process: asyncio.subprocess.Process, task: asyncio.Task[dict[str, Any]]) -> None:
-        """Ends a question whose answer nobody waits for."""
+        """Stops a query whose client has gone."""
         if task.done():
             return
         if not self._command.stops or process.stdin is None:
@@ -263,13 +263,13 @@ class _Pool:
     @asynccontextmanager
     async def _turn(self, seconds: float) -> AsyncIterator[_Turn]:
         if self._free.locked() and self._waiting >= self._most:
-            raise Answered(503, "too many questions wait for an answer", retry=1)
+            raise Answered(503, "too many queries are waiting", retry=1)
         self._waiting += 1
         try:
             try:
                 await asyncio.wait_for(self._free.acquire(), seconds)
             except TimeoutError:
-                raise Answered(503, f"no answer within {seconds:g} s: others are asking", retry=1) from None
+                raise Answered(503, f"no answer within {seconds:g} s: the server is busy", retry=1) from None
         finally:
             self._waiting -= 1
         turn = _Turn()
@@ -278,14 +278,14 @@ class _Pool:
         finally:
             if turn.task is None:
                 self._free.release()
-            else:  # also where nobody waits for it any more, the process is busy until it is over
+            else:  # also if its client has gone, the process is busy until it is over
                 turn.task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._asking.discard(task)
         self._free.release()
         if not task.cancelled():
-            task.exception()  # where nobody waits for it, it is not missed
+            task.exception()  # its client has gone: the failure goes to nobody
 
     async def _process(self) -> asyncio.subprocess.Process:
         while self._idle:
@@ -324,7 +324,7 @@ class _Pool:
 
 @dataclass
 class _Turn:
-    """Whose turn it is to ask, and what it asks."""
+    """A turn to ask, and the request."""
 
     task: asyncio.Task[dict[str, Any]] | None = None
 
@@ -335,17 +335,17 @@ async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> dict
     process.stdin.write(_LENGTH.pack(len(request)) + request)
     await process.stdin.drain()
     (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
-    found: dict[str, Any] = msgpack.unpackb(
+    answer: dict[str, Any] = msgpack.unpackb(
         await process.stdout.readexactly(length), unicode_errors="surrogateescape", use_list=True
     )
-    return found
+    return answer
 
 
 def _failure(kind: str, text: str) -> Answered:
     if kind == "absent":
         return Answered(503, "there is no store to ask", detail=text, hint="run the app first", retry=1)
     if kind == "time":
-        return Answered(504, f"the question was stopped: {text}", hint="ask for less, or name a window")
+        return Answered(504, f"the query was stopped: {text}", hint="ask for less, or name a window")
     if kind == "large":
         return Answered(413, f"the answer is too large: {text}", hint="ask for fewer columns or rows")
     return Answered(422, f"the store cannot answer: {text}")

@@ -106,10 +106,10 @@ class Query(BaseModel):
 
     sql: str = Field(min_length=1, max_length=100_000, examples=["SELECT 1 AS one"])
     parameters: dict[str, str | int | float | bool | None] | list[str | int | float | bool | None] = Field(default={})
-    limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
+    limit: int | None = Field(default=None, ge=1, description="The largest number of rows to return.")
 
 
-class Taken(BaseModel):
+class IngestResult(BaseModel):
     """Events are durable. The token stands for them in ?after=."""
 
     token: str

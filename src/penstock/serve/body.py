@@ -1,4 +1,4 @@
-"""The body of a request: not larger and not slower than it may be."""
+"""The body of a request, with limits on its size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.serve.errors import Answered
 
 
 class Body:
-    """A body that may not be larger nor slower than it may be."""
+    """A body that is rejected if it is too large or too slow."""
 
     def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
         self._receive, self._most, self._left = receive, most, most

@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 
 
 class Answered(PenstockError):
-    """A request is answered with this status. `retry`: in so many seconds it may be tried again."""
+    """A request is answered with this status. `retry`: seconds after which the client may try again."""
 
     def __init__(
         self, status: int, message: str, *, detail: str | None = None, hint: str | None = None,
@@ -19,15 +19,15 @@ class Answered(PenstockError):
 
     @property
     def body(self) -> dict[str, Any]:
-        return told(self) | self.more
+        return error_body(self) | self.more
 
     @property
     def headers(self) -> dict[str, str]:
-        found = {} if self.retry is None else {"Retry-After": str(self.retry)}
-        return found | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
+        headers = {} if self.retry is None else {"Retry-After": str(self.retry)}
+        return headers | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
 
 
-def told(error: PenstockError) -> dict[str, Any]:
-    """An error as the body of an answer."""
-    found = {"error": error.message, "detail": error.detail, "hint": error.hint}
-    return {name: text for name, text in found.items() if text is not None}
+def error_body(error: PenstockError) -> dict[str, Any]:
+    """An error as the body of a response."""
+    fields = {"error": error.message, "detail": error.detail, "hint": error.hint}
+    return {name: text for name, text in fields.items() if text is not None}

@@ -1,4 +1,4 @@
-"""How answers look: as the client asked for them, by `?format=` or by its Accept header."""
+"""The format of answers: as the client asks for it, by `?format=` or by its Accept header."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ MEDIA: Final[dict[str, str]] = {"json": JSON, "csv": CSV, "arrow": ARROW}
 _MANY: Final = 500
 
 
-def wanted(request: Request, said: Format | None) -> Format:
-    """The format that a client wants. What it says in the URL counts more."""
-    if said is not None:
-        return said
+def wanted(request: Request, query_format: Format | None) -> Format:
+    """The format that a client wants. The URL takes precedence over the header."""
+    if query_format is not None:
+        return query_format
     best: tuple[float, int, Format] | None = None
     for place, part in enumerate(request.headers.get("accept", "*/*").split(",")):
         media, *options = (piece.strip().lower() for piece in part.split(";"))
         weight = next((_weight(option[2:]) for option in options if option.startswith("q=")), 1.0)
         for form, known in MEDIA.items():
             if media in (known, "*/*", known.split("/")[0] + "/*") and weight > 0:
-                found: tuple[float, int, Format] = (-weight, place, form)  # type: ignore[assignment]
-                best = found if best is None or found[:2] < best[:2] else best
+                candidate: tuple[float, int, Format] = (-weight, place, form)  # type: ignore[assignment]
+                best = candidate if best is None or candidate[:2] < best[:2] else best
     if best is None:
-        raise Answered(406, "there is no such form", detail=f"there are: {', '.join(MEDIA.values())}")
+        raise Answered(406, "unsupported format", detail=f"there are: {', '.join(MEDIA.values())}")
     return best[2]
 
 
@@ -46,7 +46,7 @@ def _weight(text: str) -> float:
 async def answered(
     form: Format, types: Mapping[str, str], rows: Sequence[Sequence[Any]], more: Mapping[str, Any]
 ) -> Response:
-    """Rows in a form. What else there is to tell is in the body of JSON, and in headers otherwise."""
+    """Rows in a format. Further facts are in the body of JSON, and in headers otherwise."""
     write = asyncio.to_thread if len(rows) > _MANY else _at_once
     if form == "json":
         body = await write(_json, types, rows, more)

@@ -23,7 +23,7 @@ class Fresh:
         self._reached: dict[str, int] = {}
 
     async def wait(self, after: str, seconds: float) -> None:
-        """Until all views contain the events of a token; an error when the time is over."""
+        """Waits until all views contain the events of a token; an error when the time is over."""
         token, until = Token.read(after), time.monotonic() + seconds
         while self._reached.get(token.stream, -1) < token.number:
             await self._look()
@@ -42,11 +42,11 @@ class Fresh:
             await self._pulse.wait(min(left, 0.5))
 
     async def _look(self) -> None:
-        (found,) = await self._askers.own(Question(_PROGRESS))
+        (progress,) = await self._askers.own(Question(_PROGRESS))
         streams, reached = self._doors.streams(), {}  # type: tuple[dict[str, str], dict[str, int]]
-        for (offsets,) in found.rows:
+        for (offsets,) in progress.rows:
             if '"inbox"' in offsets:
-                told = json.loads(offsets)
-                stream = streams.get(told["inbox"], told["inbox"])
-                reached[stream] = max(reached.get(stream, 0), int(told["number"]))
+                position = json.loads(offsets)
+                stream = streams.get(position["inbox"], position["inbox"])
+                reached[stream] = max(reached.get(stream, 0), int(position["number"]))
         self._reached = reached

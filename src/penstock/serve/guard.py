@@ -1,4 +1,4 @@
-"""The door: what every request passes before anything else looks at it.
+"""The checks that every request passes first.
 
 Host and origin, token and scope, rate, how many at a time, how large and how slow a body may be. And every answer gets
 the headers that keep browsers from framing it, guessing its type or telling where it came from.
@@ -33,21 +33,21 @@ _HEADERS: Final = {
 }
 _LOCAL: Final = {"localhost", "127.0.0.1", "::1"}
 _SAFE: Final = {"GET", "HEAD", "OPTIONS"}
-#: So many bytes may stand before a body.
+#: How many bytes may come before a body.
 LARGEST_HEAD: Final = 32 << 10
-#: What anyone may ask, so that whoever starts the server can see that it lives.
+#: Open to everyone, so that a process manager can check that the server is up.
 _OPEN: Final = {"/health", "/ready"}
 _IN_URL: Final = {"token", "access_token", "api_key", "authorization", "password"}
 
-#: What is told of a request when it is over: method, route, status, seconds, client, bytes sent.
-Told: TypeAlias = Callable[[str, str, int, float, str, int], None]
+#: What is logged of a finished request: method, route, status, seconds, client, bytes sent.
+LogRequest: TypeAlias = Callable[[str, str, int, float, str, int], None]
 
 
 class Guard:
-    """Wraps the whole app. `told` hears of each request that was answered."""
+    """Wraps the whole app. `log_request` is called for each answered request."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, told: Told) -> None:
-        self._app, self._settings, self._tokens, self._told = app, settings, tokens, told
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, log_request: LogRequest) -> None:
+        self._app, self._settings, self._tokens, self._log_request = app, settings, tokens, log_request
         self._rates = _Rates(settings.limits.rate, settings.limits.burst)
         self._sessions = Sessions(tokens)
         self._active = self._subscribed = 0
@@ -74,7 +74,7 @@ class Guard:
         finally:
             route = scope.get("route")
             path = getattr(route, "path", None) or ("other" if answer.status in (404, 405) else scope["path"])
-            self._told(scope["method"], path, answer.status, time.perf_counter() - began, client, answer.sent)
+            self._log_request(scope["method"], path, answer.status, time.perf_counter() - began, client, answer.sent)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A page's socket passes the same door: one of another origin does not get in."""
@@ -103,7 +103,7 @@ class Guard:
             self._check_host(headers)
         self._check_origin(scope, headers)
         if any(name.lower() in _IN_URL for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))):
-            raise Answered(400, "secrets do not belong into a URL", hint="send them as a header: Authorization")
+            raise Answered(400, "secrets do not belong in a URL", hint="send them as a header: Authorization")
         if scope["path"] in _OPEN:
             return None
         if not required:
@@ -113,8 +113,8 @@ class Guard:
         return self._token(scope, headers)
 
     def _token(self, scope: Scope, headers: Headers) -> Token:
-        given = headers.getlist("authorization")
-        kind, _, secret = (given[0] if len(given) == 1 else "").partition(" ")
+        values = headers.getlist("authorization")
+        kind, _, secret = (values[0] if len(values) == 1 else "").partition(" ")
         token = self._tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             hint = "send the header Authorization: Bearer …"
@@ -127,14 +127,14 @@ class Guard:
         return token
 
     def _check_host(self, headers: Headers) -> None:
-        """Without tokens the name in the request is what tells this machine from a page that points a name at it."""
-        given = headers.getlist("host")
-        host = _host(given[0]) if len(given) == 1 else None
+        """Without tokens, the Host header protects against DNS rebinding: it must name this machine."""
+        values = headers.getlist("host")
+        host = _host(values[0]) if len(values) == 1 else None
         if self._settings.is_local and host not in _LOCAL:
             raise Answered(421, "this server answers to localhost only", hint="ask for http://127.0.0.1")
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Pages of other sites may not send anything; what they could read they do not get to see."""
+        """Pages of other sites may not send anything; browsers hide the answers from them."""
         if scope["method"] in _SAFE:
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -149,7 +149,7 @@ class Guard:
         limits = self._settings.limits
         if scope["path"].endswith("/subscribe"):
             if self._subscribed >= limits.subscribers:
-                raise Answered(503, f"{limits.subscribers} subscribers are here already", retry=10)
+                raise Answered(503, f"{limits.subscribers} subscribers are connected, which is the limit", retry=10)
             self._subscribed += 1
             try:
                 with self._sessions.opened(token) as session:
@@ -161,7 +161,7 @@ class Guard:
                 self._subscribed -= 1
             return
         if self._active >= limits.requests and scope["path"] not in _OPEN:
-            raise Answered(503, f"{limits.requests} requests are being answered", retry=1)
+            raise Answered(503, f"{limits.requests} requests are running, which is the limit", retry=1)
         self._active += 1
         try:
             body = Body(scope, receive, limits.body, limits.body_seconds)
@@ -240,24 +240,24 @@ class _Rates:
 
 
 def _wanted(scope: Scope) -> str:
-    """The scope that a request needs: to ask is to read, also where the question comes as a body."""
+    """The scope that a request needs: a query needs `read`, also where it comes as a body."""
     if scope["method"] in _SAFE or scope["type"] == "websocket" or scope["path"].rstrip("/").endswith("/query"):
         return "read"
     return "write" if scope["path"].startswith("/api/v1/streams/") else "admin"
 
 
 def _client(scope: Scope) -> str:
-    found: Any = scope.get("client")
-    return found[0] if found else "unknown"
+    client: Any = scope.get("client")
+    return client[0] if client else "unknown"
 
 
-def _host(given: str) -> str | None:
+def _host(header: str) -> str | None:
     """The host of a Host header, without its port.
 
     >>> _host("localhost:80"), _host("[::1]:80"), _host("evil.example")
     ('localhost', '::1', 'evil.example')
     """
     try:
-        return urlsplit(f"//{given}").hostname
+        return urlsplit(f"//{header}").hostname
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Events that come in: requests of the same few milliseconds become one segment, answered when it is durable."""
+"""Ingests events: requests of the same few milliseconds become one segment, answered when it is durable."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.serve.accept import Accepted
+from penstock.serve.accept import ParsedEvents
 from penstock.serve.errors import Answered
 from penstock.sources.http.inbox import Inbox, InboxDefinition, KeyMismatch, Offer, Receipt, declared
 
 #: Seconds for which the first request of a segment waits for others.
 _GATHER: Final = 0.01
-#: So many rows may wait to be written.
+#: How many rows may wait to be written.
 _WAITING: Final = 2_000_000
 
 
@@ -43,7 +43,7 @@ class Token:
 
 
 class Doors:
-    """The inboxes of an app. New ones are found when they are asked for."""
+    """The inboxes of an app. New ones are opened on request."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -51,13 +51,13 @@ class Doors:
 
     def declared(self) -> dict[str, InboxDefinition]:
         """The streams that take events, with their columns."""
-        return {name: told for name, (_, told) in declared(self._directory).items()}
+        return {name: inbox for name, (_, inbox) in declared(self._directory).items()}
 
     def streams(self) -> dict[str, str]:
         """The stream that reads each inbox, by the inbox's name."""
-        return {folder.name: told.stream for folder, told in declared(self._directory).values()}
+        return {folder.name: inbox.stream for folder, inbox in declared(self._directory).values()}
 
-    async def put(self, stream: str, accepted: Accepted, key: str | None, body: bytes) -> Receipt:
+    async def put(self, stream: str, accepted: ParsedEvents, key: str | None, body: bytes) -> Receipt:
         """Writes rows to the inbox of a stream; returns when they are durable."""
         if stream not in self._doors:
             folder, _ = declared(self._directory)[stream]
@@ -94,7 +94,7 @@ class _Door:
             results: Sequence[Receipt | PenstockError]
             try:
                 results = await asyncio.to_thread(self._inbox.put, [offer for offer, _ in group])
-            except Exception as error:  # all of the group must hear of it
+            except Exception as error:  # it is raised for all of the group
                 results = [Answered(503, f"the events could not be written: {error}", retry=1)] * len(group)
             for (offer, answer), result in zip(group, results, strict=True):
                 self._rows -= offer.rows.height

@@ -18,7 +18,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"at": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        line |= getattr(record, "told", {}) | {"at": at}
+        line |= getattr(record, "fields", {}) | {"at": at}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

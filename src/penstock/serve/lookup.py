@@ -20,13 +20,13 @@ from penstock.model.time import Instant, instant, micros_of
 from penstock.model.types import INTEGERS, decimal_of
 from penstock.serve.askers import Question
 from penstock.serve.errors import Answered
-from penstock.serve.views import Described, not_there
+from penstock.serve.views import ViewEntry, not_there
 from penstock.store.present import EXACT_DIGITS, stored_time
 from penstock.store.segment_lookup import SegmentQuestion, is_place
 from penstock.store.tables import quoted
 
 Order: TypeAlias = Literal["newest", "oldest"]
-#: So many values may be asked for one key.
+#: How many values of one key a request may ask for.
 _VALUES: Final = 100
 _WHOLE: Final = 1 << 63
 _DAY: Final = 86_400_000_000
@@ -34,7 +34,7 @@ _DAY: Final = 86_400_000_000
 
 @dataclass(frozen=True)
 class Lookup:
-    """What is asked of a view. Values of keys are text as it came; several mean any of them."""
+    """A lookup in a view. Values of keys are the request's text; several mean any of them."""
 
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     null: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Lookup:
     limit: int = 100
     cursor: str | None = None
 
-    def question(self, view: Described) -> Question | SegmentQuestion:
+    def question(self, view: ViewEntry) -> Question | SegmentQuestion:
         """The question that the store is asked; it gives one row more than the page, and the place of each."""
         if view.in_segments:
             return self._segment_question(view)
@@ -60,7 +60,7 @@ class Lookup:
         )
         return Question(text, parameters, self.limit + 1)
 
-    def _rules(self, view: Described) -> tuple[list[str], list[object]]:
+    def _rules(self, view: ViewEntry) -> tuple[list[str], list[object]]:
         rules: list[str] = []
         parameters: list[object] = []
 
@@ -91,7 +91,7 @@ class Lookup:
             rules.append(f"(__e, __s, __k) {sign} ({place})")
         return rules, parameters
 
-    def _segment_question(self, view: Described) -> SegmentQuestion:
+    def _segment_question(self, view: ViewEntry) -> SegmentQuestion:
         keys: dict[str, list[object]] = {}
         for name, texts in self.keys.items():
             kind = _kind(view, name)
@@ -112,7 +112,7 @@ class Lookup:
         if self.cursor is not None:
             after = _place(self.cursor, self.order)
             if not is_place(after[2]):
-                raise Answered(422, "this is not a cursor of such a question", hint="begin with the first page again")
+                raise Answered(422, "this is not a cursor of this query", hint="begin with the first page again")
         newest = self.order == "newest"
         return SegmentQuestion(view.name, keys, self.null, bounds, self.final, newest, after, self.limit + 1)
 
@@ -123,7 +123,7 @@ class Lookup:
         return [row[:-3] for row in page], more
 
 
-def _kind(view: Described, name: str) -> str:
+def _kind(view: ViewEntry, name: str) -> str:
     if name not in view.keys:
         error = not_there(f"key of '{view.name}'", name, view.keys)
         raise Answered(422, error.message, detail=error.detail, hint=error.hint)
@@ -147,10 +147,10 @@ def value(text: str, kind: str, name: str) -> object:
 
 def _parsed(text: str, kind: str) -> object:
     if kind in INTEGERS:
-        found = int(text[:30])
-        if not -_WHOLE <= found < _WHOLE:
+        number = int(text[:30])
+        if not -_WHOLE <= number < _WHOLE:
             raise ValueError
-        return found
+        return number
     if kind in ("float", "double"):
         return float(text)
     if kind == "boolean":
@@ -186,32 +186,32 @@ def _refuse() -> object:
     raise ValueError
 
 
-def _bound(view: Described, text: str, what: str) -> Instant:
+def _bound(view: ViewEntry, text: str, what: str) -> Instant:
     """A window's start: an instant, or an element's number in windows that count."""
     if not view.has_windows:
         raise Answered(422, f"the view '{view.name}' has no windows", hint=f"leave out {what}")
     kind = view.columns["window_start"]
     try:
-        found = int(text[:30]) if kind != "timestamp" else instant(text)
-        if not -_WHOLE <= found < _WHOLE:
+        start = int(text[:30]) if kind != "timestamp" else instant(text)
+        if not -_WHOLE <= start < _WHOLE:
             raise ValueError
-        return found
+        return start
     except (ValueError, ArithmeticError, PenstockError):
         raise Answered(422, f"{what} is not of type {kind}: '{text[:60]}'", hint="write 2024-05-01T12:00:00Z") from None
 
 
 def _cursor(place: Sequence[Any], order: Order) -> str:
     end, start, key = place
-    told = json.dumps([order, end, start, bytes(key).hex()])
-    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+    content = json.dumps([order, end, start, bytes(key).hex()])
+    return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 
 
 def _place(cursor: str, order: Order) -> tuple[int, int, bytes]:
     try:
-        told = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        turned, end, start, key = told
+        content = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        turned, end, start, key = content
         if turned != order or type(end) is not int or type(start) is not int or max(abs(end), abs(start)) >= _WHOLE:
             raise ValueError
         return end, start, bytes.fromhex(key)
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise Answered(422, "this is not a cursor of such a question", hint="take 'next' of the page before") from None
+        raise Answered(422, "this is not a cursor of this query", hint="take 'next' of the page before") from None

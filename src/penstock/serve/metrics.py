@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what the store tells of the app, and what the server counts itself.
+"""Metrics for Prometheus: the app's from the store, and the server's own.
 
 What comes from the store is the same whichever process tells it.
 """
@@ -18,7 +18,7 @@ from penstock.dataflow.graph import GRAPH, graph_from_json
 from penstock.model.alert_processor import changes_of
 from penstock.model.time import BEGINNING, END, SECOND
 from penstock.serve.alerts import AlertNow, read_alerts
-from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.askers import Askers, Question, ResultRows
 from penstock.serve.views import Catalog
 from penstock.store.base import LATE_EVENTS, REFUSALS
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, Delay, freshness
@@ -72,22 +72,22 @@ class Metrics:
         """All metrics, as Prometheus reads them."""
         since = time.time_ns() // 1000 - SPAN
         recent = [Question(text, [since]) for text in (RECENT_ARRIVALS, RECENT_DELIVERIES)]
-        *found, arrivals, deliveries = await self._askers.own(*(Question(text) for text in _QUESTIONS), *recent)
-        graphs = found.pop().rows
+        *answers, arrivals, deliveries = await self._askers.own(*(Question(text) for text in _QUESTIONS), *recent)
+        graphs = answers.pop().rows
         graph = graph_from_json(graphs[0][0]) if graphs else None
         feeding = {} if graph is None else graph.feeding
         alerts = await read_alerts(self._askers, (await self._catalog.known(fresh=True)).views, graph)
         fresh = freshness(arrivals.rows, deliveries.rows, feeding, since)
         registry = CollectorRegistry()
         delays = [_delays("view", "to the commit", fresh.views), _delays("sink", "to its delivery", fresh.sinks)]
-        registry.register(_Once([*_of_store(found), *delays, *_alerts(alerts, found[0]), *self._own(subscribers)]))
+        registry.register(_Once([*_of_store(answers), *delays, *_alerts(alerts, answers[0]), *self._own(subscribers)]))
         return generate_latest(registry) + generate_latest(self._registry)
 
     def _own(self, subscribers: Mapping[str, int]) -> Iterable[Metric]:
         yield _gauge("penstock_subscribers", "Clients that follow a view.", "view", subscribers)
         if self._failures is not None:
-            told = self._failures()
-            yield _gauge("penstock_sink_failures", "How often a sink has failed in a row.", "sink", told)
+            failures = self._failures()
+            yield _gauge("penstock_sink_failures", "How often a sink has failed in a row.", "sink", failures)
 
 
 class _Once(Collector):
@@ -98,9 +98,9 @@ class _Once(Collector):
         return self._metrics
 
 
-def _of_store(found: list[Found]) -> Iterable[Metric]:
+def _of_store(answers: list[ResultRows]) -> Iterable[Metric]:
     counters, views, commits, epochs, meta, sinks, files, written, last_epochs, tables, segments, details, trackers = (
-        one.rows for one in found
+        one.rows for one in answers
     )
     events = CounterMetricFamily("penstock_events", "Events that were read.", labels=["stream"])
     refused = CounterMetricFamily(
@@ -139,7 +139,7 @@ def _of_store(found: list[Found]) -> Iterable[Metric]:
     yield from _work(details)
 
 
-def _alerts(alerts: Sequence[AlertNow], counters: Found) -> Iterable[Metric]:
+def _alerts(alerts: Sequence[AlertNow], counters: ResultRows) -> Iterable[Metric]:
     """For how many keys alerts fire, and how often they have changed."""
     firing = {one.definition.name: float(one.firing) for one in alerts}
     yield _gauge("penstock_alert_firing", "For how many keys an alert fires.", "alert", firing)

@@ -1,4 +1,4 @@
-"""The paths of models: which versions there are, and what keys have in them."""
+"""The routes of models: their versions, and the values of keys."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ async def describe_model(request: Request, name: str) -> Any:
 
 @router.get("/{name}/{part}", response_model=bodies.ModelRows, responses=errors(404, 422))
 async def look_up_keys(request: Request, name: str, part: str, key: Keys, version: Version = None) -> Any:
-    """What keys have in a keyed part of a model: `?key=ann&key=bob`. Those that it never learned are left out."""
+    """The values of keys in a keyed part of a model: `?key=ann&key=bob`. Keys that it never learned are left out."""
     only(request, "key", "version")
 
     def find(reader: Reader) -> dict[str, Any]:
         number = StoredModel(reader, _known(reader, name)).version if version is None else version
         try:
-            found = StoredModel(reader, name, version=number).rows_of(part, key)
+            rows = StoredModel(reader, name, version=number).rows_of(part, key)
         except DefinitionError as error:
             raise Answered(404, error.message, detail=error.detail, hint=error.hint) from None
-        return {"version": number, "rows": [{"key": one, "values": row.tolist()} for one, row in found.items()]}
+        return {"version": number, "rows": [{"key": one, "values": row.tolist()} for one, row in rows.items()]}
 
     return await _asked(request, find)
 

@@ -1,4 +1,4 @@
-"""Lookups by whole key that the server answers itself, in its event loop: to ask a process takes longer."""
+"""Lookups by whole key that the server answers itself, in its event loop: a process would take longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.store.segment_lookup import SegmentQuestion
 
 
 class OwnLookups:
-    """Answers from a store that is a file. Lets go of mapped files if nobody has asked for a while."""
+    """Answers from a store that is a file. Unmaps files after a while without requests."""
 
     def __init__(self, reader: Reader, largest: int) -> None:
         self._pages = KeyPages(reader, largest)
@@ -27,7 +27,7 @@ class OwnLookups:
             self._look_after(UNUSED)
         try:
             return self._pages.answer(question)
-        except PenstockError:  # the process tells what is wrong
+        except PenstockError:  # the process reports what is wrong
             return None
 
     def _look_after(self, seconds: float) -> None:

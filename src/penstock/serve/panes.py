@@ -2,7 +2,7 @@
 
 One reader a view asks the store for what is new and keeps the newest panes as they are sent. A client reads from there;
 one that has fallen behind reads from the store's outbox by its position. Nothing is kept for a client, so a slow one
-costs no memory and holds up nobody.
+costs no memory and delays no other.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any, Final
 import polars as pl
 
 from penstock.model.time import BEGINNING, END
-from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.askers import Askers, Question, ResultRows
 from penstock.serve.errors import Answered
 from penstock.serve.pulse import Pulse
 from penstock.serve.shown import as_json, moment, pane_values
-from penstock.serve.views import Described
+from penstock.serve.views import ViewEntry
 from penstock.store.block import Block, json_panes
 from penstock.store.segment_lookup import SegmentQuestion
 
-#: So many bytes of the newest panes are kept for all clients of a view; a client gets so many at once.
+#: How many bytes of the newest panes are kept for all clients of a view; a client gets as many at once.
 _AT_ONCE: Final = 1 << 17
-#: A client that reads from the outbox gets so many panes at once.
+#: How many panes at once a client gets that reads from the outbox.
 _CHUNK: Final = 500
-#: So many blocks of a view are read at once.
+#: How many blocks of a view are read at once.
 _BLOCKS: Final = 4
-#: Seconds after which a silent stream says that it lives.
+#: Seconds after which a silent stream sends a keep-alive.
 HEARTBEAT: Final = 15.0
 
 _PANES: Final = """SELECT first, last, "commit", panes FROM __outbox WHERE last > ?1 AND view = ?2
@@ -68,10 +68,10 @@ class Hub:
         """How many there are, by view."""
         return {tail.view.name: tail.clients for tail in self._tails.values()}
 
-    async def begin(self, view: Described, last: int | None, snapshot: int | None) -> AsyncIterator[bytes]:
-        """What a client gets: refused here, before anything is sent, where panes after `last` are gone.
+    async def begin(self, view: ViewEntry, last: int | None, snapshot: int | None) -> AsyncIterator[bytes]:
+        """The events for a client; an error, before anything is sent, if panes after `last` are gone.
 
-        With a `snapshot` the view's rows come first, if they are not more than so many.
+        With a `snapshot` the view's rows come first, if there are at most this many of them.
         """
         questions: list[Question | SegmentQuestion] = [Question(_STATE, [view.name])]
         if snapshot is not None:
@@ -86,7 +86,7 @@ class Hub:
         return self._stream(view, position, newest, commit, table)
 
     async def _stream(
-        self, view: Described, position: int, newest: int, commit: int, table: list[Found]
+        self, view: ViewEntry, position: int, newest: int, commit: int, table: list[ResultRows]
     ) -> AsyncIterator[bytes]:
         tail = self._tail(view, newest)
         tail.clients += 1
@@ -94,8 +94,8 @@ class Hub:
             columns = [{"name": name, "type": kind} for name, kind in view.columns.items()]
             begun = {"view": view.name, "position": position, "commit": commit, "columns": columns}
             yield event("position", begun, position)
-            for found in table:
-                for row in as_json(view.columns, found.rows):
+            for result in table:
+                for row in as_json(view.columns, result.rows):
                     yield event("row", row)
             async for part in self._follow(tail, position):
                 yield part
@@ -142,7 +142,7 @@ class Hub:
 
     # one reader for all
 
-    def _tail(self, view: Described, position: int) -> _Tail:
+    def _tail(self, view: ViewEntry, position: int) -> _Tail:
         if view.id not in self._tails:
             self._tails[view.id] = _Tail(view, position, self._kept)
         if self._task is None or self._task.done():
@@ -163,27 +163,27 @@ class Hub:
     async def _read_once(self) -> bool:
         tails = list(self._tails.values())
         asked = [Question(_PANES, [tail.end, tail.view.name, _BLOCKS]) for tail in tails]
-        found = await self._askers.own(*asked, *(Question(_STATE, [tail.view.name]) for tail in tails))
+        answers = await self._askers.own(*asked, *(Question(_STATE, [tail.view.name]) for tail in tails))
         more = False
-        for tail, panes, state in zip(tails, found, found[len(tails) :], strict=False):
+        for tail, panes, state in zip(tails, answers, answers[len(tails) :], strict=False):
             newest, trimmed, _, id = state.rows[0]
             if id != tail.view.id:
                 tail.ended = {"error": f"the view '{tail.view.name}' was dropped"}
                 tail.wake()
                 continue
             if newest < tail.end:
-                tail.ended = {"error": "the store was set back to an earlier commit", "hint": "subscribe anew"}
+                tail.ended = {"error": "the store was set back to an earlier commit", "hint": "subscribe again"}
                 tail.wake()
                 continue
             full = len(panes.rows) == _BLOCKS
-            if trimmed > tail.end:  # those in between are gone: whoever is there finds out
+            if trimmed > tail.end:  # those in between are gone: a subscriber there gets an error
                 tail.clear(trimmed)
             tail.add(self._events(panes, tail.view, tail.end), None if full else newest)
             more = more or full
         return more
 
-    def _events(self, blocks: Found, view: Described, after: int, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
-        """The panes of blocks after an id, at most so many, each with its id as it is sent."""
+    def _events(self, blocks: ResultRows, view: ViewEntry, after: int, limit: int = 1 << 30) -> list[tuple[int, bytes]]:
+        """The panes of blocks after an id, at most `limit`, each with its id as it is sent."""
         events: list[tuple[int, bytes]] = []
         for row in blocks.rows:
             panes = Block(*row, root=self._askers.segments_at).panes
@@ -195,7 +195,7 @@ class Hub:
 class _Tail:
     """The newest panes of a view, up to `kept` bytes: all that have an id above `start`, up to `end`."""
 
-    def __init__(self, view: Described, position: int, kept: int) -> None:
+    def __init__(self, view: ViewEntry, position: int, kept: int) -> None:
         self.view, self._kept = view, kept
         self.start = self.end = position
         self.clients = 0
@@ -218,7 +218,7 @@ class _Tail:
             self.wake()
 
     def _forget(self) -> None:
-        """Half of what is kept is let go: not a little each time."""
+        """Drops half of the kept panes at once."""
         place = 0
         while self._size > self._kept // 2:
             self._size -= len(self._parts[place])
@@ -248,8 +248,8 @@ class _Tail:
             await asyncio.wait_for(self._changed.wait(), seconds)
 
 
-def _all_rows(view: Described, most: int) -> Question | SegmentQuestion:
-    """All rows of a view, if they are not more than so many."""
+def _all_rows(view: ViewEntry, most: int) -> Question | SegmentQuestion:
+    """All rows of a view, if there are at most `most`."""
     if view.in_segments:
         return SegmentQuestion(view.name, most=most, places=False)
     columns = ", ".join(f'"{name}"' for name in view.columns)
@@ -259,13 +259,13 @@ def _all_rows(view: Described, most: int) -> Question | SegmentQuestion:
 def gone(view: str, position: int, trimmed: int, newest: int) -> Answered:
     """Panes that a client has not seen are not there any more."""
     return Answered(
-        410, f"the panes of '{view}' after {position} cannot be had",
+        410, f"the panes of '{view}' after {position} are no longer available",
         detail=f"the outbox holds those from {trimmed + 1} to {newest}",
         hint="subscribe again with ?snapshot=true, without Last-Event-ID",
     )  # fmt: skip
 
 
-def _pane(row: tuple[Any, ...], view: Described) -> bytes:
+def _pane(row: tuple[Any, ...], view: ViewEntry) -> bytes:
     id, key, start, end, values, kind, timing, index, final, commit = row
     counted = view.columns["window_start"] != "timestamp"
     bounds = [None if bound in (BEGINNING, END) else bound if counted else moment(bound) for bound in (start, end)]

@@ -1,4 +1,4 @@
-"""Tells when a store may have changed: whoever waits is woken, from any process that writes.
+"""Notices that a store may have changed, by any process, and wakes those that wait for it.
 
 A commit goes into the log beside the store; for one in PostgreSQL the writer touches the note of where it is. These
 files are looked at every few milliseconds while someone waits, which costs next to nothing, takes no lock and asks
@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.store.database import FILE, NOTE
 
-#: Seconds between two looks; two commits within `_CLOSE` may look the same; and now and then all are woken anyway.
+#: Seconds between two looks; two commits within `_CLOSE` may look the same, so all are woken after `_ANYWAY` too.
 _LOOK: Final = 0.005
 _CLOSE: Final = 0.03
 _ANYWAY: Final = 0.5
@@ -32,7 +32,7 @@ class Pulse:
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, seconds: float) -> None:
-        """Until the store may have changed, but no longer than so many seconds."""
+        """Waits until the store may have changed, at most this number of seconds."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
         self._waiting += 1
@@ -46,9 +46,9 @@ class Pulse:
         seen, since = self._look(), time.monotonic()
         while self._waiting:
             await asyncio.sleep(_LOOK)
-            found, now = self._look(), time.monotonic()
-            if found != seen or now - since > _ANYWAY:
-                seen, since = found, now
+            stamps, now = self._look(), time.monotonic()
+            if stamps != seen or now - since > _ANYWAY:
+                seen, since = stamps, now
             elif now - since > _CLOSE:
                 continue
             self._changed.set()
@@ -60,7 +60,7 @@ class Pulse:
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,4 +1,4 @@
-"""The paths that ask: what there is, lookups, and SQL."""
+"""The routes that read: catalog, lookups, and SQL."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ _PREFIX: Final = "key."
 
 
 def service_of(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 def seconds_of(service: Service, text: str) -> float:
-    """How long to wait, as it was said."""
+    """The seconds that a client wants to wait."""
     try:
-        found = duration(text) / SECOND
+        seconds = duration(text) / SECOND
     except PenstockError as error:
         raise Answered(422, f"timeout: {error.message}", hint="write 500ms, 2s or 1m") from None
-    if not 0 <= found <= service.settings.limits.wait_seconds:
+    if not 0 <= seconds <= service.settings.limits.wait_seconds:
         raise Answered(422, f"timeout is not between 0 and {service.settings.limits.wait_seconds:g} s: '{text}'")
-    return found
+    return seconds
 
 
 def only(request: Request, *known: str) -> None:
-    """Refuses what nobody understands: a typo must not give another answer."""
+    """Rejects unknown parameters: a typo must not change the answer."""
     for name in request.query_params:
         if name not in known:
             raise Answered(422, f"unknown parameter '{name[:60]}'", detail=f"there are: {', '.join(known)}")
@@ -82,20 +82,20 @@ async def describe_view(request: Request, name: str) -> Any:
     return (await service.catalog.view(name)).body()
 
 
-def stream_body(told: dict[str, Any], takes: set[str]) -> dict[str, Any]:
-    schema = () if told["schema"] is None else tuple(Schema.parse(told["schema"]))
+def stream_body(stream: dict[str, Any], takes: set[str]) -> dict[str, Any]:
+    schema = () if stream["schema"] is None else tuple(Schema.parse(stream["schema"]))
     columns = [{"name": name, "type": kind} for name, kind in schema]
-    rest = {name: told[name] for name in ("name", "keep", "watermark", "counters")}
-    return {**rest, "columns": columns, "ingest": told["name"] in takes}
+    rest = {name: stream[name] for name in ("name", "keep", "watermark", "counters")}
+    return {**rest, "columns": columns, "ingest": stream["name"] in takes}
 
 
 @router.get("/streams", response_model=list[bodies.Stream], responses=errors(), tags=["streams"])
 async def list_streams(request: Request) -> Any:
-    """All streams, with what was counted of them."""
+    """All streams, with their counters."""
     only(request)
     service = service_of(request)
     known, takes = await service.catalog.known(fresh=True), set(service.doors.declared())
-    return [stream_body(told, takes) for told in known.streams.values()]
+    return [stream_body(stream, takes) for stream in known.streams.values()]
 
 
 @router.get("/streams/{name}", response_model=bodies.Stream, responses=errors(404, 422), tags=["streams"])
@@ -111,14 +111,14 @@ async def describe_stream(request: Request, name: str) -> Any:
 
 @router.get("/sinks", response_model=list[bodies.Sink], responses=errors(), tags=["sinks"])
 async def list_sinks(request: Request) -> Any:
-    """All sinks, and how far each is."""
+    """All sinks, and the position of each."""
     only(request)
     return list((await service_of(request).catalog.known(fresh=True)).sinks.values())
 
 
 @router.get("/sinks/{name}", response_model=bodies.Sink, responses=errors(404, 422), tags=["sinks"])
 async def describe_sink(request: Request, name: str) -> Any:
-    """A sink, and how far it is."""
+    """A sink, and its position."""
     only(request)
     known = await service_of(request).catalog.known(fresh=True)
     if name not in known.sinks:
@@ -170,16 +170,16 @@ async def look_up(
         await service.fresh.wait(after, seconds)
     began = time.monotonic()
     try:
-        found, last = await service.ask(question, LAST)
+        result, last = await service.ask(question, LAST)
     except Answered:
         moved = await service.catalog.moved(view)
         if moved is None:
             raise
-        found, last = await service.ask(asked_for.question(moved), LAST)
+        result, last = await service.ask(asked_for.question(moved), LAST)
     finally:
         if keys and time.monotonic() - began > _SLOW:
             service.make_faster(view, [key for key in view.keys if key in keys])
-    rows, more = asked_for.page(found.rows)
+    rows, more = asked_for.page(result.rows)
     return await answered(chosen, view.columns, rows, {"next": more, "commit": last.rows[0][0]})
 
 
@@ -194,17 +194,17 @@ _QUERY = {"requestBody": {"required": True, "content": _BODY}}
     responses={**errors(404, 406, 408, 413, 415, 422, 504), **_ROWS},
 )  # fmt: skip
 async def query(request: Request, after: After = None, timeout: Timeout = "2s", form: Form = None) -> Response:
-    """A SELECT over views, with parameters. It reads, and is stopped when it takes too long."""
+    """A SELECT over views, with parameters. It is read-only, and stopped when it takes too long."""
     service, chosen = service_of(request), wanted(request, form)
     only(request, "after", "timeout", "format")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Answered(415, "a question is sent as application/json")
+        raise Answered(415, "send the query as application/json")
     try:
         body = bodies.Query.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Answered(422, f"not a question: {where} {first['msg']}".replace("  ", " ")[:300]) from None
+        raise Answered(422, f"not a query: {where} {first['msg']}".replace("  ", " ")[:300]) from None
     seconds = seconds_of(service, timeout)
     most = min(body.limit or service.settings.limits.rows, service.settings.limits.rows)
     if after is not None:
@@ -221,13 +221,13 @@ _Answer = TypeVar("_Answer")
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """What work gives, which is cancelled when the client hangs up."""
+    """The result of work, which is cancelled when the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             task.cancel()
-            raise Answered(503, "the client has hung up")
+            raise Answered(503, "the client has disconnected")
         return task.result()
     finally:
         task.cancel()

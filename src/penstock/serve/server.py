@@ -1,4 +1,4 @@
-"""A server in a thread of its own, with an event loop of its own: epochs do not wait for it, nor it for them."""
+"""A server in a thread with an event loop of its own: epochs do not wait for it, nor it for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TURN: Final = 0.001
 
 
 class _Protocol(H11Protocol):
-    """Hangs up on clients that take too long to send a request, and on those that are too many.
+    """Disconnects clients that take too long to send a request, and those above the limit.
 
     The limits hold before anything looks at the request: what does not come in time needs no token to be refused.
     """
@@ -130,7 +130,7 @@ class Server:
         return self
 
     def stop(self) -> None:
-        """Ends subscriptions, answers what was asked, and hangs up."""
+        """Ends subscriptions, answers pending requests, and closes all connections."""
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self.app.state.service.hub.closing.set)
         self._server.should_exit = True
@@ -140,7 +140,7 @@ class Server:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # nobody else would hear of it
+        except BaseException as error:  # in this thread it would go unnoticed
             self._failure = error
 
     async def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""All that a server shares between requests: who asks the store, what there is, who waits and who subscribes."""
+"""What requests of a server share: the processes that query the store, the catalog, and the subscriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.errors import PenstockError
-from penstock.serve.askers import Askers, Found, Question, Select, Selected
+from penstock.serve.askers import Askers, Question, ResultRows, Select, SelectAnswer
 from penstock.serve.fresh import Fresh
 from penstock.serve.ingest import Doors
 from penstock.serve.metrics import Metrics
@@ -21,7 +21,7 @@ from penstock.serve.panes import Hub
 from penstock.serve.pulse import Pulse
 from penstock.serve.settings import Settings
 from penstock.serve.tokens import Tokens
-from penstock.serve.views import Catalog, Described
+from penstock.serve.views import Catalog, ViewEntry
 from penstock.store.lock import LOCK, is_held
 from penstock.store.segment_lookup import SegmentQuestion
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("penstock.access")
 
 @dataclass(frozen=True)
 class Host:
-    """What the app tells the server, where both are one process or can talk.
+    """The server's connection to the app, where both are one process or can communicate.
 
     `index` makes questions by some columns of a view fast; `failures` are those of sinks; `failed` is why it stopped.
     `retry` feeds in dead letters of a name, all or those for which a condition holds: how many, how many of them failed
@@ -59,11 +59,11 @@ class Service:
         self._indexed: set[tuple[int, tuple[str, ...]]] = set()
         self.metrics = Metrics(self.askers, self.catalog, host.failures)
 
-    async def ask(self, *questions: Question | SegmentQuestion) -> list[Found]:
+    async def ask(self, *questions: Question | SegmentQuestion) -> list[ResultRows]:
         """Asks for a user."""
         return await self.askers.ask(questions, self.settings.limits.statement_seconds)
 
-    async def select(self, select: Select) -> Selected:
+    async def select(self, select: Select) -> SelectAnswer:
         """Answers a SELECT of a user."""
         return await self.askers.select(select, self.settings.limits.statement_seconds)
 
@@ -79,15 +79,15 @@ class Service:
         (answer,) = await self.askers.own(Question(GRAPH))
         return graph_from_json(answer.rows[0][0]) if answer.rows else None
 
-    def make_faster(self, view: Described, keys: Sequence[str]) -> None:
-        """Asks the app for an index, once; the answers of now do not wait for it."""
+    def make_faster(self, view: ViewEntry, keys: Sequence[str]) -> None:
+        """Asks the app for an index, once; current requests do not wait for it."""
         index, wish = self.host.index, (view.id, tuple(keys))
         if index is not None and keys and not view.in_segments and wish not in self._indexed:
             self._indexed.add(wish)
             asyncio.get_running_loop().run_in_executor(None, index, view.name, keys)
 
     async def prepare(self) -> None:
-        """Starts what the first questions would wait for. A store that is not there yet needs nothing."""
+        """Starts what the first queries would wait for. A store that does not exist yet needs nothing."""
         with suppress(PenstockError):
             if any(view.in_segments for view in (await self.catalog.known()).views.values()):
                 await self.askers.prepare_segments()
@@ -97,15 +97,15 @@ class Service:
         await self.catalog.close()
         await self.askers.close()
 
-    def told(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
-        """A request is over: it is counted, and stands in the log, without what came in its URL or body."""
+    def log_request(self, method: str, route: str, status: int, seconds: float, client: str, sent: int) -> None:
+        """Counts and logs a finished request, without the content of its URL or body."""
         self.metrics.requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         more: dict[str, Any] = {
             "method": method[:20], "route": route, "status": status, "ms": round(seconds * 1000, 2),
             "client": client, "bytes": sent, "at": time.time(),
         }  # fmt: skip
-        _log.info("%s %s %d", method[:20], route, status, extra={"told": more})
+        _log.info("%s %s %d", method[:20], route, status, extra={"fields": more})
 
 
 _METHODS: Final = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

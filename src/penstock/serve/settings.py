@@ -1,4 +1,4 @@
-"""What a server may be told: where it listens, who may ask, and how much of everything."""
+"""Settings of a server: where it listens, who may use it, and its limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Limits:
     """How much of everything: bytes, rows, seconds, and how many at a time.
 
     `rate` requests a second are answered to one client, `burst` of them at once. `memory` is what one SELECT may take.
-    `panes` bytes of a view's newest panes are kept for its subscribers; who falls further behind reads the store.
+    `panes` bytes of a view's newest panes are kept for its subscribers; those that fall further behind read the store.
     """
 
     body: int = 16 << 20
@@ -52,7 +52,7 @@ class Settings:
     no_tokens: bool = False
 
     def check(self, has_tokens: bool) -> None:
-        """Refuses to open the door to others without a lock."""
+        """Refuses to listen to other machines without tokens."""
         if (self.cert is None) != (self.key is None):
             raise PenstockError("TLS takes two files", hint="give both: --cert FILE --key FILE")
         for path in (self.cert, self.key):

@@ -29,7 +29,7 @@ _DAY: Final = 86_400_000_000
 
 
 def moment(mark: Instant | None) -> str | int | None:
-    """An instant as text; none before the first and after the last. Years that text cannot hold stay microseconds."""
+    """An instant as text; None before the first and after the last. Years that text cannot hold stay microseconds."""
     if mark is None or not BEGINNING < mark < END:
         return None
     try:

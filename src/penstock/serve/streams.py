@@ -1,4 +1,4 @@
-"""The path by which events come in."""
+"""The route that takes events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _BODY = {
 
 
 @router.post(
-    "/streams/{name}", response_model=bodies.Taken, openapi_extra=_BODY, responses=errors(404, 408, 409, 413, 415, 422)
+    "/streams/{name}",
+    response_model=bodies.IngestResult,
+    openapi_extra=_BODY,
+    responses=errors(404, 408, 409, 413, 415, 422),
 )
 async def ingest(
     request: Request,
@@ -45,7 +48,7 @@ async def ingest(
         str | None, Header(description="The same key gives the same token for a day, and writes nothing.")
     ] = None,
 ) -> Any:
-    """Events of a stream `FROM HTTP`. The answer comes when they are durable."""
+    """Takes events of a stream `FROM HTTP`. The answer comes when they are durable."""
     service = service_of(request)
     only(request, "malformed")
     takes = service.doors.declared()
@@ -57,7 +60,7 @@ async def ingest(
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise Answered(422, "an idempotency key has 1 to 200 visible characters")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Answered(415, "compressed bodies are not taken", hint="send it as it is")
+        raise Answered(415, "compressed bodies are not accepted", hint="send it as it is")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (*_LINES, ARROW):
         raise Answered(415, f"no such media type: '{kind[:60]}'", detail=f"there are: {', '.join((*_LINES, ARROW))}")
@@ -70,5 +73,5 @@ async def ingest(
     taken = await service.doors.put(name, accepted, idempotency_key, body)
     if not taken.repeated:
         service.metrics.accepted.labels(name).inc(taken.rows)
-    told = {"accepted": taken.rows, "malformed": taken.malformed, "repeated": taken.repeated}
-    return {"token": str(Token(name, taken.number)), **told}
+    counts = {"accepted": taken.rows, "malformed": taken.malformed, "repeated": taken.repeated}
+    return {"token": str(Token(name, taken.number)), **counts}

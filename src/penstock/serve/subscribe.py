@@ -1,4 +1,4 @@
-"""The path by which panes are pushed."""
+"""The route that pushes panes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OK: dict[int | str, dict[str, Any]] = {
 async def subscribe(
     request: Request,
     name: str,
-    snapshot: Annotated[bool, Query(description="Send the rows of now first.")] = False,
+    snapshot: Annotated[bool, Query(description="Send the current rows first.")] = False,
     last_event_id: Annotated[str | None, Header(description="Go on after this pane.")] = None,
 ) -> Response:
     """The panes of a view as they fire, as server-sent events. The id of an event is where to go on after it."""

@@ -1,6 +1,6 @@
-"""Tokens: who may ask. A file of the app's directory holds their digests, never the tokens themselves.
+"""Tokens, which authorize requests. A file of the app's directory holds their digests, never the tokens themselves.
 
-A token is 32 random bytes; its digest needs no salt. Scopes: `read` asks, `write` sends events, `admin` does all.
+A token is 32 random bytes; its digest needs no salt. Scopes: `read` for queries, `write` for events, `admin` for all.
 Once an app has had a token, every request needs one, also after the last token was removed.
 """
 
@@ -26,7 +26,7 @@ _PREFIX: Final = "ps_"
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token."""
+    """A token's digest, scopes and name."""
 
     name: str
     scopes: tuple[str, ...]
@@ -57,7 +57,7 @@ class Tokens:
         """The tokens as the file has them now."""
         try:
             file = os.stat(self._path)
-        except FileNotFoundError:  # a file that vanished while we run opens nothing
+        except FileNotFoundError:  # a file that vanished while we run lets nobody in
             self._seen, self._known = None, []
             return []
         self._in_use = True
@@ -67,13 +67,13 @@ class Tokens:
             self._seen = seen
         return self._known
 
-    def find(self, given: str) -> Token | None:
-        """The token that this is. All are compared, each in constant time."""
-        digest, found = _digest(given), None
+    def find(self, secret: str) -> Token | None:
+        """The token with this secret. All are compared, each in constant time."""
+        digest, match = _digest(secret), None
         for token in self.read():
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found
+                match = token
+        return match
 
     def holds(self, token: Token | None) -> bool:
         """Whether a request that was let in with this token, or without one, still would be."""
@@ -90,9 +90,9 @@ class Tokens:
         name = name or f"token_{len(self.read()) + 1}"
         if any(token.name == name for token in self.read()):
             raise PenstockError(f"there is a token '{name}' already", hint="choose another name, or remove it")
-        given = _PREFIX + secrets.token_urlsafe(32)
-        self._write([*self.read(), Token(name, wanted, _digest(given), int(time.time()))])
-        return given
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        self._write([*self.read(), Token(name, wanted, _digest(secret), int(time.time()))])
+        return secret
 
     def remove(self, name: str) -> None:
         left = [token for token in self.read() if token.name != name]
@@ -118,5 +118,5 @@ def _read(path: Path) -> list[Token]:
         ) from error
 
 
-def _digest(given: str) -> str:
-    return hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""Views, streams and sinks as the store knows them, for the server: read anew when the store has changed."""
+"""Views, streams and sinks of the store, for the server: read again when the store has changed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from penstock.serve.errors import Answered
 from penstock.serve.shown import moment
 from penstock.store.format import IN_SEGMENTS
 
-#: What is known is read again after so many seconds, while requests go on with it; a name that is not known is looked
-#: up at once. Requests wait for what is older than `_OLD`.
+#: Seconds after which the catalog is read again, while requests use the old one; an unknown name is looked up at once.
+#: Requests wait if the catalog is older than `_OLD`.
 _FRESH, _OLD = 1.0, 2.0
 _FROM: Final = re.compile(r'CREATE VIEW "(?:[^"]|"")+" AS (SELECT .*) FROM ("__(?:[^"]|"")+")( WHERE .*)?', re.DOTALL)
 _HIDDEN: Final = "__end AS __e, __start AS __s, __key AS __k"
 
 
 @dataclass(frozen=True)
-class Described:
-    """A view: its columns with their types, what is asked for its rows, and how far it is."""
+class ViewEntry:
+    """A view: its columns with their types, the SELECT for its rows, and its watermark."""
 
     id: int
     name: str
@@ -52,7 +52,7 @@ class Described:
         return IN_SEGMENTS in self.select
 
     def body(self) -> dict[str, Any]:
-        """What is told of it."""
+        """The view as JSON."""
         return {
             "name": self.name,
             "keys": list(self.keys),
@@ -64,10 +64,10 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a store holds at one moment."""
+class CatalogSnapshot:
+    """The catalog of a store at one moment."""
 
-    views: dict[str, Described]
+    views: dict[str, ViewEntry]
     streams: dict[str, dict[str, Any]]
     sinks: dict[str, dict[str, Any]]
 
@@ -77,15 +77,15 @@ class Known:
 
 
 class Catalog:
-    """Looks up what there is."""
+    """Caches the catalog of the store."""
 
     def __init__(self, askers: Askers) -> None:
         self._askers = askers
-        self._known: Known | None = None
+        self._known: CatalogSnapshot | None = None
         self._read = 0.0
         self._refreshing: asyncio.Task[None] | None = None
 
-    async def view(self, name: str) -> Described:
+    async def view(self, name: str) -> ViewEntry:
         known = await self.known()
         if name not in known.views:
             known = await self.known(fresh=True)
@@ -93,13 +93,13 @@ class Catalog:
             raise not_there("view", name, known.views)
         return known.views[name]
 
-    async def moved(self, view: Described) -> Described | None:
+    async def moved(self, view: ViewEntry) -> ViewEntry | None:
         """A view whose rows were moved into segments or out of them since it was looked up; None if they were not."""
         now = (await self.known(fresh=True)).views.get(view.name)
         return None if now is None or now.in_segments == view.in_segments else now
 
-    async def known(self, fresh: bool = False) -> Known:
-        """What there is: at this moment, if it must be `fresh`."""
+    async def known(self, fresh: bool = False) -> CatalogSnapshot:
+        """The catalog; read now, if it must be `fresh`."""
         age = time.monotonic() - self._read
         if fresh or self._known is None or age > _OLD:
             return await self._look()
@@ -108,16 +108,16 @@ class Catalog:
         return self._known
 
     async def _refresh(self) -> None:
-        with suppress(PenstockError):  # the next request that has to wait tells it
+        with suppress(PenstockError):  # the next request that has to wait reports it
             await self._look()
 
-    async def _look(self) -> Known:
+    async def _look(self) -> CatalogSnapshot:
         known = await _look(self._askers)
         self._known, self._read = known, time.monotonic()
         return known
 
     async def close(self) -> None:
-        """Reads nothing any more."""
+        """Stops reading."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
@@ -139,39 +139,41 @@ _SINKS: Final = """SELECT sink, position, (SELECT value FROM __meta WHERE name =
     WHERE kind = 'sink' AND name NOT IN (SELECT sink FROM __sinks)"""
 
 
-async def _look(askers: Askers) -> Known:
+async def _look(askers: Askers) -> CatalogSnapshot:
     schema = askers.database.dialect.schema
     texts = (_VIEWS.format(schema=schema), _COUNTERS, _STREAMS, _TRACKERS, _SINKS)
     views, counters, streams, trackers, sinks = await askers.own(*(Question(text) for text in texts))
-    return Known(
+    return CatalogSnapshot(
         {view.name: view for row in views.rows if (view := _described(row)) is not None},
-        _streams(counters.rows, streams.rows, {name: json.loads(told)["watermark"] for name, told in trackers.rows}),
+        _streams(
+            counters.rows, streams.rows, {name: json.loads(tracker)["watermark"] for name, tracker in trackers.rows}
+        ),
         {name: {"name": name, "position": at, "newest": newest} for name, at, newest in sorted(sinks.rows)},
     )
 
 
-def _described(row: list[Any]) -> Described | None:
+def _described(row: list[Any]) -> ViewEntry | None:
     id, name, definition, columns, sql, watermark, rests = row
-    found = _FROM.fullmatch(sql)
-    if found is None:
+    parts = _FROM.fullmatch(sql)
+    if parts is None:
         return None  # a view of the store's own making has this form
-    select = f"{found[1]}, {_HIDDEN} FROM {found[2]}{found[3] or ''}"
-    return Described(id, name, definition, dict(json.loads(columns)), select, watermark, bool(rests))
+    select = f"{parts[1]}, {_HIDDEN} FROM {parts[2]}{parts[3] or ''}"
+    return ViewEntry(id, name, definition, dict(json.loads(columns)), select, watermark, bool(rests))
 
 
 def _streams(counters: list[Any], kept: list[Any], trackers: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    streams: dict[str, dict[str, Any]] = {}
     for name, schema, keep in kept:
-        found[name] = {"name": name, "schema": schema, "keep": keep}
+        streams[name] = {"name": name, "schema": schema, "keep": keep}
     for counter, value in counters:
         stream, _, kind = counter.rpartition(".")
-        found.setdefault(stream, {"name": stream}).setdefault("counters", {})[kind] = value
+        streams.setdefault(stream, {"name": stream}).setdefault("counters", {})[kind] = value
     for stream, mark in trackers.items():
         bounded = mark if isinstance(mark, int) and BEGINNING < mark < END else None
-        found.setdefault(stream, {"name": stream})["watermark"] = moment(bounded)
-    for told in found.values():
-        told.setdefault("schema", None)
-        told.setdefault("keep", None)
-        told.setdefault("watermark", None)
-        told.setdefault("counters", {})
-    return dict(sorted(found.items()))
+        streams.setdefault(stream, {"name": stream})["watermark"] = moment(bounded)
+    for entry in streams.values():
+        entry.setdefault("schema", None)
+        entry.setdefault("keep", None)
+        entry.setdefault("watermark", None)
+        entry.setdefault("counters", {})
+    return dict(sorted(streams.items()))

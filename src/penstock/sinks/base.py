@@ -144,7 +144,7 @@ class Sink(ABC):
         return
 
     def show(self, constructor: str, *arguments: str) -> str:
-        """The constructor with what was said, and the mode where it is not the default."""
+        """The constructor with the user's options, and the mode where it is not the default."""
         mode = [f"mode={self.mode!r}"] if self.mode != "panes" else []
         return f"ps.{constructor}({', '.join([*arguments, *mode])})"
 

@@ -1,21 +1,16 @@
-"""A sink for the eye: a plain table of text on standard output, with the newest rows of each delivery.
+"""A sink that prints a table of text on standard output, with the newest rows of each delivery.
 
 >>> to_console(limit=5, mode="update")
 ps.to_console(limit=5, mode='update')
->>> print(table([{"k": "a", "n": 12}, {"k": None, "n": 3}]))
-k      n
-a     12
-null   3
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, Target, above_zero
-from penstock.sinks.rows import Row
+from penstock.text_table import text_table, value_text
 
 _LIMIT = 20
 
@@ -46,41 +41,17 @@ class _Printing(OpenSink):
         more = len(batch.rows) - len(shown)
         rest = f"… and {more} before them\n" if more else ""
         # One call, so that what other threads print does not come between the lines.
-        print(f"{self._title}: {len(batch.rows)} rows\n{rest}{table(shown)}\n", end="", flush=True)
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Rows as lines of text under the names of their columns; numbers stand to the right."""
-    if not rows:
-        return "no rows"
-    names = list(rows[0])
-    lines = [names, *([_text(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    right = [all(_is_number(row[name]) for row in rows) for name in names]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if to_the_right else cell.ljust(width)
-            for cell, width, to_the_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+        print(f"{self._title}: {len(batch.rows)} rows\n{rest}{text_table(shown, _text)}\n", end="", flush=True)
 
 
 def _text(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    """A value on one line."""
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").removesuffix("+00:00")
-    return str(value).replace("\n", "\\n")
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    return value_text(value).replace("\n", "\\n")
 
 
 def to_console(*, limit: int = _LIMIT, mode: Mode = "panes") -> Console:
-    """Prints what fires, at most `limit` rows at once: the newest."""
+    """Prints fired panes, at most the newest `limit` rows at once."""
     above_zero(limit, "the limit of a console")
     return Console(limit, mode=mode)

@@ -23,7 +23,7 @@ from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
-from penstock.store.arrivals import Delivered
+from penstock.store.arrivals import DeliveryTime
 from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
 
@@ -34,7 +34,7 @@ _log = logging.getLogger("penstock.sinks")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a sink does not get on: the last error, and how often in a row it failed."""
+    """Why a sink fails: the last error, and how often in a row it failed."""
 
     error: BaseException
     count: int
@@ -90,7 +90,7 @@ class Delivery:
         outbox: Outbox,
         sinks: Mapping[str, tuple[str, View | Rows, Sink]],
         *,
-        commit_positions: Callable[[Mapping[str, int], Collection[Delivered]], object],
+        commit_positions: Callable[[Mapping[str, int], Collection[DeliveryTime]], object],
         trim: Callable[[int], object],
         app: str = "",
         check_owner: Callable[[], object] = lambda: None,
@@ -118,7 +118,7 @@ class Delivery:
 
     @property
     def failures(self) -> dict[str, Failure]:
-        """The sinks that do not get on, and why. Those that have recovered are not there."""
+        """The sinks that fail now, and why. Sinks that have recovered are left out."""
         return dict(self._failures)
 
     @property
@@ -239,7 +239,7 @@ class Delivery:
             self._run(way)
             self._failures.pop(name, None)
             return True
-        except BaseException as error:  # in a thread of its own nobody else would hear of it
+        except BaseException as error:  # in a thread of its own it would go unnoticed
             before = self._failures.get(name)
             count = 1 if before is None else before.count + 1
             first, longest = self._retry
@@ -293,7 +293,7 @@ class Delivery:
 
     def _save(self, way: _Way) -> None:
         position = way.position
-        deliveries = [Delivered(way.target.sink, commit, at) for commit, at in way.commits.items()]
+        deliveries = [DeliveryTime(way.target.sink, commit, at) for commit, at in way.commits.items()]
         self._positions.save(way.target.sink, position, deliveries)
         way.commits.clear()
         way.saved, way.owes = position, False

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
+from penstock.durable import flush, make_directory
 from penstock.private import public
 from penstock.sinks.base import Outbox, SinkError, newest_pane
 
@@ -50,7 +51,7 @@ class Directory:
         self._check_still_ours = check_owner
         self._temporary = path / f"{_TEMPORARY}-{uuid4().hex}"
         try:
-            _make(path)
+            make_directory(path, public)
             self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise SinkError(
@@ -85,8 +86,7 @@ class Directory:
     def _place(self, name: str, write: Callable[[BinaryIO], None]) -> None:
         with self._temporary.open("wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         public(self._temporary)
         self._check_still_ours()
         os.rename(self._temporary, self.path / name)
@@ -172,20 +172,6 @@ def birth_of(outbox: Outbox) -> int | None:
         "SELECT value FROM __meta WHERE name = 'born' UNION ALL SELECT now FROM __commits WHERE number = 1 LIMIT 1"
     )
     return int(commit.item()) if commit.height else None
-
-
-def _make(path: Path) -> None:
-    """Makes a directory that stays: each new entry is made durable in the directory above it."""
-    if path.is_dir():
-        return
-    _make(path.absolute().parent)
-    path.mkdir(exist_ok=True)
-    public(path)
-    above = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)
 
 
 def _write_text(file: BinaryIO, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Sinks that are directories of files, JSON lines or Parquet: each pane is in exactly one file, whatever dies.
+"""Sinks that are directories of files, JSON lines or Parquet: each pane is in exactly one file, whatever fails.
 
 >>> to_jsonl("out", mode="append")
 ps.to_jsonl('out', mode='append')

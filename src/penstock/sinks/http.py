@@ -24,7 +24,7 @@ from penstock.errors import DefinitionError, unknown
 from penstock.model.time import in_seconds
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero
 from penstock.sinks.files import plain
-from penstock.sinks.http_sender import VARIABLE, Answer, Sender, said, shown, shown_header
+from penstock.sinks.http_sender import VARIABLE, Answer, Sender, described, shown, shown_header
 from penstock.sinks.refused import RefusedPanes
 from penstock.sinks.rows import Row
 
@@ -129,13 +129,13 @@ class _Posting(OpenSink):
         if self._refused is None:
             raise SinkError(
                 f"{shown(self._sink.url)} refuses the pane {row['pane']} of '{self._target.view}' with {answer.status}",
-                detail=said(answer),
+                detail=described(answer),
                 hint="the sink retries until it is accepted; on_refusal='set aside' continues without it",
             )
-        self._refused.add(row, answer.status, said(answer))
+        self._refused.add(row, answer.status, described(answer))
         _log.warning(
             "the sink '%s' has set aside the pane %d, refused with %d: %s",
-            self._target.sink, row["pane"], answer.status, said(answer),
+            self._target.sink, row["pane"], answer.status, described(answer),
         )  # fmt: skip
 
     def close(self) -> None:

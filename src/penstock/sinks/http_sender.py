@@ -33,7 +33,7 @@ _ANSWER: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class Answer:
-    """What a receiver has said."""
+    """The response of a receiver."""
 
     status: int
     text: str
@@ -114,7 +114,7 @@ class Sender:
             hint = "redirects are not followed: give the final address"
         elif answer.status in (401, 403, 407):
             hint = "check the headers and the secret that the receiver expects"
-        error = SinkError(f"{self._shown} answers {answer.status}", detail=said(answer), hint=hint)
+        error = SinkError(f"{self._shown} answers {answer.status}", detail=described(answer), hint=hint)
         error.retry_after = answer.retry_after
         return error
 
@@ -147,7 +147,7 @@ def shown_header(name: str, value: str) -> str:
     return value if VARIABLE.search(value) or not is_secret_header(name) else HIDDEN
 
 
-def said(answer: Answer) -> str:
+def described(answer: Answer) -> str:
     """The beginning of an answer's text."""
     text = " ".join(answer.text.split())
     return text[:200] + "…" if len(text) > 200 else text or "it sent no other message"

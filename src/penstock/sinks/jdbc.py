@@ -135,7 +135,7 @@ class _Writing(OpenSink):
     # whose it is
 
     def _locked(self, database: Database) -> int:
-        """How far the sink is; from here to the end of the transaction nobody else gets on."""
+        """How far the sink is; until the end of the transaction other processes wait."""
         same = "app = ? AND sink = ?"
         held = f"UPDATE {self._positions} SET token = ? WHERE {same} AND token = ?"
         if database.run(held, [self._token, *self._mine, self._token]) != 1:

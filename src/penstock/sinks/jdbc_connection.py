@@ -15,7 +15,7 @@ from penstock.redaction import redact_url, redact_values
 from penstock.sinks.base import SinkError
 
 _SECONDS: Final = 60  # how long one statement may take
-_MOST_DRIVERS: Final = 32  # a process keeps so many
+_MOST_DRIVERS: Final = 32  # how many a process keeps
 
 
 class Database:
@@ -149,7 +149,7 @@ class Database:
         return SinkError(f"the database: {self._detail(error)}")
 
     def _detail(self, error: Exception) -> str:
-        """What the driver said, without passwords and without Java's stack."""
+        """The driver's message, without passwords and without Java's stack."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage() if java is not None else error)
         text = redact_values(text, [self._password or ""])

@@ -1,4 +1,4 @@
-"""A sink that is a Kafka topic: a reader with `isolation.level=read_committed` sees each pane once, whatever dies.
+"""A sink that is a Kafka topic: a reader with `isolation.level=read_committed` sees each pane once, whatever fails.
 
 >>> to_kafka("trending", servers="localhost:9092", mode="update")
 ps.to_kafka('trending', servers='localhost:9092', mode='update')
@@ -236,8 +236,8 @@ def to_kafka(
     """Panes as messages of a topic, keyed by the view's key, each once for readers of what is committed.
 
     Without `servers` the environment says where Kafka is, in PENSTOCK_KAFKA_SERVERS. `options` are those of `ps.kafka`:
-    {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` tells this sink from all others of the cluster; without
-    one it is made of the app's and the sink's names. A transaction is given up after `timeout` seconds, and so is a
+    {"kafka.security.protocol": "SASL_SSL"}. `transactional_id` must be unique in the cluster; without
+    one it is made of the app's and the sink's names. A transaction is aborted after `timeout` seconds, and so is a
     request that Kafka has not answered after half of them. With mode="realtime", `checkpoint_every` is how often the
     sink notes how far it is; what it sent since then comes again after a stop or a failure.
     """

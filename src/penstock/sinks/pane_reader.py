@@ -83,7 +83,7 @@ class PaneReader:
         return pl.concat(parts), max(last, newest)
 
     def panes(self, view: str, after: int, limit: int) -> tuple[pl.DataFrame, int]:
-        """The next panes of a view after an id, at most so many, and the id up to which that is all."""
+        """At most `limit` panes of a view after an id, and the id up to which these are all."""
         newest, last, parts = self.newest, after, list[pl.DataFrame]()
         while limit and self.has_more(view, last) and (blocks := self._blocks(view, last, limit)):
             for block in blocks:
@@ -97,7 +97,7 @@ class PaneReader:
         return pl.concat(parts) if parts else pl.DataFrame(schema={"id": pl.Int64}), max(last, newest)
 
     def _blocks(self, view: str, after: int, limit: int) -> list[Block]:
-        """The next blocks of a view, with about `count` panes."""
+        """The next blocks of a view, with about `limit` panes."""
         with self._lock:
             if after >= self._since:
                 newer = takewhile(lambda one: one[1].last > after, reversed(self._recent))

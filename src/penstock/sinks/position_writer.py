@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from penstock.store.arrivals import Delivered
+from penstock.store.arrivals import DeliveryTime
 
 
 @dataclass
@@ -14,7 +14,7 @@ class _Group:
     """Positions that are written together, with the commits that were delivered, and what became of it."""
 
     positions: dict[str, int] = field(default_factory=dict)
-    deliveries: list[Delivered] = field(default_factory=list)
+    deliveries: list[DeliveryTime] = field(default_factory=list)
     written: bool = False
     error: BaseException | None = None
 
@@ -22,12 +22,12 @@ class _Group:
 class PositionWriter:
     """Collects positions while a transaction is under way; the first sink that waits then writes those of all."""
 
-    def __init__(self, write: Callable[[Mapping[str, int], Collection[Delivered]], object]) -> None:
+    def __init__(self, write: Callable[[Mapping[str, int], Collection[DeliveryTime]], object]) -> None:
         self._write = write
         self._group = _Group()
         self._collecting, self._writing = Lock(), Lock()
 
-    def save(self, sink: str, position: int, deliveries: Collection[Delivered] = ()) -> None:
+    def save(self, sink: str, position: int, deliveries: Collection[DeliveryTime] = ()) -> None:
         """Returns when the position is in the store; if it cannot be written, every sink of the group fails."""
         with self._collecting:
             group = self._group

@@ -203,7 +203,7 @@ def to_postgres(
     create: bool = True,
     rows_per_transaction: int = _ROWS,
 ) -> Postgres:
-    """A table in PostgreSQL that holds what a view shows, or each of its panes; each counts once, whatever dies.
+    """A table in PostgreSQL that holds what a view shows, or each of its panes; each counts once, whatever fails.
 
     Without `url` the environment says where PostgreSQL is, in PENSTOCK_POSTGRES_URL. A password is better kept in
     PGPASSWORD or ~/.pgpass than in the address. `key` are the columns by which rows are put in the place of others:

@@ -71,7 +71,7 @@ class StatementError(SinkError):
 
 
 def _server_message(error: Exception, url: str) -> str:
-    """What the server said, or else the driver, without our statement."""
+    """The server's message, or else the driver's, without our statement."""
     text = str(error).split("Query was:")[0]
     match = _MESSAGE.search(text)
     text = match[1] if match else text

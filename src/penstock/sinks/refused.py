@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.durable import flush
 from penstock.sinks.base import SinkError, Target
 from penstock.sinks.files import plain
 from penstock.sinks.rows import Row
@@ -45,8 +46,7 @@ class RefusedPanes:
         with self._path.open("ab+") as file:
             _end_line(file)
             file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         self._known.add(_name(line))
 
 

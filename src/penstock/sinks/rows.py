@@ -141,7 +141,7 @@ def window_bound(bound: int | str | None, counted: bool) -> datetime | int | Non
 
 
 def pane_values(panes: pl.DataFrame, prefix: str, types: Mapping[str, pl.DataType]) -> dict[str, list[Any]]:
-    """The keys or the values of panes, column by column. In blocks of a store of before they are JSON."""
+    """The keys or the values of panes, column by column. In blocks of older stores they are JSON."""
     objects = {KEY: "key", VALUE: "values"}[prefix]
     if objects not in panes.columns:
         return {name: values_of(panes[prefix + name], kind) for name, kind in types.items()}

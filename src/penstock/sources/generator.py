@@ -115,10 +115,11 @@ def generator(
     late: float = 0.0,
     lateness: str | timedelta = "0 seconds",
 ) -> Generator:
-    """Made-up events: `function(numbers, times, chance)` gives a dictionary of columns; `rate` events a second.
+    """Generated events: `function(numbers, times, chance)` gives a dictionary of columns; `rate` events a second.
 
-    `disorder` sets event times back by up to so much, `late` of the events by `lateness` more, and `duplicates` of
-    them repeat the event before. `chance.uniform()` gives a random number for each event, the same in every replay.
+    `disorder` is the largest amount by which event times are set back; the share `late` of the events goes back by
+    `lateness` more, and the share `duplicates` repeats the event before. `chance.uniform()` gives a random number for
+    each event, the same in every replay.
     """
     if rate < 1:
         raise DefinitionError(f"the rate of a generator must be above zero, and is {rate}")

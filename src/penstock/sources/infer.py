@@ -32,7 +32,7 @@ _TIME_NAMES: Final = ("event_time", "at", "time", "timestamp", "ts", "created_at
 
 
 @dataclass(frozen=True)
-class Inferred:
+class InferredSchema:
     """What the first rows of a file show: its format, its columns, and which of them may be the event time."""
 
     format: str
@@ -48,7 +48,7 @@ class Inferred:
         return next(iter((*usual, *times)), None)
 
 
-def infer(path: Path, rows: int = 10_000) -> Inferred:
+def infer(path: Path, rows: int = 10_000) -> InferredSchema:
     """Reads the first rows of a file. All rows decide: a column that is once a text is a text."""
     if not path.is_file():
         raise PenstockError(
@@ -60,12 +60,12 @@ def infer(path: Path, rows: int = 10_000) -> Inferred:
 
         with parquet.ParquetFile(path) as file:
             columns = tuple((field.name, arrow_type(field.type)) for field in file.schema_arrow)
-            return Inferred(kind, Schema(columns), file.metadata.num_rows)
+            return InferredSchema(kind, Schema(columns), file.metadata.num_rows)
     delimiter = _delimiter(path) if kind == "csv" else ","
     records = list(islice(_csv(path, delimiter) if kind == "csv" else _READERS[kind](path), rows))
     if not records:
         raise PenstockError(f"the file '{path}' has no rows", hint="name a file with at least one event")
-    return Inferred(kind, Schema(tuple(_columns(records))), len(records), delimiter)
+    return InferredSchema(kind, Schema(tuple(_columns(records))), len(records), delimiter)
 
 
 def format_of(path: Path) -> str:

@@ -32,11 +32,18 @@ if TYPE_CHECKING:
     from penstock.sql.statements import Statement
 
 #: Reading statements needs neither the app nor Spark.
-__getattr__ = lazy(__name__, {
-    "answers": ("Answer", "Subscription", "answer", "pane_schema", "subscription", "table_schema"),
-    "catalog": ("define", "flows"), "errors": ("SqlError",), "loading": ("load",), "read": ("parse", "parse_one"),
-    "showing": ("show",), "statements": ("Statement",),
-})  # fmt: skip
+__getattr__ = lazy(
+    __name__,
+    {
+        "answers": "Answer Subscription answer pane_schema subscription table_schema",
+        "catalog": "define flows",
+        "errors": "SqlError",
+        "loading": "load",
+        "read": "parse parse_one",
+        "showing": "show",
+        "statements": "Statement",
+    },
+)
 
 __all__ = [
     "Answer",

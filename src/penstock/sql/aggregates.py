@@ -19,7 +19,7 @@ from penstock.sql.queries import Call
 
 @dataclass(frozen=True)
 class Signature:
-    """How an aggregate is called: `inputs` are expressions, `settings` constants; `options` are said by name only."""
+    """How an aggregate is called: `inputs` are expressions, `settings` constants; `options` are given by name only."""
 
     make: Callable[..., model.Aggregate]
     inputs: tuple[str, ...] = ("x",)

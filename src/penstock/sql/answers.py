@@ -60,7 +60,7 @@ def answer(app: App, statement: sql.Statement) -> Answer:
         case sql.Explain():
             return _lines("plan", _explained(app, statement))
     word = statement.whole.text.split()[0].upper()
-    raise statement.source.error(f"{word} is not a question about an app", statement.whole)
+    raise statement.source.error(f"{word} is not a statement about an app", statement.whole)
 
 
 def subscription(app: App, statement: sql.Subscribe) -> Subscription:

@@ -38,7 +38,7 @@ from penstock.sql.streams import stream_of, time_of
 from penstock.sql.tables import table_of
 from penstock.sql.views import view_of
 
-#: How what Python says is said in SQL.
+#: The SQL words for values of Python's options.
 _IN_SQL = {"call .retracting(), or fire once: .trigger(ps.on_close())": "add EMIT … RETRACTING, or EMIT ON CLOSE"}
 
 
@@ -115,7 +115,7 @@ class _Finder:
                 return app.views[name].changes(name)
         if name in app.tables:
             hint = f"join a stream with it: FROM stream JOIN {name} ON …"
-            raise self.source.error(f"'{name}' is a table, and no stream", named.name, hint=hint)
+            raise self.source.error(f"'{name}' is a table, not a stream", named.name, hint=hint)
         raise self.source.placed(unknown("stream", name, [*known, *app.views]), named.name, {})
 
 

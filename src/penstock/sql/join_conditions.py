@@ -27,7 +27,7 @@ _TURNED: Final = {">=": "<=", ">": "<", "<=": ">=", "<": ">", "=": "="}
 
 @dataclass(frozen=True)
 class Sides:
-    """Two flows, what names with a qualifier mean on each side, and where all that is said of them.
+    """Two flows, what names with a qualifier mean on each side, and the text that they come from.
 
     `times` are other columns of a side that may be its event time: the times of streams that it is itself joined from.
     """

@@ -23,13 +23,13 @@ _DEPTH: Final = 120
 def check_tokens(tokens: Sequence[Token], source: Source, whole: Piece) -> None:
     """Refuses a question that is too long, or has too many brackets within brackets."""
     if len(tokens) > _TOKENS:
-        message = f"the question has {len(tokens)} words and signs, and may have {_TOKENS}"
+        message = f"the query has {len(tokens)} words and signs, and may have {_TOKENS}"
         raise source.error(message, whole, hint="ask it in parts")
     depth = 0
     for token in tokens:
         depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
         if depth > _BRACKETS:
-            message = f"the question has more than {_BRACKETS} brackets within brackets"
+            message = f"the query has more than {_BRACKETS} brackets within brackets"
             raise source.error(message, whole, hint="name the inner parts with WITH")
 
 
@@ -39,7 +39,7 @@ def check_depth(tree: exp.Expr, source: Source, whole: Piece) -> None:
     while stack:
         node, depth = stack.pop()
         if depth > _DEPTH:
-            message = f"the question is nested more than {_DEPTH} deep"
+            message = f"the query is nested more than {_DEPTH} deep"
             raise source.error(message, whole, hint="name the inner parts with WITH")
         for child in node.iter_expressions():
             chained = isinstance(node, (exp.And, exp.Or)) and type(child) is type(node)

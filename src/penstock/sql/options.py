@@ -24,7 +24,7 @@ _SHOWN = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 class Options:
-    """What was said in WITH; `take` hands out the options that someone knows."""
+    """The options of WITH; `take` returns those that a caller knows."""
 
     def __init__(self, source: Source, options: tuple[Option, ...]) -> None:
         self.source = source
@@ -33,7 +33,7 @@ class Options:
         self._known: list[str] = []
 
     def take(self, *names: str) -> dict[str, Any]:
-        """The options of these names that were said."""
+        """The options of these names that the statement has."""
         self._known += names
         return {name: self._checked(name, self._left.pop(name)) for name in names if name in self._left}
 
@@ -59,7 +59,7 @@ class Options:
             raise self.source.placed(error, about[0].place if about else otherwise, {}) from error
 
     def nothing_left(self, what: str) -> None:
-        """Refuses an option that nobody took."""
+        """Rejects options that no caller has taken."""
         for name, option in self._left.items():
             near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.6)
             raise self.source.error(

@@ -140,7 +140,7 @@ Query: TypeAlias = "Select | UnionAll"
 
 @dataclass(frozen=True)
 class Emit:
-    """EMIT … ALLOWED LATENESS …: what was said of when and how."""
+    """EMIT … ALLOWED LATENESS …: when a view fires, and how."""
 
     trigger: Trigger | None = None
     accumulation: str | None = None

@@ -44,7 +44,7 @@ def undeclared_join(flow: Flow) -> StreamJoin | None:
 
 
 def carries_watermark(stream: Stream) -> bool:
-    """Whether the watermark of a stream follows that of what it is made from: nothing is said of it."""
+    """Whether the watermark of a stream follows that of its input: then SQL does not mention it."""
     return isinstance(stream.watermark, Carried)
 
 
@@ -95,7 +95,7 @@ def _times(join: StreamJoin) -> str:
 
 
 def _is_odd(by: Duration) -> bool:
-    """Whether a bound is a microsecond beside a plain one: somebody wrote < or >."""
+    """Whether a bound is a microsecond beside a plain one: then it was written as < or >."""
     return by % MILLISECOND in (1, MILLISECOND - 1)
 
 

@@ -72,7 +72,7 @@ def _stream(stream: Stream) -> str:
 
 
 def _time(stream: Stream) -> str:
-    """What is said of the rows of a join: their time, and how long they are kept."""
+    """The clauses for the rows of a join: their time, and how long they are kept."""
     options = _rules(stream)
     clause = f" WITH ({', '.join(options)})" if options else ""
     if stream.watermark is None or stream.event_time is None or carries_watermark(stream):

@@ -53,7 +53,7 @@ class Column:
 class WatermarkClause:
     """WATERMARK FOR time AS …; `value` is the delay, percentage or mark as it was written.
 
-    `idle` is None for never, and "default" where nothing was said.
+    `idle` is None for never, and "default" where the statement has none.
     """
 
     time: Piece

@@ -25,7 +25,7 @@ from penstock.sql.flow import at_time, event_time, relation
 from penstock.sql.join_conditions import Conditions, Sides
 from penstock.sql.joins import Find, Names, qualifiers
 
-#: How what Python says is said in SQL.
+#: The SQL words for values of Python's options.
 WORDS = {
     "set event_time='…' and watermark=ps.bounded('10 seconds') for it":
         "write WATERMARK FOR time AS time - INTERVAL 10 SECONDS for it",

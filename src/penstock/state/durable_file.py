@@ -1,10 +1,11 @@
-"""A file in the making that is forced to disk before anyone hears of it."""
+"""A file that is forced to disk before anything lists it."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import BinaryIO
+
+from penstock.durable import flush, sync
 
 
 class DurableFile:
@@ -26,10 +27,9 @@ class DurableFile:
     def close(self) -> None:
         """Forces the file and its name to disk. Without a write there is no file."""
         if self._out is not None:
-            self._out.flush()
-            os.fsync(self._out.fileno())
+            flush(self._out)
             self._out.close()
-            _force_directory(self._path.parent)
+            sync(self._path.parent)
             self._out = None
 
     def __enter__(self) -> DurableFile:
@@ -41,11 +41,3 @@ class DurableFile:
             self._out.close()
             self._path.unlink(missing_ok=True)
             self._out = None
-
-
-def _force_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

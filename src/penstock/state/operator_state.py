@@ -40,7 +40,7 @@ def owner_of(stream: str) -> str:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StepProgress:
     """Up to which times the due rows of runs have been stepped: such rows have newer versions."""
 
     run: int = -1
@@ -48,7 +48,7 @@ class Seen:
     now: Instant = _NEVER
 
 
-NOTHING_SEEN: Final = Seen()
+NOTHING_SEEN: Final = StepProgress()
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class SegmentRows:
     """The rows of one kind of an operator's state, of one shard."""
 
     def __init__(
-        self, state: ShardedOperator, kind: StateKind, shard: HashRange = ALL, seen: Seen = NOTHING_SEEN
+        self, state: ShardedOperator, kind: StateKind, shard: HashRange = ALL, seen: StepProgress = NOTHING_SEEN
     ) -> None:
         self._kind, self._mark, self._seen = kind, state.expired, seen
         self._rows = SortedRows(state.root, _layout(kind), state.segments, shard)
@@ -144,7 +144,7 @@ class OperatorStep:
     time: OperatorTime
     run: int
     shard: HashRange = ALL
-    seen: Seen = NOTHING_SEEN
+    seen: StepProgress = NOTHING_SEEN
     many_rows: int = MANY_ROWS
 
     def within(self, shard: HashRange) -> OperatorStep:

@@ -89,7 +89,7 @@ def write_panes(root: str, name: str, panes: pl.DataFrame) -> PaneFile:
 
 
 def filed(root: str, files: Sequence[PaneFile], keys: Sequence[str], largest: int, stride: int = STRIDE) -> FiledPanes:
-    """Cuts the panes of files into blocks of at most about so many, in the order of these keys.
+    """Cuts the panes of files into blocks of about `largest` panes at most, in the order of these keys.
 
     Panes of a key are in one file. A sample of all keys gives the bounds of blocks. Where a bound lies in a file is
     searched between two keys of the sample, so that only these and few other keys are in memory.

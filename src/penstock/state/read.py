@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from penstock.kernel.columns import END, START
 from penstock.kernel.hashing import Array
+from penstock.kernel.keys import canonical
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.time import END as FOREVER
 from penstock.state.layout import FINAL, GONE, PRESENTED, VISIBLE
 from penstock.state.ranges import Ranges, hash_positions
 from penstock.state.segment import MappedSegment
-from penstock.state.selection import Selection, comparable
+from penstock.state.selection import Selection
 
 #: The most rows of each segment in a piece.
 PIECE: Final = 1 << 16
@@ -235,7 +236,7 @@ class SortedPart:
 
     def _identity(self, rows: Rows) -> pl.DataFrame:
         frame = rows.frame([*self._keys, START, END])
-        return frame.select(comparable(frame[name]) for name in frame.columns)
+        return frame.select(canonical(frame[name]) for name in frame.columns)
 
     def _visible(self, rows: Rows, selection: Selection) -> Rows:
         holds = rows.truth(VISIBLE)

@@ -204,7 +204,7 @@ def _write(table: pa.Table, sink: pa.NativeFile) -> None:
 
 
 class SegmentFile:
-    """A file of segments in the making. It is forced to disk before anyone hears of its segments.
+    """A file of segments in the making. It is forced to disk before its segments are listed.
 
     Used with `with`, it leaves nothing behind unless it was closed.
     """

@@ -98,7 +98,7 @@ class SegmentState:
     # what others ask
 
     def open_rows(self, limit: int) -> pl.DataFrame | None:
-        """All open windows; None if there are more than so many."""
+        """All open windows; None if there are more than `limit`."""
         rows = self._open(self._kinds["rows"].all())
         return rows if rows.height <= limit else None
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from penstock.kernel.columns import START
 from penstock.kernel.hashing import Array, hashes
-from penstock.kernel.nested import packed
+from penstock.kernel.keys import canonical
 
 #: More keys than this are not looked up one by one: all rows are read.
 MOST_KEYS: Final = 10_000
@@ -72,15 +72,5 @@ class Selection:
         """Which rows have one of the keys."""
         holds = np.ones(rows.height, bool)
         for name, values in self.keys.items():
-            holds &= comparable(rows[name]).is_in(comparable(values).implode(), nulls_equal=True).to_numpy()
+            holds &= canonical(rows[name]).is_in(canonical(values).implode(), nulls_equal=True).to_numpy()
         return holds
-
-
-def comparable(series: pl.Series) -> pl.Series:
-    """A column whose values can be compared and joined: lists and structs as bytes, one NaN and one zero."""
-    if series.dtype.is_nested():
-        return packed(series)
-    if series.dtype.is_float():
-        series = series.fill_nan(float("nan"))
-        return series.set(series == 0, 0.0)
-    return series

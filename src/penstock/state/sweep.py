@@ -20,7 +20,7 @@ from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment, paths
 from penstock.state.spool import FOLDER
 
-#: Replaced segments stay so long: readers may still map them.
+#: How long replaced segments stay: readers may still map them.
 GRACE: Final = duration("10 minutes")
 #: How long files of panes stay after all readers have them: a reader maps them as soon as it has read the outbox.
 PANE_GRACE: Final = duration("10 seconds")

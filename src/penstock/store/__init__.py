@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "base": ("Commit", "Keep", "Progress", "Store", "StoreError", "Summary"),
-        "file": ("Tombstone",),
-        "lock": ("Standby", "TakenOver"),
-        "opening": ("open_store",),
-        "postgres.store": ("PostgresStore",),
-        "reader": ("Reader",),
-        "sql_store": ("SqlStore",),
-        "sqlite.store": ("SqliteStore",),
+        "base": "Commit Keep Progress Store StoreError Summary",
+        "file": "Tombstone",
+        "lock": "Standby TakenOver",
+        "opening": "open_store",
+        "postgres.store": "PostgresStore",
+        "reader": "Reader",
+        "sql_store": "SqlStore",
+        "sqlite.store": "SqliteStore",
     },
 )
 

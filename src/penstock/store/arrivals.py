@@ -94,7 +94,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveryTime:
     """A sink had delivered a commit at this time."""
 
     sink: str
@@ -111,7 +111,7 @@ def write_arrivals(connection: Connection, number: int, stream: str, now: Instan
         connection.run("DELETE FROM __deliveries WHERE at < ?1", [now - KEPT])
 
 
-def write_deliveries(connection: Connection, deliveries: Collection[Delivered]) -> None:
+def write_deliveries(connection: Connection, deliveries: Collection[DeliveryTime]) -> None:
     """Records deliveries. Of a commit in several batches the last one counts."""
     sql = 'INSERT INTO __deliveries VALUES (?1, ?2, ?3) ON CONFLICT (sink, "commit") DO UPDATE SET at = excluded.at'
     for one in deliveries:

@@ -14,7 +14,7 @@ import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.model.time import Instant
-from penstock.store.arrivals import Ages, Delivered
+from penstock.store.arrivals import Ages, DeliveryTime
 from penstock.store.block import Block, Head
 from penstock.store.entry import Entry, Part
 from penstock.store.figures import Figures
@@ -23,7 +23,7 @@ from penstock.store.marks import Mark
 
 if TYPE_CHECKING:
     from penstock.kernel.plan import Plan
-    from penstock.kernel.stack import Stack, Stored
+    from penstock.kernel.stack import Stack, StoredState
     from penstock.kernel.step import Change
     from penstock.state.ids import IdChange
     from penstock.state.operator_state import OperatorChange
@@ -206,7 +206,7 @@ class Store(ABC):
 
     @abstractmethod
     def index(self, view: str, *columns: str) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
 
     @property
     @abstractmethod
@@ -214,7 +214,7 @@ class Store(ABC):
         """The folder of segments."""
 
     @abstractmethod
-    def state(self, view: str) -> Stored:
+    def state(self, view: str) -> StoredState:
         """A view's open windows, for the kernel."""
 
     @property
@@ -251,7 +251,7 @@ class Store(ABC):
         """What a stream that is made from others remembers: of these parts and keys, of a part, or all of it."""
 
     @abstractmethod
-    def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
+    def delivered(self, positions: Mapping[str, int], deliveries: Collection[DeliveryTime] = ()) -> None:
         """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
 
     @abstractmethod
@@ -335,15 +335,15 @@ class Store(ABC):
 
     @abstractmethod
     def heads(self, view: str, after: int, limit: int) -> list[Head]:
-        """Which blocks of a view have panes after an id, in order, at most so many."""
+        """Which blocks of a view have panes after an id, in order, at most `limit`."""
 
     @abstractmethod
     def blocks(self, view: str, after: int, limit: int) -> list[Block]:
-        """The blocks of a view that have panes after an id, in order, at most so many."""
+        """The blocks of a view that have panes after an id, in order, at most `limit`."""
 
     @abstractmethod
     def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
-        """The blocks of these views that end after an id, in order, at most so many."""
+        """The blocks of these views that end after an id, in order, at most `limit`."""
 
     @abstractmethod
     def newest_blocks(self, after: int) -> dict[str, int]:

@@ -48,7 +48,7 @@ class Place:
         return Path(url.path) if url.scheme == "file" and url.netloc in ("", "localhost") else None
 
     @property
-    def told(self) -> str:
+    def url(self) -> str:
         """The location for Spark: a path alone would mean the file system that it is set up for."""
         return self.at if self.is_url else f"file://{Path(self.at).absolute()}"
 
@@ -89,7 +89,7 @@ class Place:
 
 
 def checkpoints(directory: Path, location: str | Path | None = None) -> Place:
-    """Where the checkpoints of an app are: where it is said, else where they were, else in its directory."""
+    """Where the checkpoints of an app are: at the given place, else where they were, else in its directory."""
     note = directory / NOTE
     if location is None:
         return Place(note.read_text().strip()) if note.exists() else Place(str(directory / FOLDER))

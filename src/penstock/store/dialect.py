@@ -76,7 +76,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def by_index(self, index: str) -> str:
-        """Says by which index rows are found, where that must be said."""
+        """The clause that names the index by which rows are found, in databases that need it."""
 
     @abstractmethod
     def truth(self, column: str) -> str:

@@ -104,7 +104,7 @@ def settle(connection: Connection, location: str | None) -> None:
         there, here = known.item() or "the app's directory", location or "the app's directory"
         raise StoreError(
             f"the history lies in {there}, and not in {here}",
-            hint="say history_at as before; to move it, move its files and then the store's row __history.location",
+            hint="pass history_at as before; to move it, move its files, then the store's row __history.location",
         )
     sql = "INSERT INTO __history VALUES ('location', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
     connection.run(sql, [location])

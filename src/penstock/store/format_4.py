@@ -35,7 +35,7 @@ _EPOCHS: Final = {
     "commit": pl.Int64(), "stream": pl.String(), "query": pl.String(), "epoch": pl.Int64(), "now": pl.Int64(),
     "read_through": pl.Int64(),
 }  # fmt: skip
-#: What a note said that has a column, a table or another name now. The rest was for people.
+#: Fields of notes that have a column, a table or another name now. The other fields were for people.
 _TYPED: Final = {"rows", "stream", "behind", "unit", "limit", "taken", "late", "tables", "stale", "times", "past"}
 _SECONDS: Final = ("reduce", "merge")
 _VIEW: Final = "view:"
@@ -155,7 +155,7 @@ def _marks(before: dict[str, int], after: dict[str, int]) -> Iterator[MarkRow]:
         if not key.startswith(_VIEW):
             yield MarkRow(key, "", before.get(key, BEGINNING), after.get(key, BEGINNING))
     for key in dict.fromkeys(name for name in [*before, *after] if name.startswith(_VIEW)):
-        # Nothing said which streams such a view reads. Where it had no watermark of its own, it had that of others.
+        # Format 4 did not record which streams such a view reads. Without a watermark of its own, it had another's.
         sources = next((name for name in [*before, *after] if not name.startswith(_VIEW)), "")
         began, ended = (times.get(key, times.get(sources, BEGINNING)) for times in (before, after))
         yield MarkRow(sources, key.removeprefix(_VIEW), began, ended)

@@ -18,7 +18,7 @@ from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothi
 from penstock.kernel.reduce import late_schema
 from penstock.kernel.stack import place_schema
 from penstock.kernel.step import Change
-from penstock.kernel.swap import Settled, settle, standing
+from penstock.kernel.swap import SwapResult, settle, standing
 from penstock.model.time import Instant
 from penstock.model.windows import CountBased
 from penstock.store.catalog import forget, note, note_columns
@@ -99,8 +99,8 @@ class Difference:
     def total(self) -> int:
         return self.appear + self.vanish + self.change
 
-    def told(self, view: str) -> str:
-        """The numbers in words."""
+    def summary(self, view: str) -> str:
+        """The counts as text."""
         counts = f"{self.change} change, {self.appear} appear, {self.vanish} vanish"
         rest = self.total - self.rows.height
         return f"'{view}' would differ in {self.total} rows: {counts}" + (f"; {rest} are not shown" if rest else "")
@@ -244,7 +244,7 @@ def taken_back_ghosts(plan: Plan, ghosts: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _write(connection: Connection, layout: Layout, settled: Settled, where: str) -> None:
+def _write(connection: Connection, layout: Layout, settled: SwapResult, where: str) -> None:
     """Replaces the rows at the noted places, and forgets these."""
     order = ", ".join(_PLACE if layout.in_place else ("final", *_PLACE))
     connection.script(

@@ -127,7 +127,7 @@ class FileLock:
         (device, inode), holder = self._replaced
         try:
             files = list(Path(f"/proc/{holder}/fd").iterdir())
-        except OSError:  # it does not exist, somebody else's, or the system has no such folder
+        except OSError:  # it does not exist, belongs to another user, or the system has no such folder
             return self._killed
         for file in files:
             with suppress(OSError):

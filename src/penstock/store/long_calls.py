@@ -1,4 +1,4 @@
-"""User code that does not get on, as the store has it for those who show it.
+"""User code that makes no progress, as it is stored for display.
 
 >>> LongCall("enrich", "map(slow)", 42.3, 3, "row 17").text()
 "operator 'enrich' has run map(slow) for 42 s in task 3, at row 17"
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-#: Asks for the long calls of now.
+#: Reads the current long calls.
 LONG_CALLS: Final = "SELECT statement FROM __catalog WHERE kind = 'calls'"
 
 
 @dataclass(frozen=True)
 class LongCall:
-    """User code that has not got on for some seconds. `task` is None on the driver."""
+    """User code without progress for some seconds. `task` is None on the driver."""
 
     operator: str | None
     function: str

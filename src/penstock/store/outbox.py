@@ -65,13 +65,13 @@ def _blocks_of(panes: Panes) -> Iterator[tuple[int, bytes]]:
 
 
 def heads(connection: Connection, view: str, after: int, limit: int) -> list[Head]:
-    """Which blocks of a view have panes after an id, in order, at most so many."""
+    """Which blocks of a view have panes after an id, in order, at most `limit`."""
     rows = connection.rows(f'SELECT first, last, "commit" {_AFTER}', [view, after, limit])
     return [Head(*row) for row in rows.iter_rows()]
 
 
 def blocks(connection: Connection, root: str, view: str, after: int, limit: int) -> list[Block]:
-    """The blocks of a view that have panes after an id, in order, at most so many. Files are in the folder `root`."""
+    """The blocks of a view that have panes after an id, in order, at most `limit`. Files are in the folder `root`."""
     rows = connection.rows(f'SELECT first, last, "commit", panes {_AFTER}', [view, after, limit])
     return [Block(*row, root=root) for row in rows.iter_rows()]
 
@@ -79,7 +79,7 @@ def blocks(connection: Connection, root: str, view: str, after: int, limit: int)
 def new_blocks(
     connection: Connection, root: str, views: Sequence[str], after: int, limit: int
 ) -> list[tuple[str, Block]]:
-    """The blocks of these views that end after an id, in order, at most so many."""
+    """The blocks of these views that end after an id, in order, at most `limit`."""
     among = ", ".join(f"?{number}" for number in range(3, len(views) + 3))
     rows = connection.rows(
         'SELECT view, first, last, "commit", panes FROM __outbox '
@@ -113,11 +113,11 @@ def drop_panes(connection: Connection, view: str) -> None:
     remove_pane_files(connection, "view = ?1", [view])
 
 
-# stores of before
+# older stores
 
 
 def take_over(connection: Connection) -> None:
-    """Makes blocks of the panes of a store of before, which had a row with JSON for each."""
+    """Makes blocks of the panes of an older store, which had a row with JSON for each."""
     create(connection)
     after = 0
     while True:
@@ -133,7 +133,7 @@ def take_over(connection: Connection) -> None:
 
 
 def _json_block(rows: pl.DataFrame) -> tuple[int, int, int, str, bytes]:
-    """Rows with JSON as a block: what types the values had, a store of before does not say."""
+    """Rows with JSON as a block: an older store does not record the types of the values."""
     panes = rows.select(
         "key",
         "values",

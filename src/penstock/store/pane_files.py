@@ -31,7 +31,7 @@ def list_pane_files(connection: Connection, files: Sequence[PaneFile], view: str
 
 def pane_files(connection: Connection) -> list[PaneFile]:
     """The files that blocks of the outbox refer to."""
-    if "__pane_files" not in connection.tables():  # a store of before has none
+    if "__pane_files" not in connection.tables():  # an older store has none
         return []
     return [PaneFile(*row) for row in connection.rows(f"{_SELECT} IS NULL ORDER BY path").iter_rows()]
 

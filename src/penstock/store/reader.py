@@ -117,7 +117,7 @@ class Reader:
         """
         if not _QUESTION.match(sql):
             raise StoreError(
-                f"not a question: '{sql.strip()[:60]}'", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
+                f"not a query: '{sql.strip()[:60]}'", hint="only SELECT, WITH, VALUES and EXPLAIN are answered"
             )
         try:
             return self._asked(lambda connection: connection.answer(sql, parameters))
@@ -244,15 +244,15 @@ class Reader:
         return dict(self._rows("SELECT name, value FROM __counters ORDER BY name").iter_rows())
 
     def heads(self, view: str, after: int, limit: int) -> list[Head]:
-        """Which blocks of a view have panes after an id, in order, at most so many."""
+        """Which blocks of a view have panes after an id, in order, at most `limit`."""
         return self._asked(lambda connection: outbox.heads(connection, view, after, limit))
 
     def blocks(self, view: str, after: int, limit: int) -> list[Block]:
-        """The blocks of a view that have panes after an id, in order, at most so many."""
+        """The blocks of a view that have panes after an id, in order, at most `limit`."""
         return self._asked(lambda connection: outbox.blocks(connection, self.segments_at, view, after, limit))
 
     def new_blocks(self, views: Sequence[str], after: int, limit: int) -> list[tuple[str, Block]]:
-        """The blocks of these views that end after an id, in order, at most so many."""
+        """The blocks of these views that end after an id, in order, at most `limit`."""
         return self._asked(lambda connection: outbox.new_blocks(connection, self.segments_at, views, after, limit))
 
     def newest_blocks(self, after: int) -> dict[str, int]:

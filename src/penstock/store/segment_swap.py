@@ -14,7 +14,7 @@ import polars as pl
 from penstock.kernel.fire import pane_schema
 from penstock.kernel.plan import END, OWNER_END, OWNER_START, START, Plan, nothing
 from penstock.kernel.reduce import late_schema
-from penstock.kernel.swap import Settled, settle, standing, unshown
+from penstock.kernel.swap import SwapResult, settle, standing, unshown
 from penstock.model.time import Instant
 from penstock.state.compact import PIECE, pieces
 from penstock.state.layout import FINAL, in_place, layouts
@@ -117,11 +117,11 @@ def _unshown_rows(new: ShardedView, largest: int) -> Iterator[EncodedRows]:
     plan, run = new.plan, new.next_run
     for shard in pieces(new.segments, largest):
         rows = unshown(plan, current_rows(new, shard).filter(pl.col("__index") > 0))
-        settled = Settled(rows.filter(~pl.col(FINAL)), rows.filter(FINAL), nothing(pane_schema(plan)))
+        settled = SwapResult(rows.filter(~pl.col(FINAL)), rows.filter(FINAL), nothing(pane_schema(plan)))
         yield from _settled_rows(new.name, plan, run, settled, rows.clear())
 
 
-def _settled_rows(name: str, plan: Plan, run: int, settled: Settled, gone: pl.DataFrame) -> Iterator[EncodedRows]:
+def _settled_rows(name: str, plan: Plan, run: int, settled: SwapResult, gone: pl.DataFrame) -> Iterator[EncodedRows]:
     """Rows as segments of a run, with tombstones for rows that are gone."""
     kinds, place = layouts(plan), [*plan.keys, START, END]
     live, closed = presented(plan, settled.live, final=False), presented(plan, settled.closed, final=True)

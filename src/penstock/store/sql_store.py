@@ -19,7 +19,7 @@ from penstock.kernel.step import Change
 from penstock.model.time import Instant
 from penstock.store import catalog, files, memory
 from penstock.store.app_records import AppRecords
-from penstock.store.arrivals import Ages, Delivered, ages_between, write_arrivals, write_deliveries
+from penstock.store.arrivals import Ages, DeliveryTime, ages_between, write_arrivals, write_deliveries
 from penstock.store.base import Commit, Keep, Store, StoreError
 from penstock.store.connection import Busy, Connection
 from penstock.store.database import Database
@@ -229,7 +229,7 @@ class SqlStore(Reader, Store):
             catalog.note(connection, kind, name, statement)
 
     def note_long_calls(self, calls: str) -> None:
-        """Remembers the user code that does not get on at the moment, as `long_calls.packed` has it."""
+        """Stores the user code that makes no progress at the moment, as `long_calls.packed` has it."""
         with self._transaction() as connection:
             catalog.note_text(connection, "calls", calls)
 
@@ -377,7 +377,7 @@ class SqlStore(Reader, Store):
         with self._own_read() as connection:
             return memory.recall(connection, stream, keys, part)
 
-    def delivered(self, positions: Mapping[str, int], deliveries: Collection[Delivered] = ()) -> None:
+    def delivered(self, positions: Mapping[str, int], deliveries: Collection[DeliveryTime] = ()) -> None:
         """These sinks have all panes up to these ids; `deliveries` are those of the commits that had some for them."""
         with self._transaction() as connection:
             conflict = "ON CONFLICT (sink) DO UPDATE SET position = excluded.position"

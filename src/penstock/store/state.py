@@ -95,7 +95,7 @@ class SqlState:
         )
 
     def open_rows(self, limit: int) -> pl.DataFrame | None:
-        """All open windows; None if there are more than so many."""
+        """All open windows; None if there are more than `limit`."""
         rows = self._rows(f"{self._open} AND __end > {self.closed} LIMIT {limit + 1}")
         return rows if rows.height <= limit else None
 

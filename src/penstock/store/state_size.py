@@ -21,8 +21,8 @@ IN_STORE: Final = "in the store"
 class StateSize:
     """What segments take. Rows that hold are not counted, because that means to read them all.
 
-    `rows` has all versions of rows but deletions, so the view has at most so many. `lowest` estimates the rows that
-    hold by the largest run: compaction keeps what lies above it smaller than it is.
+    `rows` counts all versions of rows except deletions: an upper bound of the view's rows. `lowest` estimates the rows
+    that hold by the largest run: compaction keeps what lies above it smaller than it is.
     """
 
     shards: int
@@ -45,7 +45,7 @@ class StateSize:
 
 
 def state_sizes(connection: Connection) -> dict[str, StateSize]:
-    """By view, of those whose state is in segments. A store of before has none."""
+    """By view, of those whose state is in segments. An older store has none."""
     if "__sharded" not in connection.tables():
         return {}
     segments: dict[str, list[Segment]] = {}

@@ -125,7 +125,7 @@ class ViewStates:
             return int(connection.rows(sql).item())
 
     def index(self, view: str, columns: Sequence[str]) -> None:
-        """Makes questions by these columns of a view fast."""
+        """Adds an index, so that lookups by these columns of a view are fast."""
         if view in self.sharded:
             raise StoreError(
                 f"the view '{view}' cannot have an index: its rows are in segments",

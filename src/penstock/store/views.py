@@ -190,7 +190,7 @@ def afresh(plan: Plan, rows: pl.DataFrame, watermark: Instant, now: Instant) -> 
     """Open windows with the firing state that they begin with under a changed trigger or accumulation.
 
     - `__index` goes on, so that no index comes twice; `__new`, the elements that no pane has shown, stays;
-    - the trigger starts as for a new window and then hears of those elements; the next commit looks at the window;
+    - the trigger starts as for a new window and then gets those elements; the next commit looks at the window;
     - retracting: the pane that stands stays known if it was recorded; one fired before is never taken back;
     - discarding: what no pane has shown stays known if it was recorded; else the next pane shows everything so far.
     """

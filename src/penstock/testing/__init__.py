@@ -16,16 +16,16 @@ commit  page  window_start  window_end  n  kind    timing   index  final
 
 from penstock.testing.derived import iterate, join, learn, process, run_topology
 from penstock.testing.engines import Engine, replay, start
-from penstock.testing.result import Fired, Result, StreamResult, show, text_of
-from penstock.testing.script import DAY, Given, Step, TestStream
+from penstock.testing.result import FiredPane, Result, StreamResult, show, text_of
+from penstock.testing.script import DAY, ScriptRow, Step, TestStream
 from penstock.testing.views import run
 
 __all__ = [
     "DAY",
     "Engine",
-    "Fired",
-    "Given",
+    "FiredPane",
     "Result",
+    "ScriptRow",
     "Step",
     "StreamResult",
     "TestStream",

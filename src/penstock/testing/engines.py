@@ -11,7 +11,7 @@ from penstock.model.chain import chained, far_sources
 from penstock.model.commits import Commit, Pane, Rejection, TableRow
 from penstock.model.reference import Reference
 from penstock.model.view import View
-from penstock.testing.result import Fired, Result
+from penstock.testing.result import FiredPane, Result
 from penstock.testing.script import TestStream
 
 
@@ -40,7 +40,7 @@ def start(view: View, engine: str, fed: Collection[str] = ()) -> Engine:
 
 def replay(view: View, script: TestStream, runner: Engine) -> Result:
     """Runs a script on an engine."""
-    fired: list[Fired] = []
+    fired: list[FiredPane] = []
     refused: list[Rejection] = []
     names = far_sources((view.input,), script.fed).keys()
     number = 0
@@ -51,7 +51,7 @@ def replay(view: View, script: TestStream, runner: Engine) -> Result:
         number += 1
         own_events = tuple(event for event in commit.events if event.stream in names)
         panes, turned_away = runner.commit(replace(commit, events=own_events))
-        fired += [Fired(number, pane) for pane in panes]
+        fired += [FiredPane(number, pane) for pane in panes]
         refused += turned_away
     rows = tuple(runner.table())
     return Result(view, tuple(fired), rows, tuple(refused), getattr(runner, "lowered", None))

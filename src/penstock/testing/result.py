@@ -19,7 +19,7 @@ from penstock.text_table import text_table, value_text
 
 
 @dataclass(frozen=True)
-class Fired:
+class FiredPane:
     """A pane, and the number of the commit that fired it (from 1)."""
 
     commit: int
@@ -31,7 +31,7 @@ class Result:
     """What a view did with a script: `panes`, `table`, and the rows that were `late`, `duplicates` or `dead`."""
 
     view: View
-    fired: tuple[Fired, ...]
+    fired: tuple[FiredPane, ...]
     rows: tuple[TableRow, ...]
     refused: tuple[Rejection, ...]
     lowered: View | None = None  # the same view over columns of which Spark knows the types

@@ -21,7 +21,7 @@ DAY: Instant = SCRIPT_DAY
 #: The steps that are commits.
 _COMMITS: Final = ("add", "watermark", "clock")
 
-Given: TypeAlias = Mapping[str, object] | Sequence[object]
+ScriptRow: TypeAlias = Mapping[str, object] | Sequence[object]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TestStream:
             )
         return TestStream(*self.streams, clock=self.start, steps=self.steps, continues=True)
 
-    def add(self, *rows: Given, to: str | None = None, partition: int = 0) -> TestStream:
+    def add(self, *rows: ScriptRow, to: str | None = None, partition: int = 0) -> TestStream:
         """Events of one epoch: dictionaries, or values in the order of the columns. `to` names the stream.
 
         A row may name its own partition in the entry `partition` if the stream has no column of that name.
@@ -120,7 +120,7 @@ class TestStream:
         """From here on the log is read to its end."""
         return self._then(Step("caught up"))
 
-    def table(self, table: Table, *rows: Given) -> TestStream:
+    def table(self, table: Table, *rows: ScriptRow) -> TestStream:
         """From here on a table has these rows, and no others."""
         values = tuple((0, _row(table, row, 0)[1]) for row in rows)
         check_rows(table, [tuple(row.values()) for _, row in values])
@@ -197,7 +197,7 @@ class TestStream:
         return TestStream(*self.streams, clock=self.start, steps=(*self.steps, replace(step, also=self.continues)))
 
 
-def _row(stream: Stream | Table, row_values: Given, partition: int) -> tuple[int, Mapping[str, object]]:
+def _row(stream: Stream | Table, row_values: ScriptRow, partition: int) -> tuple[int, Mapping[str, object]]:
     names = stream.schema.names
     if isinstance(row_values, Mapping):
         row = {str(name): value for name, value in row_values.items()}

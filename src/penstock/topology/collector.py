@@ -66,7 +66,7 @@ class Collector:
     ) -> None:
         """Emits a tuple, in the order of the fields or by their names, as one that the `anchors` led to.
 
-        A spout says `message_id`, under which it hears whether the tree was completed.
+        A spout gives a `message_id`: its `ack` and `fail` get it when the tree is complete or has failed.
         """
         outlet = self._outlets.get(stream)
         if outlet is None:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class FailedTuple(RowError):
-    """Raised by a bolt to fail the tuple at hand, with a reason."""
+    """Raised by a bolt to fail the current tuple, with a reason."""
 
 
 @dataclass
 class Context:
-    """Where a task stands: its topology, its component, its number among so many, and the time of the epoch."""
+    """Where a task stands: its topology, component and number, the number of tasks, and the time of the epoch."""
 
     topology: str
     component: str
@@ -60,7 +60,7 @@ class Component:
 
 
 class Spout(Component):
-    """Where tuples come from, as code: `next_tuple` emits one or more, or nothing where there is nothing."""
+    """A source of tuples in Python: `next_tuple` emits one or more tuples, or none."""
 
     def open(self, context: Context, collector: Collector) -> None:
         """Called once in a process: for what is costly to make."""
@@ -76,7 +76,7 @@ class Spout(Component):
         """The tree of a message has failed or timed out: emit it again."""
 
     def give_up(self, message_id: Any) -> None:
-        """It has failed for the last time, and is a dead letter now. Where nothing else is said, that is an ack."""
+        """It has failed for the last time, and is a dead letter now. By default that is an ack."""
         self.ack(message_id)
 
 
@@ -92,7 +92,7 @@ class Bolt(Component):
 
 
 class BasicBolt(Bolt):
-    """A bolt whose tuples are acked when `execute` returns, and whose emits are anchored to the tuple at hand."""
+    """A bolt whose tuples are acked when `execute` returns, and whose emits are anchored to the current tuple."""
 
     def execute(self, tup: Tuple, collector: Collector) -> Iterable[Any] | None:  # type: ignore[override]
         """One tuple. What it yields, or returns as a list, is emitted too."""

@@ -21,7 +21,7 @@ from penstock.topology.trees import Tree, key_of, next_root, root_of
 
 #: The parts of what is remembered; that of a stateful bolt is `state_part(bolt)`.
 META, TASKS, OPEN, AGAIN, HEARD = "meta", "tasks", "trees", "again", "heard"
-#: A spout of code that had nothing is asked again after so long.
+#: After how long a spout of code that had nothing is asked again.
 PAUSE: Final = SECOND
 
 #: What is to be remembered from here on, by part and key; None: forgotten.
@@ -234,7 +234,7 @@ class Cycle:
         self._tell(tree.spout, tree.task, tree.id, "give_up")
 
     def _tell(self, spout: str, task: int, id: Any, what: str) -> None:
-        """A spout of code hears of a message in the next epoch, if it listens."""
+        """Reports the fate of a message to a spout of code in the next epoch, if it has a method for it."""
         spout_of = self.topology.code_spouts.get(spout)
         if spout_of is not None and id is not None:
             methods = (what, "ack") if what == "give_up" else (what,)

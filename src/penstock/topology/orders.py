@@ -28,7 +28,7 @@ class Orders:
     """The orders for the tasks of an epoch: its number and time, what components remember, and what happened before.
 
     `attempts` says by tree how often it was tried before; what belongs to a tree in `left_out` is passed over.
-    `heard` is what spouts of code hear of their messages, `expected` the trees of those to be emitted again, and
+    `heard` has the calls of spouts of code about their messages, `expected` the trees of those to be emitted again, and
     `room` for how many more there is.
     """
 

@@ -67,7 +67,7 @@ class Stage:
         self.outcome = Outcome()
 
     def spout(self, spout: SpoutOf, task: int) -> None:
-        """A task of a spout of code: it hears of its messages, and emits."""
+        """A task of a spout of code: reports on its messages, then emits."""
         assert isinstance(spout.source, Spout)
         prepared = self._crew.of(self._orders, spout.name, task, spout.tasks, spout.source)
         before, collector = self._orders.remembered.get((spout.name, task)), prepared.collector
@@ -187,7 +187,7 @@ def _basic(bolt: BasicBolt, collector: Collector, coming: Coming) -> None:
                 for row in emitted:
                     emit(row)
         except Exception as error:  # whatever it is, it concerns this tuple
-            collector.fail(tup, said(error))
+            collector.fail(tup, failure_text(error))
         else:
             if coming.ids is not None:
                 flip(root, coming.ids[number])
@@ -203,10 +203,10 @@ def _plain(bolt: Bolt, collector: Collector, coming: Coming) -> None:
         try:
             bolt.execute(tup)
         except Exception as error:
-            collector.fail(tup, said(error))
+            collector.fail(tup, failure_text(error))
 
 
-def said(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """An exception of a user's code, in words."""
     return error.message if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
 

@@ -15,7 +15,7 @@ from penstock.control.server import Server
 from penstock.control.tasks import do
 from penstock.history.events.erase import erase
 from penstock.history.events.event_history import EventHistory
-from penstock.runtime.dead_letters import Retried
+from penstock.runtime.dead_letters import RetryCounts
 from penstock.runtime.keeper import Keeper
 from penstock.store import Reader
 from tests.history.events.support import NOW, App, rows
@@ -104,9 +104,9 @@ def test_a_running_app_does_the_work_itself(app, tmp_path):
     app.epoch(rows((2, "b", 2), first=1))
     asked: list[tuple[str, str | None]] = []
 
-    def retry(stream: str, where: str | None) -> Retried:
+    def retry(stream: str, where: str | None) -> RetryCounts:
         asked.append((stream, where))
-        return Retried(5, 2)
+        return RetryCounts(5, 2)
 
     run: Any = SimpleNamespace(
         erase=lambda stream, where, reason: erase(app.store, stream, where, reason, NOW),

@@ -154,7 +154,7 @@ class Proof:
         return self.rows == self.equal
 
 
-#: How each view cuts time, said once more and in another way than the app says it.
+#: How each view cuts time, written a second time and in another way than in the app.
 _WINDOWS: Mapping[str, tuple[str, pl.Expr]] = {
     "by_airport": ("origin", pl.col("scheduled").dt.truncate("1h")),
     "by_carrier": (

@@ -1,4 +1,4 @@
-"""Human error: somebody deploys a view that counts each play twice; it is noticed, replaced, and every number is right.
+"""Human error: a deployed view counts each play twice; it is noticed and replaced, and every number is right.
 
 >>> app().views["by_song"] == app(wrong=False).views["by_song"]
 False
@@ -20,7 +20,7 @@ from penstock.sources import generator
 SONGS = np.array(["Anthem", "Ballad", "Canon", "Dirge", "Etude", "Fugue", "Gavotte", "Hymn"])
 _SHARES = np.cumsum(1 / np.arange(1, len(SONGS) + 1)) / (1 / np.arange(1, len(SONGS) + 1)).sum()
 
-#: What somebody meant to deploy.
+#: What was meant to be deployed.
 RIGHT = """
 CREATE OR REPLACE CONTINUOUS VIEW by_song AS
   SELECT song, window_start, window_end, count(*) AS plays

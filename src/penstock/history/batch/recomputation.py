@@ -34,7 +34,7 @@ from penstock.store.tables import Layout, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Hears what is being done, and which share of it is done.
+#: Called with what is being done, and which share of it is done.
 OnProgress = Callable[[str, float], None]
 
 

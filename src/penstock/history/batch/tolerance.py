@@ -1,4 +1,4 @@
-"""When two values of a view that should be the same are: exactly, but for what is said to be approximate.
+"""When two values of a view count as equal: exactly, except for aggregates that are approximate by definition.
 
 Floats may differ in their last digits, since sums depend on the order of rows. Sketches that drop values at random may
 differ by their stated error. All else, sketches of distinct values among it, must be equal.

@@ -65,7 +65,7 @@ def gone(tombstones: Iterable[Tombstone], schema: Schema) -> pl.Expr:
 
 
 def without_erased(rows: pl.DataFrame, tombstones: Iterable[Tombstone], schema: Schema) -> pl.DataFrame:
-    """The rows that are left. A file of before may lack a column: its rows have null there."""
+    """The rows that are left. An older file may lack a column: its rows have null there."""
     lacking = [pl.lit(None, dtype(kind)).alias(name) for name, kind in schema if name not in rows.columns]
     left = rows.with_columns(lacking).filter(~gone(tombstones, schema)) if rows.height else rows
     return left.select(rows.columns)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 from pyarrow import fs
 
+from penstock.durable import flush, make_directory, sync
 from penstock.errors import PenstockError
 
 _CHUNK: Final = 1 << 20
@@ -24,7 +25,7 @@ class LakeError(PenstockError):
     """The history cannot be read or written, or is not what the store says of it."""
 
 
-class Summed:
+class ChecksumFile:
     """A file that is being written, with the sum of all that was written. Arrow takes it for a file."""
 
     def __init__(self, file: Any) -> None:
@@ -49,8 +50,7 @@ class Summed:
             return
         self.closed = True
         if not isinstance(self._file, pa.NativeFile):
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            flush(self._file)
         self._file.close()
 
     def readable(self) -> bool:
@@ -86,17 +86,17 @@ class Place:
         root = "file://" + _opened(self.location)[1] if self.is_local else self.location.rstrip("/")
         return re.sub(r"([\\\[\]{}*?])", r"\\\1", re.sub(r"^s3://", "s3a://", f"{root}/{name}"))
 
-    def create(self, name: str) -> Summed:
+    def create(self, name: str) -> ChecksumFile:
         """A new file. It counts only once a commit lists it, so it needs no other name while it is written."""
         filesystem, root = _opened(self.location)
         path = f"{root}/{name}"
         if isinstance(filesystem, fs.PyFileSystem | fs.HadoopFileSystem):  # object stores have no folders
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         if not isinstance(filesystem, fs.LocalFileSystem):
-            return Summed(filesystem.open_output_stream(path))
+            return ChecksumFile(filesystem.open_output_stream(path))
         try:
-            _make(Path(path).parent)
-            return Summed(open(path, "xb"))
+            make_directory(Path(path).parent)
+            return ChecksumFile(open(path, "xb"))
         except OSError as error:
             raise LakeError(
                 f"cannot write the history's file '{path}': {error.strerror}",
@@ -106,7 +106,7 @@ class Place:
     def settle(self, name: str) -> None:
         """Makes the entry of a file durable, where that is ours to do."""
         if self.is_local:
-            _sync(Path(self.path(name)).parent)
+            sync(Path(self.path(name)).parent)
 
     def open(self, name: str) -> pa.NativeFile:
         """A file to read, from wherever."""
@@ -179,25 +179,7 @@ def _by_fsspec(location: str, scheme: str, error: Exception) -> tuple[fs.FileSys
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), str(root).rstrip("/")
 
 
-def _make(folder: Path) -> None:
-    """Makes a folder, durably."""
-    if folder.is_dir():
-        return
-    _make(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _copied(file: pa.NativeFile, copy: BinaryIO) -> None:
     while part := file.read(_CHUNK):
         copy.write(part)
-    copy.flush()
-    os.fsync(copy.fileno())
+    flush(copy)

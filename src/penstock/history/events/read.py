@@ -39,7 +39,7 @@ def as_frame(rows: pa.Table) -> pl.DataFrame:
 
 
 def read_files(place: Place, files: Sequence[File], schema: pa.Schema) -> pl.DataFrame:
-    """The rows of several files with these columns; what a file of before lacks is null."""
+    """The rows of several files with these columns; columns that an older file lacks are null."""
     empty = schema.empty_table()
     parts = [as_frame(empty), *(as_frame(read_file(place, file, schema.names)) for file in files)]
     frame = pl.concat(parts, how="diagonal_relaxed")

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.history.events.columns import arrow_schema, bounded, dead_schema, encodings, of_one_commit, table
-from penstock.history.events.place import Place, Summed
+from penstock.history.events.place import ChecksumFile, Place
 from penstock.history.events.writes import WriteId
 from penstock.model.types import Schema
 from penstock.store.file import File
@@ -71,7 +71,7 @@ class FileWriter:
     file: File | None = None
     _rows: int = 0
     _waiting: list[pa.Table] = field(default_factory=list)
-    _out: Summed | None = None
+    _out: ChecksumFile | None = None
     _writer: pq.ParquetWriter | None = None
     _times: list[int] = field(default_factory=list)
 

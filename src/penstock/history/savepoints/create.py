@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from penstock.durable import sync
 from penstock.history.events.event_history import default_location
 from penstock.history.events.pins import pinned
 from penstock.history.events.place import Place as LakePlace
@@ -24,7 +25,6 @@ from penstock.history.savepoints.manifest import (
     ViewCut,
     check_name,
     digest,
-    sync,
     sync_all,
 )
 from penstock.history.savepoints.segments import link_segments

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
+from penstock.durable import flush, sync
 from penstock.errors import PenstockError
 from penstock.model.time import Instant
 
@@ -125,8 +126,7 @@ def copy_file(source: Path, target: Path) -> SavedFile:
     target.parent.mkdir(parents=True, exist_ok=True)
     with source.open("rb") as file, target.open("wb") as copy:
         copied = _digest(file, copy)
-        copy.flush()
-        os.fsync(copy.fileno())
+        flush(copy)
     return copied
 
 
@@ -144,15 +144,6 @@ def _digest(file: BinaryIO, copy: BinaryIO | None) -> SavedFile:
         if copy is not None:
             copy.write(part)
     return SavedFile(size, summed.hexdigest())
-
-
-def sync(path: Path) -> None:
-    """Makes a file, or the entries of a directory, durable."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_all(folder: Path) -> None:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from penstock.durable import sync
 from penstock.errors import unknown
 from penstock.history.events.event_history import BEFORE
-from penstock.history.savepoints.manifest import Savepoint, SavepointError, copy_file, sync
+from penstock.history.savepoints.manifest import Savepoint, SavepointError, copy_file
 from penstock.history.savepoints.segments import check_segments
 from penstock.history.savepoints.tables import TABLES
 from penstock.private import protect

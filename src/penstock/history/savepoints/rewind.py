@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.durable import sync
 from penstock.errors import in_quotes
-from penstock.history.savepoints.manifest import Savepoint, SavepointError, sync
+from penstock.history.savepoints.manifest import Savepoint, SavepointError
 from penstock.sinks.directory import files_of
 from penstock.sinks.files import Files
 

@@ -65,7 +65,7 @@ def _unsigned(
         case model.Monoid():
             return MonoidColumns(aggregate, name, types)
         case model.Paired():
-            live, batch = (_unsigned(one, name, mine, made, alone) for one, mine in apart(aggregate, types))
+            live, batch = (_unsigned(one, name, part_types, made, alone) for one, part_types in apart(aggregate, types))
             return PairedColumns(aggregate, name, types, live, batch)
         case model.Exactness():
             return ExactnessColumns(aggregate, name, types)

@@ -22,21 +22,21 @@ def elements(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def blank(frame: pl.DataFrame) -> pl.DataFrame:
-    """As many rows, to put answers back into."""
+    """A frame with as many rows, for `put_back`."""
     return frame.select(pl.int_range(pl.len()).alias("__all"))
 
 
-def put_back(frame: pl.DataFrame, found: pl.DataFrame, fill: dict[str, pl.Expr]) -> pl.DataFrame:
-    """The frame with the columns of `found` by row number; rows that it lacks get `fill`."""
-    numbered = frame.drop(found.columns, strict=False).with_row_index(ROW)
-    joined = numbered.join(found, on=ROW, how="left", maintain_order="left").drop(ROW)
+def put_back(frame: pl.DataFrame, values: pl.DataFrame, fill: dict[str, pl.Expr]) -> pl.DataFrame:
+    """The frame with the columns of `values` by row number; rows that it lacks get `fill`."""
+    numbered = frame.drop(values.columns, strict=False).with_row_index(ROW)
+    joined = numbered.join(values, on=ROW, how="left", maintain_order="left").drop(ROW)
     return joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items())
 
 
-def gather(frame: pl.DataFrame, name: str, found: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
-    """The frame with the list column `name` made of the rows of `found`, as structs; at most `limit` of them."""
-    parts = [column for column in found.columns if column != ROW]
-    structs = found.select(ROW, pl.struct(parts).alias(name))
+def gather(frame: pl.DataFrame, name: str, element_rows: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
+    """The frame with the list column `name` made of the rows of `element_rows`, as structs; at most `limit` of them."""
+    parts = [column for column in element_rows.columns if column != ROW]
+    structs = element_rows.select(ROW, pl.struct(parts).alias(name))
     empty = pl.lit([], dtype=pl.List(structs.schema[name]))
     lists = pl.col(name) if limit is None else pl.col(name).head(limit)
     return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(lists), {name: empty})
@@ -47,10 +47,10 @@ def tally(frame: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
     return gather(frame, name, total(elements(frame, name), by))
 
 
-def total(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def total(element_rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """`tally` on elements."""
-    sortable = [column for column in by if not found.schema[column].is_nested()]
-    counted = found.group_by(ROW, *by).agg(pl.col("times").sum()).filter(pl.col("times") != 0)
+    sortable = [column for column in by if not element_rows.schema[column].is_nested()]
+    counted = element_rows.group_by(ROW, *by).agg(pl.col("times").sum()).filter(pl.col("times") != 0)
     return counted.sort(ROW, *sortable)
 
 

@@ -96,7 +96,7 @@ class WeightedColumns(Bag):
     def present(self, frame: pl.DataFrame) -> pl.Series:
         value, times = pl.col("v0").cast(pl.Float64), pl.col("times")
         mean = (value * times).sum() / times.sum()
-        found = (
+        moments = (
             elements(frame, self.name)
             .group_by(ROW)
             .agg(
@@ -106,7 +106,7 @@ class WeightedColumns(Bag):
             )
         )
         zero = pl.lit(0)
-        rows = put_back(blank(frame), found, {"n": zero, "sum": zero, "m2": zero})
+        rows = put_back(blank(frame), moments, {"n": zero, "sum": zero, "m2": zero})
         return rows.select(self._answer().alias(self.name)).to_series()
 
     def _answer(self) -> pl.Expr:

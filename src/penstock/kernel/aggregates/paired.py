@@ -52,10 +52,10 @@ class PairedColumns(Columns):
             return answers
         # An estimate costs, so it is made only where it is the answer.
         numbered = frame.with_row_index("__row")
-        told = numbered.filter(known).select("__row", answers.filter(known))
+        known_values = numbered.filter(known).select("__row", answers.filter(known))
         rest = numbered.filter(~known)
         guessed = rest.select("__row").with_columns(self.live.present(rest))
-        return pl.concat([told, guessed]).sort("__row")[self.name]
+        return pl.concat([known_values, guessed]).sort("__row")[self.name]
 
     def zero(self) -> dict[str, object]:
         return {**self.live.zero(), self.state: NOTHING, self.answer: None}
@@ -96,8 +96,8 @@ def _reduced(where: pl.Expr | None) -> pl.Expr:
 
 def _combined(state: str) -> pl.Expr:
     """`model.aggregates.paired.joined`, of a group."""
-    given = pl.col(state)
-    alone = (given != NOTHING).sum() <= 1
-    past = ((given == PAST) | (given == NOTHING)).all()
+    states = pl.col(state)
+    alone = (states != NOTHING).sum() <= 1
+    past = ((states == PAST) | (states == NOTHING)).all()
     several = pl.when(past).then(pl.lit(PAST, pl.Int8)).otherwise(pl.lit(LIVE, pl.Int8))
-    return pl.when(alone).then(given.max()).otherwise(several).alias(state)
+    return pl.when(alone).then(states.max()).otherwise(several).alias(state)

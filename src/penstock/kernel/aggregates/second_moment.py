@@ -39,19 +39,21 @@ class SecondMomentColumns(Columns):
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         if self._rows not in frame.columns:
             return tally(frame, self.name, ["cell"])
-        found = total(elements(frame, self._rows), ["value"])
-        return gather(frame.drop(self._rows), self.name, total(self._cells(found), ["cell"]))
+        counted = total(elements(frame, self._rows), ["value"])
+        return gather(frame.drop(self._rows), self.name, total(self._cells(counted), ["cell"]))
 
-    def _cells(self, found: pl.DataFrame) -> pl.DataFrame:
+    def _cells(self, values: pl.DataFrame) -> pl.DataFrame:
         """For each value the counter of each row of counters that it pulls at, and which way."""
-        hashed = _hash64(found["value"], self.types[0])
+        hashed = _hash64(values["value"], self.types[0])
         width, pulls = np.uint64(self.aggregate.width), []
         for row in range(self.aggregate.depth):
             bits = _mix(hashed ^ np.uint64(seed(row)))
             cell = (bits >> np.uint64(1)) % width + np.uint64(row) * width
             way = (bits & np.uint64(1)).astype(np.int64) * 2 - 1
             pulls.append(
-                pl.DataFrame({ROW: found[ROW], "cell": cell.astype(np.int32), "times": found["times"] * pl.Series(way)})
+                pl.DataFrame(
+                    {ROW: values[ROW], "cell": cell.astype(np.int32), "times": values["times"] * pl.Series(way)}
+                )
             )
         return pl.concat(pulls)
 
@@ -64,8 +66,8 @@ class SecondMomentColumns(Columns):
         row = pl.col("cell") // self.aggregate.width
         names = [f"row{i}" for i in range(self.aggregate.depth)]
         sums = (pl.when(row == i).then(squares).sum().cast(pl.Float64).alias(name) for i, name in enumerate(names))
-        found = elements(frame, self.name).group_by(ROW).agg(sums)
-        rows = put_back(blank(frame), found, dict.fromkeys(names, pl.lit(0.0)))
+        row_sums = elements(frame, self.name).group_by(ROW).agg(sums)
+        rows = put_back(blank(frame), row_sums, dict.fromkeys(names, pl.lit(0.0)))
         return rows.select(pl.concat_list(names).list.median().alias(self.name)).to_series()
 
     def zero(self) -> dict[str, object]:

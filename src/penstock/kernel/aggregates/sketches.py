@@ -81,8 +81,8 @@ class HeavyHittersColumns(SketchColumns):
         counted = rows.explode(self.rows, empty_as_null=False, keep_nulls=False).group_by(ROW, self.rows).len()
         # Sorted, so that the same rows make the same sketch.
         groups = counted.sort(ROW, self.rows).group_by(ROW, maintain_order=True).agg(self.rows, "len")
-        found = {row: zip(values, times, strict=True) for row, values, times in groups.iter_rows()}
-        return (self.aggregate.digest(found.get(row, ())) for row in range(frame.height))
+        counts_by_row = {row: zip(values, times, strict=True) for row, values, times in groups.iter_rows()}
+        return (self.aggregate.digest(counts_by_row.get(row, ())) for row in range(frame.height))
 
     @property
     def result(self) -> pl.DataType:

@@ -40,7 +40,7 @@ class Compiled:
 
 
 def compile(bound: Bound) -> Compiled:
-    """The expression as Polars evaluates it; one that is outside the kernel is refused."""
+    """The expression for Polars; one that the kernel cannot evaluate is rejected."""
     if bound.tree is None:
         raise DefinitionError(f"'{bound.text}' is Spark's to evaluate", detail=bound.outside)
     compiled = _node(bound.tree)
@@ -172,16 +172,16 @@ def _in(call: Call) -> Compiled:
     error: pl.Expr | None = None
     for hit, other in zip(reversed(hits), reversed(others), strict=True):
         error = _first(other.error, _only_if(~hit.fill_null(False), error))
-    found = reduce(lambda left, right: left | right, hits)
-    return Compiled(found, _first(value.error, _only_if(value.value.is_not_null(), error)))
+    any_hit = reduce(lambda left, right: left | right, hits)
+    return Compiled(any_hit, _first(value.error, _only_if(value.value.is_not_null(), error)))
 
 
 def _among(value: pl.Expr, constants: list[Literal]) -> pl.Expr:
-    """A null among the constants makes 'no' an 'unknown'."""
+    """A null among the constants turns 'no' into 'unknown'."""
     known = [literal for literal in constants if literal.value is not None]
     hits = [value == constant(literal) for literal in known]
-    found = reduce(lambda left, right: left | right, hits) if hits else pl.lit(False)
-    return found if len(known) == len(constants) else pl.when(found).then(True).otherwise(None)
+    any_hit = reduce(lambda left, right: left | right, hits) if hits else pl.lit(False)
+    return any_hit if len(known) == len(constants) else pl.when(any_hit).then(True).otherwise(None)
 
 
 def _nanvl(call: Call) -> Compiled:

@@ -23,8 +23,8 @@ from penstock.model.types import INTEGERS, is_integer
 def _compare(name: str) -> Rule:
     def rule(call: Call, left: pl.Expr, right: pl.Expr) -> pl.Expr:
         whole = _as_integers(call, name)
-        found: pl.Expr = getattr(left, name)(right) if whole is None else whole
-        return found
+        result: pl.Expr = getattr(left, name)(right) if whole is None else whole
+        return result
 
     return rule
 

@@ -46,10 +46,10 @@ def _size(call: Call, values: pl.Expr) -> pl.Expr:
 
 
 def _array_contains(_: Call, values: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Null if it is not there, and a null is: that might be it."""
-    found = values.list.contains(value, nulls_equal=False)
+    """Null if the value is not there but a null is, which might be equal to it."""
+    contained = values.list.contains(value, nulls_equal=False)
     unknown = values.list.drop_nulls().list.len() < values.list.len()
-    known = pl.when(found).then(True).when(~unknown).then(False)
+    known = pl.when(contained).then(True).when(~unknown).then(False)
     return pl.when(values.is_not_null() & value.is_not_null()).then(known)
 
 
@@ -76,9 +76,9 @@ NESTED: Final[dict[str, Rule]] = {
     "array": lambda call, *values: pl.concat_list(values).cast(dtype(call.type)),
     "array_contains": _array_contains, "array_join": _array_join,
     "array_distinct": lambda _, values: values.list.unique(maintain_order=True),
-    "map_value": lambda _, found, key: found.map.get(key),
-    "map_keys": lambda _, found: found.map.keys(), "map_values": lambda _, found: found.map.values(),
-    "map_entries": lambda call, found: entries(found, call.args[0].type),
-    "map_contains_key": lambda _, found, key: pl.when(key.is_not_null()).then(found.map.contains_key(key)),
+    "map_value": lambda _, map_, key: map_.map.get(key),
+    "map_keys": lambda _, map_: map_.map.keys(), "map_values": lambda _, map_: map_.map.values(),
+    "map_entries": lambda call, map_: entries(map_, call.args[0].type),
+    "map_contains_key": lambda _, map_, key: pl.when(key.is_not_null()).then(map_.map.contains_key(key)),
     "field": _field, "named_struct": _named_struct,
 }  # fmt: skip

@@ -130,13 +130,13 @@ def _remainder(call: Call, left: pl.Expr, right: pl.Expr) -> Outcome:
 
 def _pmod(call: Call, left: pl.Expr, right: pl.Expr) -> Outcome:
     """The sum of remainder and divisor wraps around, as in Java, where it is an int in narrower types."""
-    found = _remainder(call, left, right)
+    rest = _remainder(call, left, right)
     if call.type in ("tinyint", "smallint"):
-        wide, divisor = found.value.cast(pl.Int32), right.cast(pl.Int32)
+        wide, divisor = rest.value.cast(pl.Int32), right.cast(pl.Int32)
         shifted = _remainder(call, wide + divisor, divisor).value.cast(dtype(call.type))
     else:
-        shifted = _remainder(call, found.value + right, right).value
-    return Outcome(pl.when(found.value < 0).then(shifted).otherwise(found.value), found.fails, found.reason)
+        shifted = _remainder(call, rest.value + right, right).value
+    return Outcome(pl.when(rest.value < 0).then(shifted).otherwise(rest.value), rest.fails, rest.reason)
 
 
 def _negative(call: Call, value: pl.Expr) -> Outcome | pl.Expr:

@@ -1,4 +1,4 @@
-"""What a function of the kernel gives: a column of values and, if it can fail, where and why.
+"""The result of a kernel function: a column of values and, if it can fail, where and why.
 
 >>> import polars as pl
 >>> Outcome(pl.col("a") + 1).fails is None

@@ -87,8 +87,8 @@ def _locate(call: Call, part: pl.Expr, text: pl.Expr, start: pl.Expr) -> pl.Expr
     if begin.value < 1:
         return _known(call, (part, text, start), pl.lit(0, dtype=pl.Int32))
     rest = text if begin.value == 1 else text.str.slice(begin.value - 1)
-    found = rest.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int32) + begin.value
-    place = pl.when(part == "").then(1).when(rest.str.contains(part, literal=True)).then(found).otherwise(0)
+    position = rest.str.splitn(part, 2).struct.field("field_0").str.len_chars().cast(pl.Int32) + begin.value
+    place = pl.when(part == "").then(1).when(rest.str.contains(part, literal=True)).then(position).otherwise(0)
     return _known(call, (part, text, start), place.cast(pl.Int32))
 
 

@@ -193,11 +193,11 @@ class AsOfStep:
     def _output(self, ready: pl.DataFrame, versions: pl.DataFrame, numbers: Numbers) -> pl.DataFrame:
         if self.join.how == "inner":
             ready, numbers = ready.filter(pl.Series(numbers >= 0, dtype=pl.Boolean)), numbers[numbers >= 0]
-        found = pl.Series(numbers, dtype=pl.Int64)
-        found = found.zip_with(found >= 0, pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found)))
+        indexes = pl.Series(numbers, dtype=pl.Int64)
+        indexes = indexes.zip_with(indexes >= 0, pl.Series([None], dtype=pl.Int64).new_from_index(0, len(indexes)))
         columns = []
         for name, side, own in self.join.gives:
-            column = ready[column_name(own)] if side != 1 else versions[column_name(own)].gather(found)
+            column = ready[column_name(own)] if side != 1 else versions[column_name(own)].gather(indexes)
             columns.append(column.cast(dtype(self.join.schema.type_of(name))).alias(name))
         sign = pl.lit(1, pl.Int8).alias(SIGN)
         return pl.DataFrame([*columns, *ready.select(AT, *PLACE).get_columns()]).with_columns(sign)

@@ -50,7 +50,7 @@ class StateKind:
 
     `by_time`: rows have `__start` and `__end`, and those whose `__end` the watermark has reached are gone by then. They
     may be due up to `stretch` before their `__end`.
-    `append_only`: no row is replaced or removed otherwise. Whoever asks for the rows of keys may then get others too.
+    `append_only`: no row is replaced or removed otherwise. A look-up of keys may then return rows of other keys too.
     """
 
     name: str
@@ -119,7 +119,7 @@ FAILED: Final[Mapping[str, pl.DataType]] = {"row": pl.String(), "__reason": pl.S
 class KernelOperator(Protocol):
     """An operator compiled for columns.
 
-    `few_rows`: up to so many rows one process steps faster by itself than a Spark job would.
+    `few_rows`: up to this number of rows, one process is faster than a Spark job.
     """
 
     few_rows: ClassVar[int]

@@ -66,7 +66,7 @@ def identities(rows: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
     """Values of columns as bytes: equal bytes exactly for equal values. -0.0 is not 0.0, and every NaN is one."""
     series = [packed(one) if one.dtype.is_nested() else one for one in rows.select(columns).get_columns()]
     heads, texts = split([one.fill_nan(float("nan")) if one.dtype.is_float() else one for one in series])
-    found = as_binary(np.arange(rows.height + 1) * heads.dtype.itemsize, pa.py_buffer(heads))
+    encoded = as_binary(np.arange(rows.height + 1) * heads.dtype.itemsize, pa.py_buffer(heads))
     if texts:
-        found = pc.binary_join_element_wise(found, *texts, pa.scalar(b"", pa.large_binary()))
-    return pl.Series("__identity", found, dtype=pl.Binary)
+        encoded = pc.binary_join_element_wise(encoded, *texts, pa.scalar(b"", pa.large_binary()))
+    return pl.Series("__identity", encoded, dtype=pl.Binary)

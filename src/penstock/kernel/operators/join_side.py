@@ -21,7 +21,7 @@ PLACE: Final = (*POSITION, NTH)
 #: How many partners a row has found. Where none can be taken back: whether it has found any.
 FOUND: Final = "__found"
 NAMES: Final = ("left", "right")
-#: State is forgotten in stretches of time: so many of them make up the time that a row waits.
+#: State expires in stretches of time: how many of them make up the time that a row waits.
 STRETCHES: Final = 8
 
 
@@ -76,8 +76,8 @@ class JoinSide:
     def rows_schema(self) -> dict[str, pl.DataType]:
         """The columns of rows, whether they have just come or have waited."""
         place = {"__source": pl.Int32(), "__partition": pl.Int32(), "__offset": pl.Int64(), NTH: pl.Int32()}
-        found = {FOUND: pl.Int64()} if self.counts else {}
-        return {**self.keys, **place, AT: pl.Int64(), **self.columns, **found}
+        match_count = {FOUND: pl.Int64()} if self.counts else {}
+        return {**self.keys, **place, AT: pl.Int64(), **self.columns, **match_count}
 
     @cached_property
     def kind(self) -> StateKind:
@@ -116,15 +116,15 @@ class JoinSide:
 
         Rows that have no partner because a key is null, and that do not come out alone, are not needed.
         """
-        mine = rows.select(*(self._given(name, kind, rows) for name, kind in self.rows_schema.items()), SIGN)
+        own_rows = rows.select(*(self._given(name, kind, rows) for name, kind in self.rows_schema.items()), SIGN)
         late = nothing(rejected_schema())
-        oldest = mine[AT].min()
+        oldest = own_rows[AT].min()
         if isinstance(oldest, int) and oldest < before:
-            late = self._late(mine.filter(pl.col(AT) < before), before)
-            mine = mine.filter(pl.col(AT) >= before)
-        if not self.gives_alone and any(mine[name].null_count() for name in self.keys):
-            mine = mine.drop_nulls(list(self.keys))
-        return mine, late
+            late = self._late(own_rows.filter(pl.col(AT) < before), before)
+            own_rows = own_rows.filter(pl.col(AT) >= before)
+        if not self.gives_alone and any(own_rows[name].null_count() for name in self.keys):
+            own_rows = own_rows.drop_nulls(list(self.keys))
+        return own_rows, late
 
     def _given(self, name: str, kind: pl.DataType, rows: pl.DataFrame) -> pl.Expr:
         """A column of rows that come. All have found nothing yet, and are mostly the only ones of their event."""

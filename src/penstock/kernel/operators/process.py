@@ -175,8 +175,8 @@ class ProcessStep:
         columns = {"__number": pl.UInt32, DUE_MARK: pl.Int64, DUE_CLOCK: pl.Int64}
         due = pl.DataFrame(cells.due, schema=columns, orient="row")
         packed = pl.DataFrame({"cell": self._runner.packed(cells)}, {"cell": pl.Binary}).with_row_index("__number")
-        found = packed.join(due, on="__number", how="left", maintain_order="left").drop("__number")
-        return stored.select(*self.keys).with_columns(found.get_columns())
+        changed = packed.join(due, on="__number", how="left", maintain_order="left").drop("__number")
+        return stored.select(*self.keys).with_columns(changed.get_columns())
 
     def _change(self, stored: pl.DataFrame, touched: pl.DataFrame, due: pl.DataFrame, after: Cells) -> StateChange:
         """What a step does to the state: the cells that differ, and the keys of those that are empty now."""
@@ -199,14 +199,14 @@ class ProcessStep:
         caused = batch.rows.select(*POSITION, *self.keys)[events.causes].with_columns(
             pl.lit(0, pl.Int8).alias(TIMER), pl.lit(None, pl.Int64).alias(DUE)
         )
-        if timers.given:
+        if timers.outputs:
             fired = due.select(self.keys)[[number for number, _ in timers.causes]].with_columns(
                 *(pl.lit(None, kind).alias(name) for name, kind in rejected_schema().items() if name in POSITION),
                 pl.lit(1, pl.Int8).alias(TIMER),
                 pl.Series(DUE, [at for _, at in timers.causes], pl.Int64),
             )
             caused = pl.concat([caused, fired.select(caused.columns)])
-        rows = pl.DataFrame([*given_columns(self.process, events.given + timers.given), *caused.get_columns()])
+        rows = pl.DataFrame([*output_columns(self.process, events.outputs + timers.outputs), *caused.get_columns()])
         rows = rows.with_columns(pl.lit(1, pl.Int8).alias(SIGN), pl.int_range(pl.len(), dtype=pl.Int64).alias(ORDINAL))
         return rows.sort(self.order, nulls_last=True)
 
@@ -215,20 +215,20 @@ class ProcessStep:
         if not timers.failed:
             return nothing(FAILED)
         numbers = [number for number, _, _, _ in timers.failed]
-        found = due.select(self.keys)[numbers].with_columns(
+        failed = due.select(self.keys)[numbers].with_columns(
             pl.Series(DUE, [at for _, at, _, _ in timers.failed], pl.Int64),
             pl.Series("row", [row for _, _, row, _ in timers.failed], pl.String),
             pl.Series("__reason", [reason for _, _, _, reason in timers.failed], pl.String),
         )
-        return found.sort(DUE, *self.keys, maintain_order=True).select(list(FAILED))
+        return failed.sort(DUE, *self.keys, maintain_order=True).select(list(FAILED))
 
 
-def given_columns(process: Process, given: Sequence[Any]) -> list[pl.Series]:
+def output_columns(process: Process, outputs: Sequence[Any]) -> list[pl.Series]:
     """Rows that a processor gave out, as columns of its stream."""
     if len(process.shape.outputs.schemas) == 1:
-        rows = [values for _, values, _ in given]
+        rows = [values for _, values, _ in outputs]
     else:
-        rows = [process.row(one) for one in given]
+        rows = [process.row(one) for one in outputs]
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(process.schema.names)
     return [
         pl.Series(name, values, dtype=_PHYSICAL.get(kind, dtype(kind))).cast(dtype(kind))
@@ -239,5 +239,5 @@ def given_columns(process: Process, given: Sequence[Any]) -> list[pl.Series]:
 def _rejected(rows: pl.DataFrame, numbers: Sequence[int], reasons: Sequence[str]) -> pl.DataFrame:
     if not len(numbers):
         return nothing(rejected_schema())
-    found = rows.select(POSITION)[list(numbers)].with_columns(pl.Series("__reason", reasons, pl.String))
-    return found.sort(*POSITION, maintain_order=True).select(list(rejected_schema()))
+    rejected = rows.select(POSITION)[list(numbers)].with_columns(pl.Series("__reason", reasons, pl.String))
+    return rejected.sort(*POSITION, maintain_order=True).select(list(rejected_schema()))

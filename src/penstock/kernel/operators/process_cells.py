@@ -22,7 +22,7 @@ from penstock.model.time import Instant
 
 #: Text of any kind survives, halves of pairs too.
 _ERRORS: Final = "surrogatepass"
-#: So many cells are unpacked together.
+#: How many cells are unpacked together.
 _TOGETHER: Final = 1_000
 
 
@@ -102,9 +102,9 @@ class CellFormat:
     def cell_tuple(self, values: Mapping[str, Any], cell: Cell) -> tuple[Any, ...] | None:
         """A cell as a tuple; None if it is empty."""
         if self._all_plain and cell.timers and not cell.states:
-            found = [values.get(name) for name in self.names]
+            packed = [values.get(name) for name in self.names]
             timers = [(clock == PROCESSING, name, at) for (clock, name), at in cell.timers.items()]
-            return (self._head, *found, timers, None)
+            return (self._head, *packed, timers, None)
         return self._any_tuple(values, cell)
 
     def packed(self, cells: Sequence[tuple[Any, ...] | None]) -> list[bytes | None]:
@@ -113,25 +113,25 @@ class CellFormat:
         return [None if cell is None else pack(cell) for cell in cells]
 
     def _any_tuple(self, values: Mapping[str, Any], cell: Cell) -> tuple[Any, ...] | None:
-        found = [state.kind.packed(values.get(name)) for state, name in zip(self._plain, self.names, strict=True)]
+        packed = [state.kind.packed(values.get(name)) for state, name in zip(self._plain, self.names, strict=True)]
         head, gone = self._head, {}
         for number, state in enumerate(self._held, 1 + len(self._plain)):
             held = cell.states.get(state.name)
             value, times = (None, None) if held is None else _packed(state, held)
-            found.append(value)
+            packed.append(value)
             if times is not None:
                 gone[number] = times
         for key, held in cell.states.items():
             if isinstance(held, bytes):  # nobody declares it
                 value, times = msgpack.unpackb(held, use_list=False, strict_map_key=False, unicode_errors=_ERRORS)
                 head += bytes.fromhex(key)
-                found.append(value)
+                packed.append(value)
                 if times is not None:
-                    gone[len(found)] = times
+                    gone[len(packed)] = times
         timers = [(clock == PROCESSING, name, at) for (clock, name), at in cell.timers.items()]
-        if not timers and all(value is None for value in found):
+        if not timers and all(value is None for value in packed):
             return None
-        return (head, *found, timers or None, gone or None)
+        return (head, *packed, timers or None, gone or None)
 
     def _arranged(self, packed: Sequence[Any], cell: Cell) -> Sequence[Any]:
         """A tuple of other states as one of these; what nobody declares goes to the cell as bytes."""
@@ -142,9 +142,9 @@ class CellFormat:
         for one, (value, times) in known.items():
             if one not in own and value is not None:
                 cell.states[one.hex()] = self._pack((value, times))
-        found = [known.get(one, (None, None)) for one in own]
-        left = {number: times for number, (_, times) in enumerate(found, 1) if times is not None}
-        return (self._head, *(value for value, _ in found), packed[-2], left or None)
+        own_values = [known.get(one, (None, None)) for one in own]
+        left = {number: times for number, (_, times) in enumerate(own_values, 1) if times is not None}
+        return (self._head, *(value for value, _ in own_values), packed[-2], left or None)
 
 
 def _missing(values: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -165,8 +165,8 @@ def _packed(state: State[Any], held: Any) -> tuple[Any, Any]:
     if isinstance(state, MapOf):
         key = state.key_kind.packed
         times = [gone for _, gone in held.values()]
-        found = [(key(name), value(one)) for name, (one, _) in held.items()]
-        return found, times if any(gone is not None for gone in times) else None
+        items = [(key(name), value(one)) for name, (one, _) in held.items()]
+        return items, times if any(gone is not None for gone in times) else None
     return value(held[0]), held[1]
 
 

@@ -59,11 +59,11 @@ def fast_object(processor: type[Processor]) -> Any:
 
 
 def _property(state: Value[Any], values: dict[str, Any]) -> property:
-    take, given, name = state.kind.take, state.kind.given, attribute(state)
+    take, read_as, name = state.kind.take, state.kind.given, attribute(state)
 
     def read(self: Any) -> Any:
         held = values.get(name)
-        return state.default if held is None else given(held)
+        return state.default if held is None else read_as(held)
 
     def put(self: Any, value: Any) -> None:
         if value is None:

@@ -20,7 +20,7 @@ from penstock.kernel.operators.process_events import KeyedEvents
 from penstock.model.cell import Cell
 from penstock.model.counters import Counts
 from penstock.model.process import Process
-from penstock.model.processing import Given, Processing
+from penstock.model.processing import OutputRow, Processing
 from penstock.model.processor import Events, Timer
 from penstock.model.running_code import running
 from penstock.model.side_tables import SideTable
@@ -38,28 +38,28 @@ class Cells:
 
 @dataclass
 class EventsResult:
-    """What events gave: rows, and for each the number of the event; failures; and the cells after them."""
+    """What events put out: rows, and for each the number of the event; failures; and the cells after them."""
 
-    given: list[Given] = field(default_factory=list)
+    outputs: list[OutputRow] = field(default_factory=list)
     causes: list[int] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     cells: Cells = field(default_factory=Cells)
 
     def drop_from(self, number: int) -> None:
-        """Forgets what this event and later ones gave."""
+        """Forgets what this event and later ones put out."""
         while self.causes and self.causes[-1] >= number:
             self.causes.pop()
-            self.given.pop()
+            self.outputs.pop()
 
 
 @dataclass
 class TimersResult:
-    """What timers gave: rows, and for each the number of its key and when it was due; failures; the cells after them.
+    """What timers put out: rows, with the number of the key and when each was due; failures; the cells after them.
 
     A row is due no earlier than the rows before it of the same key, so that this order is theirs.
     """
 
-    given: list[Given] = field(default_factory=list)
+    outputs: list[OutputRow] = field(default_factory=list)
     causes: list[tuple[int, Instant]] = field(default_factory=list)
     failed: list[tuple[int, Instant, str, str]] = field(default_factory=list)
     cells: Cells = field(default_factory=Cells)
@@ -140,10 +140,10 @@ class Runner:
         """A function that runs events of one key, on the cell at hand."""
         user, moment, emitted = self._processing.enter(self._cell, mark, now)
         row_of, on_event, on_events = self._shape.outputs.main.row, user.on_event, user.on_events
-        given, causes = result.given, result.causes
+        outputs, causes = result.outputs, result.causes
 
         def take_emitted(number: int) -> None:
-            given.extend(emitted)
+            outputs.extend(emitted)
             causes.extend([number] * len(emitted))
             emitted.clear()
 
@@ -155,7 +155,7 @@ class Runner:
                     for row in rows:
                         if emitted:
                             take_emitted(number)
-                        given.append((None, row_of(row), at))
+                        outputs.append((None, row_of(row), at))
                         causes.append(number)
                 if emitted:
                     take_emitted(number)
@@ -185,7 +185,7 @@ class Runner:
                 result.dead.append((number, error.message))
             else:
                 counts.keep()
-                result.given += rows
+                result.outputs += rows
                 result.causes += [number] * len(rows)
 
     # timers
@@ -207,21 +207,21 @@ class Runner:
         for number, (key, stored) in enumerate(zip(keys, self._unpacked(packed), strict=True)):
             self._format.load(stored, self._user.__dict__, self._cell)
             latest = BEGINNING
-            for timer, found in self._processing.timers(self._cell, key, mark, now):
+            for timer, outcome in self._processing.timers(self._cell, key, mark, now):
                 latest = max(latest, instant(timer.at))
-                if isinstance(found, RowError):
+                if isinstance(outcome, RowError):
                     counts.drop()
-                    result.failed.append((number, latest, self._timer_text(key, timer), found.message))
+                    result.failed.append((number, latest, self._timer_text(key, timer), outcome.message))
                 else:
                     counts.keep()
-                    result.given += found
-                    result.causes += [(number, latest)] * len(found)
+                    result.outputs += outcome
+                    result.causes += [(number, latest)] * len(outcome)
             self._store(result.cells, now)
 
     def _timer_text(self, key: Any, timer: Timer) -> str:
         values = self._shape.key_values(key)
-        told = {"key": json.loads(self._shape.key_text(values)), "timer": timer.name}
-        return json.dumps({**told, "at": timer.at.isoformat(), "clock": timer.clock})
+        identity = {"key": json.loads(self._shape.key_text(values)), "timer": timer.name}
+        return json.dumps({**identity, "at": timer.at.isoformat(), "clock": timer.clock})
 
     def packed(self, cells: Cells) -> list[bytes | None]:
         """Cells as bytes."""

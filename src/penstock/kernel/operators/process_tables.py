@@ -14,9 +14,9 @@ from penstock.model.table_rows import Index
 from penstock.model.time import Instant
 from penstock.process_state import RecentlyUsed, process
 
-#: So many keys of a large table stay in memory.
+#: How many keys of a large table stay in memory.
 _KEYS: Final = 10_000
-#: Of so many tables a version stays in memory.
+#: Of how many tables a version stays in memory.
 _TABLES: Final = 64
 
 

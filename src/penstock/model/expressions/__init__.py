@@ -12,14 +12,14 @@ have is named in `Bound.outside` and left to Spark.
 from penstock.model.expressions.bind import Bound, bind
 from penstock.model.expressions.column import Case, Expression, Functions, Sql, call, col, expr, lit, sql_text, when
 from penstock.model.expressions.evaluate import evaluate
-from penstock.model.expressions.parse import Parsed, parse
+from penstock.model.expressions.parse import ParsedExpression, parse
 
 __all__ = [
     "Bound",
     "Case",
     "Expression",
     "Functions",
-    "Parsed",
+    "ParsedExpression",
     "Sql",
     "bind",
     "call",

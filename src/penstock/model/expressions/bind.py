@@ -24,7 +24,7 @@ from penstock.model.expressions.functions import FUNCTIONS, Rule
 from penstock.model.expressions.intervals import interval
 from penstock.model.expressions.literals import number, text
 from penstock.model.expressions.nested import NESTED, field, item
-from penstock.model.expressions.parse import Parsed, canonical, parse
+from penstock.model.expressions.parse import ParsedExpression, canonical, parse
 from penstock.model.expressions.patterns import like, rlike
 from penstock.model.expressions.tree import INTERVAL, VOID, Call, Column, Literal, Node
 from penstock.model.types import Schema, type_name
@@ -58,7 +58,7 @@ def bind(text: str, schema: Schema) -> Bound:
         return Bound(canonical_text, columns, _type_of(parsed.tree), outside.reason, None)
 
 
-def _with_declared_names(parsed: Parsed, schema: Schema) -> str:
+def _with_declared_names(parsed: ParsedExpression, schema: Schema) -> str:
     tree = parsed.tree.copy()
     for column in tree.find_all(exp.Column):
         column.parts[0].set("this", schema.find(column.parts[0].name))
@@ -66,7 +66,7 @@ def _with_declared_names(parsed: Parsed, schema: Schema) -> str:
 
 
 def _type_of(tree: exp.Expr) -> str | None:
-    """What can be said of the type of an expression that is outside."""
+    """What is known of the type of an expression that is outside."""
     tree = tree.unnest()
     if isinstance(tree, exp.Cast):
         try:

@@ -1,7 +1,7 @@
 """From SQL text to a syntax tree and its canonical text. Knows no schema: names and types are checked by `bind`.
 
 >>> parse("price>1.5 and Upper(`name`)='X'")
-Parsed(text="price > 1.5 AND UPPER(name) = 'X'", columns=frozenset({...}))
+ParsedExpression(text="price > 1.5 AND UPPER(name) = 'X'", columns=frozenset({...}))
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNIT_FIRST = frozenset(["dateadd", "date_add", "datediff", "date_diff", "timest
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedExpression:
     """An expression whose syntax is right. Two are equal if their canonical texts are."""
 
     text: str
@@ -53,7 +53,7 @@ class Parsed:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ParsedExpression:
     """Reads one expression of Spark SQL; aggregates, window functions and queries are not expressions of a row."""
     tree = _read(text)
     _refuse(tree, text)
@@ -73,7 +73,7 @@ def parse(text: str) -> Parsed:
     for name in tree.find_all(exp.Identifier):
         name.set("quoted", not _is_plain(name.name))
     columns = frozenset(column.parts[0].name for column in tree.find_all(exp.Column) if not column.is_star)
-    return Parsed(canonical(tree), columns, tree)
+    return ParsedExpression(canonical(tree), columns, tree)
 
 
 def canonical(tree: exp.Expr) -> str:

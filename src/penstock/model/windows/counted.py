@@ -35,7 +35,7 @@ class CountWindow(CountBased):
 
 
 def count_window(size: int, *, every: int | None = None) -> CountWindow:
-    """Windows of `size` elements of a key; a sliding one starts every so many: `count_window(100, every=10)`."""
+    """Windows of `size` elements of a key; a sliding one starts at every n-th: `count_window(100, every=10)`."""
     step = size if every is None else every
     for what, value in (("size", size), ("step", step)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

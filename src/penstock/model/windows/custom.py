@@ -41,7 +41,7 @@ class Custom(Assigned):
 
 
 def custom(function: Callable[..., Iterable[Bounds]], *inputs: str) -> Custom:
-    """Windows of one's own: `function(at, *values)` gives (start, end) pairs; `inputs` are SQL expressions.
+    """User-defined windows: `function(at, *values)` gives (start, end) pairs; `inputs` are SQL expressions.
 
     The kernel calls it once for each distinct (event time, values) of a batch.
     """

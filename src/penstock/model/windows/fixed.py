@@ -120,7 +120,7 @@ def fixed(size: str | timedelta, *, offset: str | timedelta = "0 seconds") -> Fi
 
 
 def sliding(size: str | timedelta, *, every: str | timedelta, offset: str | timedelta = "0 seconds") -> Sliding:
-    """Windows of one size that start every so often: `sliding("5 minutes", every="1 minute")`."""
+    """Windows of one size that start at a regular distance: `sliding("5 minutes", every="1 minute")`."""
     step = positive(every, "the step of a sliding window")
     return Sliding(positive(size, "the size of a window"), step, duration(offset) % step)
 

@@ -34,5 +34,5 @@ class Named(Assigned):
 
 
 def window_of(start: str = "window_start", end: str = "window_end") -> Named:
-    """The window that the row itself names: of a view's changes, the window of that view."""
+    """The window in the row's own columns: for a view's changes, the window of that view."""
     return Named((start, end))

@@ -82,7 +82,7 @@ def custom_merging(
     *inputs: str,
     merge: Callable[[list[tuple[datetime, datetime]]], Iterable[Iterable[int]]] | None = None,
 ) -> CustomMerging:
-    """Merging windows of one's own.
+    """User-defined merging windows.
 
     `opener(at, *values)` gives the (start, end) that one element opens; `inputs` are the SQL expressions whose values
     it takes. `merge(windows)` gets one key's windows, sorted, and returns groups of their indexes; without it windows

@@ -1,1 +1,1 @@
-"""What becomes of an epoch or a tick: views step, and all of it is one commit."""
+"""The commit of an epoch or a tick: operators and views step, and all of it is one transaction."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from penstock.kernel.admit import Admitted, admit
+from penstock.kernel.admit import AdmittedRows, admit
 from penstock.kernel.cascade import change_rows
 from penstock.kernel.elements import elements
 from penstock.kernel.plan import Plan
@@ -21,7 +21,7 @@ from penstock.runtime.epoch.wire import as_json, late_reason, refusals
 
 @dataclass
 class Cascade:
-    """What the views of one commit have shown so far, for the views above them, and what those refused."""
+    """The panes of one commit so far, for the views above them, and the rows that those rejected."""
 
     number: int  # of the commit
     now: Instant
@@ -33,8 +33,8 @@ class Cascade:
         self.shown[name] = change_rows(plan, panes, self.number)
 
     def deltas(self, name: str, plan: Plan, before: Instant, first: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
-        """What a view takes from those below it: what they show now, after what it finds there at `first`."""
-        found = []
+        """The deltas of a view from those below it: their panes of this commit, after those at `first`."""
+        frames = []
         for source in plan.view.input.sources:
             if not isinstance(source, Changes):
                 continue
@@ -43,12 +43,12 @@ class Cascade:
                 reduced = reduce(plan, source.name, admitted.rows, before)
                 self._refuse("late", source, name, reduced.late.with_columns(late_reason(plan).alias("__reason")))
                 self._refuse("dead", source, name, pl.concat([admitted.dead, reduced.dead]))
-                found.append(reduced.deltas)
-        return [combine(plan, found)] if found else []
+                frames.append(reduced.deltas)
+        return [combine(plan, frames)] if frames else []
 
     def rows(self, into: OperatorInput, first: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
-        """The same for an input of an operator: rows, and not deltas."""
-        found, plan = [], into.plan
+        """The same for an input of an operator: rows instead of deltas."""
+        frames, plan = [], into.plan
         for branch in plan.branches:
             source = branch.source
             if not isinstance(source, Changes):
@@ -57,10 +57,10 @@ class Cascade:
             if admitted is not None:
                 made = elements(plan, branch, admitted.rows)
                 self._refuse("dead", source, into.stream, pl.concat([admitted.dead, made.dead]))
-                found.append(into.rows(branch, made.good))
-        return found
+                frames.append(into.rows(branch, made.good))
+        return frames
 
-    def _admitted(self, source: Changes, plan: Plan, first: Mapping[str, pl.DataFrame]) -> Admitted | None:
+    def _admitted(self, source: Changes, plan: Plan, first: Mapping[str, pl.DataFrame]) -> AdmittedRows | None:
         """The changes of a view for one that reads them: what it shows now, after those at `first`; None if none."""
         parts = [frames[source.name] for frames in (first, self.shown) if source.name in frames]
         rows = pl.concat(parts) if parts else None
@@ -70,30 +70,30 @@ class Cascade:
         return admit(source, placed, self.now)
 
     def late_in_merge(self, name: str, plan: Plan, late: pl.DataFrame) -> None:
-        """Rows that only the merge could tell to be late."""
-        told = late.with_columns(late_reason(plan).alias("__reason"))
+        """Rows that only the merge could detect as late."""
+        with_reason = late.with_columns(late_reason(plan).alias("__reason"))
         for source in plan.view.input.sources:
             if isinstance(source, Changes):
-                self._refuse("late", source, name, told.filter(pl.col("__source") == plan.sources[source.name]))
+                self._refuse("late", source, name, with_reason.filter(pl.col("__source") == plan.sources[source.name]))
 
-    def _refuse(self, kind: str, source: Changes, view: str, told: pl.DataFrame) -> None:
-        if told.height:
+    def _refuse(self, kind: str, source: Changes, view: str, reasons: pl.DataFrame) -> None:
+        if reasons.height:
             rows = self.shown[source.name]
             rows = rows.with_columns(as_json(rows, [n for n in source.schema.names if n != "final"]).alias("row"))
-            found = told.join(rows.select("__partition", "__offset", "row"), on=["__partition", "__offset"])
-            self.refused.setdefault(kind, []).append(refusals(source.name, view, found))
+            rejected = reasons.join(rows.select("__partition", "__offset", "row"), on=["__partition", "__offset"])
+            self.refused.setdefault(kind, []).append(refusals(source.name, view, rejected))
 
 
 def levels(flows: Mapping[str, Sequence[Flow]]) -> dict[str, int]:
     """How many views and operators lie one above the other below each of them. `flows` are what each reads."""
-    found: dict[str, int] = {}
+    level_of: dict[str, int] = {}
 
     def level(name: str) -> int:
-        if name not in found:
+        if name not in level_of:
             below = [source.name for flow in flows[name] for source in flow.sources if source.name in flows]
-            found[name] = 1 + max(map(level, below), default=-1)
-        return found[name]
+            level_of[name] = 1 + max(map(level, below), default=-1)
+        return level_of[name]
 
     for name in flows:
         level(name)
-    return found
+    return level_of

@@ -45,7 +45,7 @@ class Consumers:
         identifier: Identifier,
         before: Mapping[str, Instant] | None = None,
     ) -> tuple[dict[str, Job], dict[str, Epoch]]:
-        """The rows of a stream, reduced: the jobs that did it and what they came to, by feed.
+        """Reduces the rows of a stream: the jobs and their results, by feed.
 
         `before` are the watermarks in force, where rows are made by an operator and time has moved already.
         """
@@ -96,7 +96,7 @@ class Consumers:
         return observed
 
     def take(self, name: str, jobs: Mapping[str, Job], parts: Mapping[str, Epoch], work: CommitWork) -> None:
-        """Adds what the rows of a stream came to."""
+        """Adds the results for the rows of a stream."""
         for part in parts.values():
             work.count({f"{name}.{counter}": number for counter, number in part.counters.items()})
         deltas, spooled = self._jobs.deltas(jobs, parts), self._jobs.spooled(jobs, parts)

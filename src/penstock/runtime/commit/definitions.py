@@ -14,7 +14,7 @@ from penstock.store.signed import Signer, without_signature
 
 
 def dumped(directory: Path, name: str, view: View) -> bytes | None:
-    """A definition as it can be had back, functions and all; None where a function cannot travel."""
+    """A definition in a form that can be restored, with its functions; None if a function cannot be pickled."""
     from pyspark import cloudpickle
 
     try:
@@ -25,7 +25,7 @@ def dumped(directory: Path, name: str, view: View) -> bytes | None:
 
 
 def loaded(directory: Path, made: GenerationRecord) -> View:
-    """The definition of a generation that is remembered. Bytes of another app are read only if they hold no code."""
+    """The stored definition of a generation. Bytes of another app are read only if they hold no code."""
     data = Signer(directory).verified(made.pickled or b"", "view", made.view, made.definition)
     try:
         view = plain(without_signature(made.pickled or b""), definition_part) if data is None else unpickled(data)

@@ -23,7 +23,7 @@ from penstock.store import Commit
 from penstock.store.file import PastVersions
 from penstock.store.generations import Origin, Scope
 
-#: How the folders begin in which a generation's deltas wait.
+#: The prefix of folders in which a generation's deltas wait.
 SPOOL: Final = "generation-"
 
 
@@ -41,7 +41,7 @@ class GenerationStart:
 
 
 class Generations:
-    """For whatever computes views beside the epochs of a run."""
+    """The generations that are computed beside the epochs of a run."""
 
     def __init__(self, workspace: Workspace, groups: Groups, queries: Queries, lifecycle: Lifecycle) -> None:
         self._workspace, self._store, self._directory = workspace, workspace.store, workspace.directory
@@ -70,7 +70,7 @@ class Generations:
         return self._groups.of(start.streams[0]).engine.registry.generations[start.hidden]
 
     def begin(self, name: str, view: View, put: Callable[[GenerationInput], None]) -> GenerationStart:
-        """Notes how far everything is. `put` receives what the generation takes from later commits."""
+        """Records the current positions. `put` receives what the generation takes from later commits."""
         streams = tuple(source.name for source in origins(view))
         with self._groups.turn(streams) as engine:
             registry = engine.registry
@@ -113,7 +113,7 @@ class Generations:
             self._lifecycle.tell_committed()
 
     def end(self, start: GenerationStart) -> None:
-        """Gives up a generation, or what is left of it after the swap."""
+        """Removes a generation, or what is left of it after the swap."""
         with self._groups.turn(start.streams) as engine:
             engine.registry.end_generation(start.hidden)
             self._store.generations.end(start.hidden)

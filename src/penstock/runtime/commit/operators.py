@@ -24,7 +24,7 @@ from penstock.runtime.epoch.job import OperatorInput
 from penstock.runtime.epoch.operator_job import OperatorJob, gathered_step
 from penstock.runtime.epoch.wire import as_json, refusals
 from penstock.state.operator_state import LIVE as LIVE
-from penstock.state.operator_state import OperatorChange, OperatorStep, Seen, SegmentRows
+from penstock.state.operator_state import OperatorChange, OperatorStep, SegmentRows, StepProgress
 from penstock.state.segment import Segment
 from penstock.state.step_output import MANY_ROWS, StepOutput
 from penstock.store.operator_timings import OperatorTiming
@@ -42,7 +42,7 @@ class OperatorRuntime:
     kernel: KernelOperator
     time: ViewTime
     plans: list[Plan] = field(default_factory=list)
-    seen: Seen = field(default_factory=Seen)
+    seen: StepProgress = field(default_factory=StepProgress)
 
     @property
     def views(self) -> dict[str, View]:
@@ -50,7 +50,7 @@ class OperatorRuntime:
         return {input_name(self.name, number): view for number, view in enumerate(self.operator.views)}
 
     def take_tables(self, versions: Mapping[str, Snapshot]) -> None:
-        """From here on its code sees these versions of its tables."""
+        """Switches its code to these versions of its tables."""
         if self.operator.tables:
             own = {name: versions[name] for name in self.operator.tables}
             self.kernel = self.operator.with_tables(self.kernel, own)
@@ -89,7 +89,7 @@ def operator_runtime(
 
 @dataclass(frozen=True)
 class OperatorOutcome:
-    """What one commit of an operator comes to: its rows, how its state changes, and what it rejected, by kind.
+    """The result of one commit of an operator: its rows, its changed state, and what it rejected, by kind.
 
     `timing` is None if there was nothing to do.
     """
@@ -156,7 +156,7 @@ class OperatorSteps:
 
     def committed(self, operator: OperatorRuntime, mark: Instant, now: Instant) -> None:
         """A step is committed: all rows that were due have been stepped."""
-        operator.seen = Seen(self._store.operators.of(operator.name).next_run - 1, mark, now)
+        operator.seen = StepProgress(self._store.operators.of(operator.name).next_run - 1, mark, now)
 
     def watermark(self, operator: OperatorRuntime, added: Sequence[Segment]) -> Instant:
         """The watermark of what an operator gives, after a step that added segments."""
@@ -167,6 +167,6 @@ class OperatorSteps:
         if hold is not None:
             return after - hold
         state = self._store.operators.of(operator.name).changed(added)
-        seen = Seen(state.next_run, after, operator.seen.now)
+        seen = StepProgress(state.next_run, after, operator.seen.now)
         due = [SegmentRows(state, kind, seen=seen).next_due() for kind in operator.kernel.kinds.values()]
         return min([after, *(one for one in due if one is not None)])

@@ -1,4 +1,4 @@
-"""Rows that a commit refuses: those that only the merge finds late, how many there are, and who is told."""
+"""Rows that a commit rejects: those that only the merge finds late, their counts, and the log lines about them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def lateness_of(name: str, source: EpochOrigin, late: pl.DataFrame | None, reade
 
 
 def warn_of_dead_files(stream: str, refused: Mapping[str, pl.DataFrame]) -> None:
-    """A file that cannot be read is more than one row: somebody should look at it."""
+    """A file that cannot be read is more than one row: it is logged, so that operators look at it."""
     if "dead" not in refused:
         return
     files = refused["dead"].filter(pl.col("extent") == FILE)

@@ -1,4 +1,4 @@
-"""The streams, views, flows and pending generations of an engine. They come and go between two commits."""
+"""The streams, views, flows and pending generations of an engine. They change between two commits."""
 
 from __future__ import annotations
 
@@ -190,14 +190,14 @@ class Registry:
         self.rest(name)
 
     def rest(self, name: str) -> None:
-        """Gives a view no more events. Its state stays in the store."""
+        """Deactivates a view: it gets no more events. Its state stays in the store."""
         self._check_settled(name)
         self._check_unread(name)
         self.views.pop(name, None)
         self.lower_again()
 
     def _check_unread(self, name: str) -> None:
-        """Refuses to remove a view that others read."""
+        """Rejects the removal of a view that others read."""
         readers = above(name, self.definitions)
         if readers:
             raise DefinitionError(
@@ -206,7 +206,7 @@ class Registry:
             )
 
     def _check_settled(self, name: str) -> None:
-        """Refuses to change a view while a generation of it is pending."""
+        """Rejects a change of a view while a generation of it is pending."""
         if any(hidden.partition("~")[0] == name for hidden in self.generations):
             raise DefinitionError(f"a generation of the view '{name}' is in the making", hint="wait until it is done")
 
@@ -238,7 +238,7 @@ class Registry:
         return plan
 
     def end_generation(self, hidden: str) -> None:
-        """Gives up a generation."""
+        """Removes a pending generation."""
         generation = self.generations.pop(hidden, None)
         if generation is not None and generation.of is None:
             self.lower_again()
@@ -333,7 +333,7 @@ class Registry:
             self.lower_again()
 
     def lower_again(self) -> None:
-        """Compiles all views anew: tables have other versions, or definitions have come or gone."""
+        """Compiles all views again: tables have other versions, or definitions were added or removed."""
         self._relower(self._lower(self._fed_definitions))
 
     def _lower(self, views: Mapping[str, View]) -> Lowered:

@@ -30,7 +30,7 @@ _log = logging.getLogger("penstock.runtime")
 
 @dataclass(frozen=True)
 class PastCommit:
-    """What a commit of the past brings to new operators: rows by input, and the watermarks of streams after it.
+    """The rows of a past commit for new operators: rows by input, and the watermarks of streams after it.
 
     `dead` are rows on which a step before an operator fails.
     """
@@ -82,14 +82,14 @@ class Replay:
     def _enter(
         self, source: Stream, rows: pl.DataFrame, entering: dict[str, list[pl.DataFrame]]
     ) -> Iterator[pl.DataFrame]:
-        """What rows of a stream bring to the operators that read it; the rows on which a step fails."""
+        """The rows of a stream for the operators that read it; and the rows on which a step fails."""
         for into in (into for operator in self.operators for into in operator.inputs):
             for branch in into.plan.branches:
                 if branch.source.name == source.name:
-                    found = elements(into.plan, branch, rows)
-                    entering.setdefault(into.name, []).append(into.rows(branch, found.good))
-                    if found.dead.height:
-                        failed = rows.drop("__source").join(found.dead, on=PLACE)
+                    made = elements(into.plan, branch, rows)
+                    entering.setdefault(into.name, []).append(into.rows(branch, made.good))
+                    if made.dead.height:
+                        failed = rows.drop("__source").join(made.dead, on=PLACE)
                         text = as_json(failed, source.schema.names).alias("row")
                         yield refusals(source.name, into.stream, failed.with_columns(text))
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.runtime")
 
-#: Up to so many rows the driver steps a view by itself: a Spark job would take longer.
+#: Up to this number of rows the driver steps a view by itself: a Spark job would take longer.
 FEW_ROWS: Final = 20_000
-#: A task with at most so many deltas of a view sends them to the driver.
+#: Up to this number of deltas of a view, a task sends them to the driver.
 FEW_DELTAS: Final = 5_000
 #: More panes of a view in one commit go from the tasks to files, and not through the driver.
 FEW_PANES: Final = 20_000
@@ -71,7 +71,7 @@ class Shards:
         self._shared: bool | None = None  # not known yet
         #: Attempts that write segments now.
         self.writes = WritesInFlight()
-        #: What tasks need to name user code that hangs: a `TaskWatch`, or None.
+        #: What tasks need to report user code that hangs: a `TaskWatch`, or None.
         self.watch: Any = None
         #: Spark jobs that steps have started.
         self.jobs = 0
@@ -83,7 +83,7 @@ class Shards:
         return self._placements.get(view, Placement())
 
     def place(self, views: Sequence[str], now: Instant) -> None:
-        """Moves views whose users ask for it, and those that were told another number of shards."""
+        """Moves views whose users ask for it, and those that are to have another number of shards."""
         for name in views:
             chosen, sharded = self.placement(name), self._store.sharded(name)
             if sharded is not None and chosen.kind == "store":
@@ -98,7 +98,7 @@ class Shards:
                 self._store.shard(name, chosen.count)
 
     def moves(self, view: str, rows: int) -> bool:
-        """Whether a view in the store with so many open windows should move into segments."""
+        """Whether a view in the store with this number of open windows should move into segments."""
         return rows > self.large and self._may_move(view)
 
     def _may_move(self, view: str) -> bool:
@@ -132,7 +132,7 @@ class Shards:
         return Receivers(number, self._tasks(self.placement(view).count), self.large) if self._may_move(view) else None
 
     def tasks_for(self, rows: int, few_rows: int) -> int:
-        """How many tasks step so many rows of an operator: one is the driver itself, which does it with few rows."""
+        """How many tasks step `rows` of an operator; 1 means the driver itself, for few rows."""
         few = few_rows if self._few_rows else 0
         if rows <= few or self._session is None or not self._is_shared():
             return 1
@@ -194,7 +194,7 @@ class Shards:
             return changes.change(plan)
 
     def run(self, job: NumberedJob) -> list[Record]:
-        """Does a job in Spark's tasks; what they send."""
+        """Runs a job in Spark's tasks; the records that they send."""
         assert self._session is not None
         self.jobs += 1
         return run_in_tasks(self._session(), job, job.tasks)

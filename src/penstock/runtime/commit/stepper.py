@@ -34,7 +34,7 @@ from penstock.store import Commit
 
 #: Finished windows are removed each time that such a part of the retention has passed.
 EXPIRE_STEPS: Final = 20
-#: Known ids, and open windows that are not cached, are counted once in so many commits.
+#: After how many commits known ids, and open windows that are not cached, are counted again.
 COUNT_EVERY: Final = 50
 
 _log = logging.getLogger("penstock.runtime")
@@ -46,7 +46,7 @@ ReduceMade: TypeAlias = Callable[[str, Iterable[pl.DataFrame], CommitWork, Mappi
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step of all views gives: the parts of a commit that do not depend on what caused it."""
+    """The result of one step of all views: the parts of a commit that do not depend on its cause."""
 
     changes: Mapping[str, Change]
     stacked: tuple[tuple[Stack, Change], ...]
@@ -66,7 +66,7 @@ class StepResult:
 
     @property
     def late(self) -> dict[str, pl.DataFrame]:
-        """By view the places of rows that only the merge could tell to be late."""
+        """By view the places of rows that only the merge could detect as late."""
         late = {name: change.late for name, change in self.changes.items()}
         return late | {name: change.late for name, change in self.segments.items()}
 
@@ -141,15 +141,15 @@ class Stepper:
     def _generations(
         self, work: CommitWork, before: Mapping[str, Instant]
     ) -> tuple[tuple[PendingGeneration, GenerationInput], ...]:
-        """What pending generations are stepped with."""
-        found = []
+        """The inputs of pending generations."""
+        inputs = []
         for hidden, generation in self._registry.generations.items():
             fed = generation.of or hidden
             if generation.of is None:
                 self._watermarks.look(generation.view.time, generation.view.plan.streams, work.now)
             taken = GenerationInput(work.deltas.get(fed), before[fed], generation.view.time.watermark, work.now)
-            found.append((generation, taken))
-        return tuple(found)
+            inputs.append((generation, taken))
+        return tuple(inputs)
 
     def _step_operator(
         self,
@@ -222,7 +222,7 @@ class Stepper:
                     self._note_large(stack, rows.live)
         try:
             self._count_large(number, commit.now)
-        except Exception as error:  # the commit stands: whoever hears that it failed would undo its time
+        except Exception as error:  # the commit stands: a failure reported now would undo its time
             message = "large state was not counted or moved, which is tried again after %d commits: %s"
             _log.warning(message, COUNT_EVERY, error)
 
@@ -271,7 +271,7 @@ class Stepper:
         self._number = max(self._number, other._number)
 
     def _follow_registry(self) -> None:
-        """Other views are there: which of them step together is decided anew."""
+        """After a change of the views: decides again which of them step together."""
         if self._version != self._registry.version:
             self._version = self._registry.version
             self._nodes = None
@@ -334,7 +334,7 @@ class Stepper:
         return change
 
     def _standing(self, views: Iterable[str], cascade: Cascade) -> dict[str, pl.DataFrame]:
-        """What views show so far: a view that begins above them begins with that."""
+        """The current panes of views: a new view over them starts with these."""
         plans = {name: self._registry.views[name].plan for name in views}
         return {
             name: change_rows(plan, standing(plan, self._registry.store.state(name)), cascade.number - 1)
@@ -355,7 +355,7 @@ class Stepper:
         return min(self._open_rows * len(stack.names), max(self._open_rows, self._stacked_rows))
 
     def _expiring(self) -> dict[str, Instant]:
-        """Before which end a view's finished windows are removed: not a few at each commit, but now and then."""
+        """Before which end finished windows of views are removed: many at once every few commits, not a few at each."""
         ends: dict[str, Instant] = {}
         for name, view in self._registry.views.items():
             retention = None if view.plan.forgets else view.plan.view.retention  # forgotten keys go at each commit

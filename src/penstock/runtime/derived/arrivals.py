@@ -65,20 +65,20 @@ class Arriving:
             for kind, data in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if kind != TIME:
                     past = past_of(data)
-                    for found in self._read(plan, past.stream.name, past.read()):
-                        yield from spark_batches(found)
+                    for frame in self._read(plan, past.stream.name, past.read()):
+                        yield from spark_batches(frame)
 
     def _read(self, plan: Plan, stream: str, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         types = {name: dtype(kind) for name, kind in (*ARRIVED.items(), *self.schema)}
         for branch in plan.branches:
             if branch.source.name != stream:
                 continue
-            found = elements(plan, branch, rows)
-            good = _with_commits(found.good.collect(), rows)
+            made = elements(plan, branch, rows)
+            good = _with_commits(made.good.collect(), rows)
             columns = [pl.col(plan.inputs[f"`{name}`"]).alias(name) for name in self.schema.names]
             frames = [good.select("__commit", "__at", *PLACE, *columns)]
-            if found.dead.height:
-                dead = found.dead.join(rows, on=PLACE)
+            if made.dead.height:
+                dead = made.dead.join(rows, on=PLACE)
                 text = as_json(dead, branch.source.schema.names).alias("__row")
                 frames.append(dead.select("__commit", "__reason", *PLACE, text))
             for frame in frames:
@@ -87,12 +87,12 @@ class Arriving:
                     yield frame.with_columns(*lacking).with_columns(pl.lit(stream).alias("__stream")).select(*types)
 
 
-def _with_commits(found: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _with_commits(good: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with the commit that each came by; mostly they all came by one."""
     commits = rows["__commit"].unique()
     if commits.len() == 1:
-        return found.with_columns(pl.lit(commits[0], pl.Int64).alias("__commit"))
-    return found.join(rows.select(*PLACE, "__commit"), on=PLACE)
+        return good.with_columns(pl.lit(commits[0], pl.Int64).alias("__commit"))
+    return good.join(rows.select(*PLACE, "__commit"), on=PLACE)
 
 
 def spark_batches(rows: pl.DataFrame, size: int = 50_000) -> Iterator[pa.RecordBatch]:

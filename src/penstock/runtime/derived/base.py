@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.runtime.derived.commits import CommitReader
     from penstock.runtime.epoch.origin import EpochOrigin
 
-#: An epoch takes about so many events where nobody says how many.
+#: About how many events an epoch takes by default.
 EVENTS: Final = 500_000
 #: When something is due next: by the watermark, and by the clock.
 Due: TypeAlias = tuple[Instant, Instant]
@@ -87,8 +87,8 @@ class Derived(Source):
         more = options(*self.feed.open(name, 0, reader or self.reader(name)))
         return spark.readStream.format(Commits.name()).options(**more).load()
 
-    def told(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
-        """What one who reads the commits is told."""
+    def reader_arguments(self, name: str) -> tuple[Path, str, dict[str, Schema], int]:
+        """The arguments of `CommitReader`: the directory, the stream's name, schemas of its inputs, and a limit."""
         if self.folder is None:
             raise DefinitionError(f"{self!r} is read by a running app only", hint="run it: app.run(directory)")
         return Path(self.folder), name, {stream.name: stream.schema for stream in self.inputs}, self.limit
@@ -97,16 +97,16 @@ class Derived(Source):
         """Reads the commits, here on the driver."""
         from penstock.runtime.derived.commits import CommitReader
 
-        return CommitReader(*self.told(name))
+        return CommitReader(*self.reader_arguments(name))
 
     @abstractmethod
-    def step(self, came: Came, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
-        """Does an epoch, with the commits that it reads. It may be done again, if it is not committed."""
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> AbstractContextManager[Step]:
+        """Runs an epoch on the commits that it reads. It may run again, if it is not committed."""
 
-    def came(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> Came:
+    def epoch_input(self, spark: SparkSession, name: str, before: str | None, offsets: str) -> EpochInput:
         """What an epoch reads: from where the one before it ended up to its own end."""
         with closing(self.reader(name)) as reader:
-            return Came(spark, tuple(reader.parts(*between(before, offsets))))
+            return EpochInput(spark, tuple(reader.parts(*between(before, offsets))))
 
     @property
     def unit(self) -> str | None:
@@ -151,7 +151,7 @@ def made_from(stream: Stream) -> tuple[Stream, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """What an epoch of a stream that is made from others comes to.
+    """The result of an epoch of a stream that is made from others.
 
     Its rows; when something is due after it; what it remembers from here on (`store.memory`), committed with it; what
     it counts, and what its commit tells people. `inputs` is how many events of other streams it has read.
@@ -175,8 +175,8 @@ class Memory:
     def of(self, part: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """The values of these keys of a part, where they have some."""
         asked = pl.DataFrame({"part": part, "key": list(keys)}, schema={"part": pl.String, "key": pl.Binary})
-        found = self.store.memory(self.stream, asked) if asked.height else asked
-        return dict(zip(found["key"], found["value"], strict=True)) if found.height else {}
+        entries = self.store.memory(self.stream, asked) if asked.height else asked
+        return dict(zip(entries["key"], entries["value"], strict=True)) if entries.height else {}
 
     def all(self, part: str | None = None) -> pl.DataFrame:
         """All that is remembered, of a part or of all: `part`, `key`, `value`."""
@@ -184,8 +184,8 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Came:
-    """What the commits of an epoch brought: names of files, and times, as `commits` has them."""
+class EpochInput:
+    """The input of an epoch from the commits that it reads: names of files, and times, as `commits` has them."""
 
     spark: SparkSession
     parts: tuple[tuple[str, bytes], ...]
@@ -212,8 +212,8 @@ def stepped(name: str, log: Source, rows: DataFrame, source: EpochOrigin, store:
     if not isinstance(log, Derived):
         yield Step(rows)
         return
-    came = log.came(rows.sparkSession, name, source.before, source.offsets)
-    with log.step(came, Memory(store, name), now) as step:
+    epoch_input = log.epoch_input(rows.sparkSession, name, source.before, source.offsets)
+    with log.step(epoch_input, Memory(store, name), now) as step:
         yield replace(step, inputs=_inputs(source))
 
 
@@ -279,9 +279,9 @@ class Inputs:
         log = derived(stream)
         if log is not None:
             names = tuple(sorted(source.name for source in log.inputs))
-            mine = {name: trackers[name] for name in names if name in trackers}
+            own_trackers = {name: trackers[name] for name in names if name in trackers}
             self._sources[stream.name] = names
-            self.times[stream.name] = ViewTime(mine, store.last_mark(stream.name, names))
+            self.times[stream.name] = ViewTime(own_trackers, store.last_mark(stream.name, names))
             self._due[stream.name] = BEGINNING, BEGINNING  # nobody knows yet
             self._read[stream.name] = 0  # until its first epoch says so
 
@@ -314,12 +314,12 @@ class Inputs:
 
     def passed(self, now: Instant) -> dict[str, Instant]:
         """Those for which something is due, by the watermark or by the clock, and up to where time has passed."""
-        found = {}
+        due = {}
         for name, time in self.times.items():
             event, clock = self._due[name]
-            if (event < END and event <= time.watermark) or clock <= now:  # at the end of time nothing is due for ever
-                found[name] = time.watermark
-        return found
+            if (event < END and event <= time.watermark) or clock <= now:  # at the end of time nothing is due any more
+                due[name] = time.watermark
+        return due
 
     def answered(self, name: str, offsets: str, due: Due | None) -> None:
         """An epoch of a stream that is made from others is committed: up to where it has read, and what is due."""
@@ -327,7 +327,7 @@ class Inputs:
             self._due[name] = due or self._due[name]
             self._read[name] = read_through(offsets)
 
-    def told(self, passed: Mapping[str, Instant]) -> None:
-        """A commit tells them: until they answer, nothing is due."""
+    def announce(self, passed: Mapping[str, Instant]) -> None:
+        """A commit announces the time to readers: nothing is due until they answer."""
         for name in passed:
             self._due[name] = NEVER

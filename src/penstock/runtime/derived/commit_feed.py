@@ -1,4 +1,4 @@
-"""Tells Spark's own processes which commits of a run are new. Every run has one feed.
+"""Reports new commits of a run to Spark's own processes. Every run has one feed.
 
 A query that reads the commits several times, as a join does for its sides, has several sources. The first one says up
 to where an epoch reads, and the others follow it: so all of them see the same commits. One that finds nothing new is
@@ -26,7 +26,7 @@ class CommitFeed:
     def __init__(self, moment: float = 0.05) -> None:
         self._moment = moment
         self._readers: dict[tuple[str, int], CommitReader] = {}
-        self._ends: dict[str, int] = {}  # up to where the first source of a query has said to read
+        self._ends: dict[str, int] = {}  # up to where the first source of a query decided to read
         self._changed = threading.Condition()
         self._commits = 0
         self._server: RpcServer | None = None
@@ -45,7 +45,7 @@ class CommitFeed:
         return self._server.address, json.dumps([name, source])
 
     def adjust(self, name: str, limit: int) -> None:
-        """From the next epoch on it takes so many events, if anybody reads them. The first source cuts."""
+        """Sets how many events an epoch takes, from the next one on, if anything reads them. The first source cuts."""
         first = self._readers.get((name, 0))
         if first is not None:
             first.limit = limit
@@ -101,7 +101,7 @@ class CommitFeed:
                 return start
 
     def _wait(self, commits: int, until: float) -> bool:
-        """Whether something was committed after so many commits; until then it waits."""
+        """Waits until there are more commits than `commits`; whether there are."""
         with self._changed:
             return self._changed.wait_for(lambda: self._commits != commits, until - time.monotonic())
 

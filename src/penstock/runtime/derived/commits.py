@@ -24,7 +24,7 @@ from penstock.runtime.derived.commit_offsets import FILES, Offset
 from penstock.runtime.derived.times import TIME, Time
 from penstock.store.reader import Reader
 
-#: An epoch takes the events of so many commits at most; a part of it about so many events.
+#: The events of how many commits an epoch takes at most, and about how many events a part of it has.
 COMMITS, PART = 2_000, 50_000
 _ARROW: Final = pa.schema([("kind", pa.string()), ("data", pa.binary())])
 
@@ -33,7 +33,7 @@ Part = tuple[str, bytes]
 
 
 class CommitReader:
-    """Tells which commits are new, and hands out what they brought; an epoch ends when it has `limit` events."""
+    """Finds new commits, and their files; an epoch ends when it has `limit` events."""
 
     def __init__(self, folder: Path, name: str, streams: Mapping[str, Schema], limit: int) -> None:
         self._name, self._streams, self.limit = name, streams, limit
@@ -54,11 +54,11 @@ class CommitReader:
             if events >= self.limit:
                 end = last
                 break
-        found = [time.commit for time in self.times(start["commit"], end)][:COMMITS]
-        if not found:
+        numbers = [time.commit for time in self.times(start["commit"], end)][:COMMITS]
+        if not numbers:
             self._seen = newest
             return start
-        return self.up_to(start, found[-1])
+        return self.up_to(start, numbers[-1])
 
     def up_to(self, start: Offset, commit: int) -> Offset:
         """A later offset, by the number of its commit."""
@@ -77,15 +77,17 @@ class CommitReader:
         """
         names = list(self._streams)
         places = ", ".join(f"?{number}" for number in range(2, len(names) + 2)) or "NULL"
-        told = f"removed IS NULL AND kind = 'events' AND last > ?1 AND stream IN ({places})"
-        found = self._store.query(f"SELECT first, last, rows FROM __files WHERE {told} ORDER BY last", [after, *names])
+        condition = f"removed IS NULL AND kind = 'events' AND last > ?1 AND stream IN ({places})"
+        files = self._store.query(
+            f"SELECT first, last, rows FROM __files WHERE {condition} ORDER BY last", [after, *names]
+        )
         return [
             (last, rows if first > after else rows * (last - after) // (last - first + 1))
-            for first, last, rows in found.iter_rows()
+            for first, last, rows in files.iter_rows()
         ]
 
     def times(self, after: int, through: int) -> list[Time]:
-        """The commits of the streams, and those in which only time passed for whoever reads them."""
+        """The commits of the streams, and those in which only time passed for their readers."""
         epochs = self._store.times_of(self._name, self._streams, after, through)
         ticks = self._store.ticks_of(self._name, after, through)
         return [Time(*row) for row in pl.concat([epochs, ticks]).sort("commit").iter_rows()]
@@ -118,7 +120,7 @@ def arrow_of(parts: Sequence[Part]) -> pa.Table:
 
 
 def _pieces(past: HistoryPast) -> Iterator[HistoryPast]:
-    """The files, so many at a time that each piece has enough to do."""
+    """The files in pieces, each with enough rows for one task."""
     files, rows = [], 0
     for file in past.files:
         files.append(file)
@@ -136,6 +138,6 @@ def _of(past: HistoryPast, files: list[Any]) -> HistoryPast:
 
 def past_of(data: bytes) -> HistoryPast:
     """What a row of the kind 'files' stands for."""
-    found = pickle.loads(data)
-    assert isinstance(found, HistoryPast)
-    return found
+    past = pickle.loads(data)
+    assert isinstance(past, HistoryPast)
+    return past

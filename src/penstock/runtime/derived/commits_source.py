@@ -1,8 +1,8 @@
 """The commits of streams, as a stream that Spark reads: an offset is the number of a commit.
 
-Spark plans such a stream in Python processes of its own, several for each. They ask the driver (`commits_desk`), which
-has the store open: so they load next to nothing, and no query waits for them. A task gets names of files and reads them
-itself.
+Spark plans such a stream in Python processes of its own, several for each. They ask the driver (`commit_feed.py`),
+which has the store open: so they load next to nothing, and no query waits for them. A task gets names of files and
+reads them itself.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class _Reader(DataSourceStreamReader):
 
     def reportLatestOffset(self) -> Offset | None:
         """How far an epoch without a limit would read."""
-        found: Offset | None = self._ask("newest")
-        return found
+        newest: Offset | None = self._ask("newest")
+        return newest
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Part]:
         return [Part(kind, data) for kind, data in self._ask("parts", start, end)]

@@ -1,7 +1,7 @@
-"""Tells when an epoch is over: all of it, in all that is made from its stream, is committed. Then a function is called.
+"""Calls a function when an epoch is over: when all of it is committed, in its stream and all that is made from it.
 
-It is a stream made from others: it reads the commits of a stream and of all that follow it. What it has told lies in
-the store and is written by the same commit as the rows that the function gives: they come exactly once.
+This is a stream made from others: it reads the commits of a stream and of all that follow it. Its progress is in the
+store, written by the same commit as the rows that the function returns. So these rows appear exactly once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.model.stream import Flow, Stream, stream
 from penstock.model.time import END, SECOND, Instant
 from penstock.model.types import Schema
 from penstock.runtime.derived.arrivals import Arriving
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.commit_offsets import SCHEMA
 from penstock.runtime.derived.commits import past_of
 from penstock.runtime.derived.followers import Followers, following
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 EPOCH: Final = "epoch"
 #: What is remembered, under this part and key.
 PART, KEY = "epochs", b"passed"
-#: A function that failed is called again after so many seconds at first, and at most.
+#: After how many seconds a function that failed is called again: at first, and at most.
 _PAUSES: Final = (1.0, 60.0)
 _log = logging.getLogger("penstock.runtime")
 
@@ -60,22 +60,23 @@ OnEpoch: TypeAlias = Callable[[Epoch], Any]
 
 
 @dataclass
-class Told:
-    """What is remembered: how far partitions are, epochs that wait for those that follow, and what was told.
+class EpochsState:
+    """The stored progress: how far partitions are, epochs that wait for those that follow, and the last one reported.
 
     `waiting` are pairs of an epoch and the commit that completed it in its own stream.
     """
 
     passed: EpochProgress = field(default_factory=EpochProgress)
     waiting: list[tuple[int, int]] = field(default_factory=list)
-    told: int | None = None
+    reported: int | None = None
     failures: int = 0
 
     def saved(self) -> bytes:
-        return json.dumps({**vars(self), "passed": self.passed.saved()}).encode()
+        saved = {"passed": self.passed.saved(), "waiting": self.waiting, "told": self.reported}
+        return json.dumps({**saved, "failures": self.failures}).encode()
 
     @classmethod
-    def restore(cls, data: bytes) -> Told:
+    def restore(cls, data: bytes) -> EpochsState:
         saved = json.loads(data)
         waiting = [(int(number), int(commit)) for number, commit in saved["waiting"]]
         return cls(EpochProgress.restore(saved["passed"]), waiting, saved["told"], saved["failures"])
@@ -98,67 +99,71 @@ class EpochsSource(Derived):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
-        read = list(came.parts)
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = list(epoch_input.parts)
         kept = memory.of(PART, [KEY])
-        told = Told.restore(kept[KEY]) if KEY in kept else Told()
+        state = EpochsState.restore(kept[KEY]) if KEY in kept else EpochsState()
         commits = {time["commit"] for kind, data in read if kind == TIME for time in json.loads(data)}
-        late = self._look(came.spark, read, _own(memory.store, self.of.name, commits), told)
-        given, due, count = self._tell(memory.store, told, now)
-        frame = came.spark.createDataFrame(given, self.schema.ddl())
-        memory_rows = pl.DataFrame([(PART, KEY, told.saved())], schema=REMEMBERED, orient="row")
+        late = self._look(epoch_input.spark, read, _own(memory.store, self.of.name, commits), state)
+        returned, due, count = self._call(memory.store, state, now)
+        frame = epoch_input.spark.createDataFrame(returned, self.schema.ddl())
+        memory_rows = pl.DataFrame([(PART, KEY, state.saved())], schema=REMEMBERED, orient="row")
         counters = {EPOCH + "s": count} | ({"late_rows": late} if late else {})
-        notes = {"epoch": told.told, "waiting": len(told.waiting)}
+        notes = {"epoch": state.reported, "waiting": len(state.waiting)}
         yield Step(frame, (END, due), memory_rows, counters, notes)
 
     # what has come
 
     def _look(
-        self, spark: SparkSession, read: list[tuple[str, bytes]], commits: list[tuple[int, str | None]], told: Told
+        self,
+        spark: SparkSession,
+        read: list[tuple[str, bytes]],
+        commits: list[tuple[int, str | None]],
+        state: EpochsState,
     ) -> int:
         """Which epochs these commits of the stream complete; how many rows came for one that was over."""
         rule = self.of.epoch
         if rule is None:  # its own: each commit is one
-            told.waiting += [(number, number) for number, _ in commits]
+            state.waiting += [(number, number) for number, _ in commits]
             return 0
         ends = rule.ends or "false"
         flow = self.of.select(number=f"CAST({rule.number} AS bigint)", ends=f"coalesce({ends}, false)")
-        found = _numbers(spark, read, self.of.name, flow)
+        numbers = _numbers(spark, read, self.of.name, flow)
         log, late = self.of.log, 0
         for commit, offsets in commits:
-            for partition, number, over, rows in found.filter(pl.col("commit") == commit).drop("commit").iter_rows():
-                if told.passed.row(partition, number, over):
+            for partition, number, over, rows in numbers.filter(pl.col("commit") == commit).drop("commit").iter_rows():
+                if state.passed.row(partition, number, over):
                     late += rows
             known = _partitions(log, offsets)
-            told.waiting += [(number, commit) for number in told.passed.complete(known)]
+            state.waiting += [(number, commit) for number in state.passed.complete(known)]
         return late
 
-    # who is told
+    # calls
 
-    def _tell(self, store: Store, told: Told, now: Instant) -> tuple[list[tuple[object, ...]], Instant, int]:
+    def _call(self, store: Store, state: EpochsState, now: Instant) -> tuple[list[tuple[object, ...]], Instant, int]:
         """Calls the function for each epoch that is over; its rows, when to try again, and how many there were."""
-        given: list[tuple[object, ...]] = []
-        count, followers = 0, Followers(store, told.waiting[0][1] if told.waiting else 0, self.following)
-        while told.waiting:
-            number, commit = told.waiting[0]
+        returned: list[tuple[object, ...]] = []
+        count, followers = 0, Followers(store, state.waiting[0][1] if state.waiting else 0, self.following)
+        while state.waiting:
+            number, commit = state.waiting[0]
             done = followers.done(self.of.name, commit)
             if done is None:
                 break
             try:
-                given += self._rows(number, self.function(Epoch(number, done, store.query)))
+                returned += self._rows(number, self.function(Epoch(number, done, store.query)))
             except Exception as error:
-                told.failures += 1
+                state.failures += 1
                 first, longest = _PAUSES
-                pause = min(longest, first * 2 ** min(told.failures - 1, 30))
+                pause = min(longest, first * 2 ** min(state.failures - 1, 30))
                 _log.warning(
                     "%s failed for the epoch %d of '%s' (%d in a row), next try in %g s: %s: %s",
-                    function_name(self.function), number, self.of.name, told.failures, pause,
+                    function_name(self.function), number, self.of.name, state.failures, pause,
                     type(error).__name__, error,
                 )  # fmt: skip
-                return given, now + int(pause * SECOND), count
-            told.waiting.pop(0)
-            told.told, told.failures, count = number, 0, count + 1
-        return given, END, count
+                return returned, now + int(pause * SECOND), count
+            state.waiting.pop(0)
+            state.reported, state.failures, count = number, 0, count + 1
+        return returned, END, count
 
     def _rows(self, number: int, returned: Any) -> list[tuple[object, ...]]:
         """What the function returned, as rows of the stream; one for the epoch, where it has no other columns."""
@@ -166,12 +171,12 @@ class EpochsSource(Derived):
         if not kinds:
             return [(number,)]
         rows = returned if isinstance(returned, list) else [] if returned is None else [returned]
-        found: list[tuple[object, ...]] = []
+        output: list[tuple[object, ...]] = []
         for row in rows:
             values = [row.get(name) for name in self.schema.names[1:]] if isinstance(row, Mapping) else list(row)
             taken = [kind.given(kind.taken(value)) for kind, value in zip(kinds, values, strict=True)]
-            found.append((number, *taken))
-        return found
+            output.append((number, *taken))
+        return output
 
     def __repr__(self) -> str:
         return f"{self.of!r}.on_epoch({function_name(self.function)})"
@@ -185,8 +190,8 @@ def _own(store: Store, stream: str, commits: Collection[int]) -> list[tuple[int,
         'SELECT e."commit", c.offsets FROM __epochs e LEFT JOIN __commits c ON c.number = e."commit" '
         'WHERE e.stream = ?1 AND e."commit" >= ?2 AND e."commit" <= ?3 ORDER BY 1'
     )
-    found = store.query(sql, [stream, min(commits), max(commits)])
-    return [(number, offsets) for number, offsets in found.iter_rows() if number in commits]
+    progress = store.query(sql, [stream, min(commits), max(commits)])
+    return [(number, offsets) for number, offsets in progress.iter_rows() if number in commits]
 
 
 def _partitions(log: object, offsets: str | None) -> Collection[int]:
@@ -208,8 +213,10 @@ class _Numbers:
 
         for batch in Arriving(self.flow)(batches):
             rows = pl.DataFrame(pl.from_arrow(batch)).filter(pl.col("number").is_not_null())
-            told = rows.group_by(pl.col("__commit").alias("commit"), pl.col("__partition").alias("partition"), "number")
-            yield from spark_batches(told.agg(pl.col("ends").any(), pl.len().cast(pl.Int64).alias("rows")))
+            by_partition = rows.group_by(
+                pl.col("__commit").alias("commit"), pl.col("__partition").alias("partition"), "number"
+            )
+            yield from spark_batches(by_partition.agg(pl.col("ends").any(), pl.len().cast(pl.Int64).alias("rows")))
 
 
 def _numbers(spark: SparkSession, read: list[tuple[str, bytes]], stream: str, flow: Flow) -> pl.DataFrame:
@@ -220,9 +227,9 @@ def _numbers(spark: SparkSession, read: list[tuple[str, bytes]], stream: str, fl
     ddl = ", ".join(f"{name} {kind}" for name, kind in schema.items())
     frame = spark.createDataFrame(files, SCHEMA).mapInArrow(_Numbers(flow), ddl)
     rows = [tuple(row) for row in frame.collect()]
-    found = pl.DataFrame(rows, schema={name: dtype(kind) for name, kind in schema.items()}, orient="row")
+    numbers = pl.DataFrame(rows, schema={name: dtype(kind) for name, kind in schema.items()}, orient="row")
     by = ["commit", "partition", "number"]
-    return found.group_by(by).agg(pl.col("ends").any(), pl.col("rows").sum()).sort(by)
+    return numbers.group_by(by).agg(pl.col("ends").any(), pl.col("rows").sum()).sort(by)
 
 
 def waiting(streams: Mapping[str, Stream]) -> dict[str, Stream]:
@@ -235,11 +242,11 @@ def waiting(streams: Mapping[str, Stream]) -> dict[str, Stream]:
     }
 
 
-def is_told(store: Store, name: str, number: int) -> bool:
-    """Whether a stream that tells of epochs has told of this one."""
+def is_reported(store: Store, name: str, number: int) -> bool:
+    """Whether the function of a stream of epochs was called for this one."""
     kept = Memory(store, name).of(PART, [KEY])
-    told = Told.restore(kept[KEY]).told if KEY in kept else None
-    return told is not None and told >= number
+    reported = EpochsState.restore(kept[KEY]).reported if KEY in kept else None
+    return reported is not None and reported >= number
 
 
 def epoch_stream(

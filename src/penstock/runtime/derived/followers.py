@@ -17,20 +17,20 @@ def following(streams: Mapping[str, Stream], first: Stream, but: type[Derived]) 
 
     What is made from those does not follow either: it would be waited for by them.
     """
-    found: dict[str, Stream] = {}
+    followers: dict[str, Stream] = {}
     more = True
     while more:
         more = False
         for name, stream in streams.items():
             log = derived(stream)
-            if log is None or name in found or isinstance(log, but):
+            if log is None or name in followers or isinstance(log, but):
                 continue
-            mine = {source.name for source in log.inputs}
-            waits = {other for other in mine if derived(streams[other]) is not None and _leads(streams, other, first)}
-            if (first.name in mine or waits) and waits <= found.keys():
-                found[name] = stream
+            inputs = {source.name for source in log.inputs}
+            waits = {other for other in inputs if derived(streams[other]) is not None and _leads(streams, other, first)}
+            if (first.name in inputs or waits) and waits <= followers.keys():
+                followers[name] = stream
                 more = True
-    return tuple(found.values())
+    return tuple(followers.values())
 
 
 def _leads(streams: Mapping[str, Stream], name: str, first: Stream) -> bool:
@@ -62,13 +62,13 @@ class Followers:
             return 0
         reach = {stream: commit}
         for made in self._streams:
-            log, mine = derived(made), self._read[made.name]
+            log, commits = derived(made), self._read[made.name]
             assert log is not None
             needs = max((reach[source.name] for source in log.inputs if source.name in reach), default=commit)
-            place = bisect_left(mine, (needs, 0))
-            if place == len(mine):
+            place = bisect_left(commits, (needs, 0))
+            if place == len(commits):
                 return None
-            reach[made.name] = mine[place][1]
+            reach[made.name] = commits[place][1]
         return max(reach.values())
 
 

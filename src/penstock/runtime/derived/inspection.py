@@ -14,7 +14,7 @@ from penstock.learning.stored import StoredModel, load
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.runtime.derived.base import Derived, derived
-from penstock.runtime.derived.epochs import EpochsSource, is_told
+from penstock.runtime.derived.epochs import EpochsSource, is_reported
 from penstock.runtime.derived.followers import Followers, following, own, wait_for
 from penstock.runtime.derived.learning.source import LearnerSource
 from penstock.runtime.errors import RunError
@@ -35,7 +35,7 @@ Ask: TypeAlias = "Callable[[str, Parameters], pa.Table]"
 
 
 class Inspection:
-    """Answers for a run. `check` pauses for so many seconds, and raises why the run failed. `ask` answers a SELECT."""
+    """Answers for a run. `check` sleeps for some seconds, and raises why the run failed. `ask` answers a SELECT."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Inspection:
 
     def _ask(self, sql: str, parameters: Parameters = ()) -> pa.Table:
         if self._asks is None:
-            raise RunError("this run answers no questions", hint="app.start(…) starts one that does")
+            raise RunError("this run answers no queries", hint="app.start(…) starts one that does")
         return self._asks(sql, parameters)
 
     def processor_state(self, stream: str, now: Instant) -> pl.DataFrame:
@@ -77,11 +77,11 @@ class Inspection:
         return load(self._workspace.directory, stream, version, learning=source.learning)
 
     def wait_for_epoch(self, stream: str, number: int, seconds: float) -> None:
-        """Waits until a stream that `app.on_epoch` made has told of an epoch."""
+        """Waits until the function of `app.on_epoch` was called for an epoch."""
         if not isinstance(self._source(stream), EpochsSource):
             raise RunError(f"the stream '{stream}' records no epochs", hint="make it with app.on_epoch(…)")
         wait_for(
-            lambda: is_told(self._store, stream, number), seconds,
+            lambda: is_reported(self._store, stream, number), seconds,
             f"the epoch {number} of '{stream}' is not over", self._check,
         )  # fmt: skip
 

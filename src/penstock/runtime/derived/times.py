@@ -1,4 +1,4 @@
-"""When commits were, as tasks are told it."""
+"""The times of commits, in the form in which tasks get them."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class Time:
 
 def times_of(data: bytes) -> list[Time]:
     """What a row of this kind says."""
-    return [Time(**told) for told in json.loads(data)]
+    return [Time(**fields) for fields in json.loads(data)]

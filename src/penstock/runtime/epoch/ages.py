@@ -17,7 +17,7 @@ from penstock.model.time import Instant
 from penstock.sources.base import ARRIVED, PATH
 from penstock.store.arrivals import Ages, bucket_of
 
-#: Of a larger frame every n-th row is counted, n times: about so many.
+#: Of a larger frame every n-th row is counted, n times: about how many rows that is.
 _SAMPLE: Final = 2_048
 
 
@@ -45,7 +45,7 @@ def _counts(values: pl.Series) -> Counter[Any]:
 
 
 def _ages(counts: dict[int | None, int], now: Instant) -> Ages:
-    """The ages of so many rows each, which arrived at these milliseconds."""
+    """The ages of rows: `counts` has how many arrived at each millisecond."""
     ages: dict[int, int] = {}
     for arrived, count in counts.items():
         if arrived is not None:

@@ -1,4 +1,4 @@
-"""What only Spark knows before anything runs: the types of its expressions, and the columns of DataFrame code."""
+"""Asks Spark, before anything runs, for the types of its expressions and the columns of DataFrame code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Spelled: TypeAlias = tuple[tuple[object, ...], ...]
 
 
 class Analyst:
-    """Asks Spark, and remembers the answers. `session` is called when there is something to ask."""
+    """Asks Spark, and caches the answers. `session` is called when it is needed."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
@@ -38,17 +38,17 @@ class Analyst:
         if (schema, sql) not in self._types:
             try:
                 with quiet():
-                    found = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
+                    spark_type = self._empty(schema).selectExpr(f"{sql} AS x").schema[0].dataType.simpleString()
             except Exception as error:
                 raise self._refused(text, error) from None
-            self._types[schema, sql] = _known(found) or found
+            self._types[schema, sql] = _known(spark_type) or spark_type
         return self._types[schema, sql]
 
     def _refused(self, text: str, error: Exception) -> DefinitionError:
-        """Why Spark refuses an expression, in a line; an unknown function with the names that are near."""
+        """Why Spark rejects an expression, in a line; for an unknown function, with similar names."""
         routine = re.search(r"\[UNRESOLVED_ROUTINE\].*? routine `(?:[^`]*`\.`)*([^`]+)`", str(error))
         if routine is None:
-            return DefinitionError(f"Spark refuses the expression '{text}'", detail=essence(error))
+            return DefinitionError(f"Spark rejects the expression '{text}'", detail=essence(error))
         name = routine[1]
         known = [row.function for row in self._session().sql("SHOW FUNCTIONS").collect()]
         near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.6)
@@ -67,7 +67,7 @@ class Analyst:
             except DefinitionError:
                 raise
             except Exception as error:
-                raise DefinitionError(f"Spark refuses {steps[-1].label}", detail=essence(error)) from error
+                raise DefinitionError(f"Spark rejects {steps[-1].label}", detail=essence(error)) from error
             self._outputs[key] = schema_of(made, steps[-1].label)
         return self._outputs[key]
 
@@ -77,23 +77,23 @@ class Analyst:
 
 def spelled(steps: Sequence[Step]) -> Spelled:
     """What steps do, apart from what they follow: two that are spelled alike give the same of the same."""
-    found: list[tuple[object, ...]] = []
+    parts: list[tuple[object, ...]] = []
     for step in steps:
         if isinstance(step, Where):
-            found.append(("where", step.condition))
+            parts.append(("where", step.condition))
         elif isinstance(step, Select):
-            found.append(("select", step.columns))
+            parts.append(("select", step.columns))
         elif isinstance(step, WithTime):
-            found.append(("with_time", step.expression))
+            parts.append(("with_time", step.expression))
         elif isinstance(step, Transform):
-            found.append(("transform", step.function, step.schema, step.sides))
+            parts.append(("transform", step.function, step.schema, step.sides))
         elif isinstance(step, TableJoin):
-            found.append(("join", step.table, step.on, step.how, step.prefix))
+            parts.append(("join", step.table, step.on, step.how, step.prefix))
         elif isinstance(step, Explode):
-            found.append(("explode", step.expression, step.made, step.outer))
+            parts.append(("explode", step.expression, step.made, step.outer))
         elif isinstance(step, PythonStep):
-            found.append((step.word, step.function, step.schema, step.sides))
-    return tuple(found)
+            parts.append((step.word, step.function, step.schema, step.sides))
+    return tuple(parts)
 
 
 def applied(
@@ -148,12 +148,12 @@ def _transformed(frame: DataFrame, step: Transform) -> DataFrame:
     output: DataFrame = made
     if step.schema is None:
         return output
-    found = schema_of(output, step.label)
+    output_schema = schema_of(output, step.label)
     for name, kind in step.schema:
-        if name not in found or found.type_of(name) != kind:
+        if name not in output_schema or output_schema.type_of(name) != kind:
             raise DefinitionError(
                 f"{step.label} gives other columns than its schema says",
-                detail=f"it gives '{found.ddl()}', and the schema says '{step.schema.ddl()}'",
+                detail=f"it gives '{output_schema.ddl()}', and the schema says '{step.schema.ddl()}'",
                 hint="correct the schema, or leave it out: Spark tells it when the app starts",
             )
     return output.select(*(f"`{name}`" for name in step.schema.names))

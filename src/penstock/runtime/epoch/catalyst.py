@@ -1,4 +1,4 @@
-"""Views as the kernel can take them: what is outside its subset of SQL becomes a column that Catalyst computes.
+"""Rewrites views for the kernel: what is outside its subset of SQL becomes a column that Catalyst computes.
 
 An expression behind `select` steps is written out over the feed's own columns; behind `where` steps it is guarded by
 their conditions, so that it is never evaluated on a row that does not get there. The lowered view reads the column in
@@ -70,11 +70,11 @@ def _at(view: View, snapshots: Mapping[str, Snapshot]) -> View:
 
 
 def _check_of_kernel(maker: FeedMaker) -> None:
-    """A view's changes never reach Spark: what is made of them is the kernel's alone."""
+    """A view's changes never reach Spark: only the kernel computes on them."""
     if maker.prefix or not maker.is_plain:
-        said = maker.prefix[-1].label if maker.prefix else next(iter(maker.columns.values()), maker.schema.ddl())
+        expression = maker.prefix[-1].label if maker.prefix else next(iter(maker.columns.values()), maker.schema.ddl())
         raise DefinitionError(
-            f"'{said}' needs Spark, and a view over the view '{maker.source.name}' is computed without it",
+            f"'{expression}' needs Spark, and a view over the view '{maker.source.name}' is computed without it",
             hint="compute it in the view below, from the events",
         )
 
@@ -269,9 +269,9 @@ class _View:
         guards = [] if aggregate.where is None else [aggregate.where]
         texts = {text: self.walked.text(text, *guards) for text in aggregate.inputs}
         where = None if aggregate.where is None else self.walked.text(aggregate.where)
-        given = {part.name: getattr(aggregate, part.name) for part in fields(aggregate) if part.name in _TEXTS}
-        made = {name: _in_place(value, texts) for name, value in given.items()} | {"where": where}
-        changed = {name: value for name, value in made.items() if value != given[name]}
+        inputs = {part.name: getattr(aggregate, part.name) for part in fields(aggregate) if part.name in _TEXTS}
+        made = {name: _in_place(value, texts) for name, value in inputs.items()} | {"where": where}
+        changed = {name: value for name, value in made.items() if value != inputs[name]}
         return replace(aggregate, **changed) if changed else aggregate  # type: ignore[arg-type]
 
     def lowered(self, feeds: Mapping[str, Feed]) -> View:

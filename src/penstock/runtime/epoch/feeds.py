@@ -169,8 +169,8 @@ def _stable(steps: tuple[Step, ...]) -> list[object]:
 def kernel_stream(maker: FeedMaker, time: str | None, id: str | None, sign: str | None, mark: str | None) -> Stream:
     """What the kernel takes a feed for, with its own expressions as the kernel reads them.
 
-    After DataFrame code nothing more is said of time but by the rows' own event time: ids were told apart before it,
-    and the watermark is the stream's.
+    After DataFrame code only the rows' own event time counts: duplicates were removed before it, and the watermark is
+    the stream's.
     """
     source = maker.source
     watermark = source.watermark

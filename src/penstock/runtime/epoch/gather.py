@@ -1,4 +1,4 @@
-"""What the tasks of one epoch sent, put together."""
+"""Combines what the tasks of one epoch have sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Epoch:
-    """What one feed left behind.
+    """The result of one feed.
 
     Deltas by batch with the sharing that they were reduced by, refused rows by kind, rows that the merge may find late,
     a sample if one was asked for, the rows of flows without state, rows that come to operators, and the files of the
@@ -51,7 +51,7 @@ class Epoch:
 
 
 def gathered(records: Iterable[Record]) -> Epoch:
-    """The records of an epoch's tasks, put together."""
+    """Combines the records of an epoch's tasks."""
     output = read(records)
     shared, own = output.shared_deltas, output.deltas
     count = max((len(frames) for frames in (*shared.values(), *own.values())), default=0)
@@ -84,11 +84,11 @@ def unpacked_ids(records: Iterable[Record], stream: Stream) -> pl.DataFrame:
 
 def refused(parts: Iterable[Epoch]) -> dict[str, pl.DataFrame]:
     """The rows that an epoch refused, by kind, from all its feeds."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_kind: dict[str, list[pl.DataFrame]] = {}
     for part in parts:
         for kind, frames in part.refused.items():
-            found.setdefault(kind, []).extend(frames)
-    return {kind: pl.concat(frames) for kind, frames in found.items() if frames}
+            by_kind.setdefault(kind, []).extend(frames)
+    return {kind: pl.concat(frames) for kind, frames in by_kind.items() if frames}
 
 
 def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Mapping[str, pl.DataFrame]) -> list[File]:
@@ -102,20 +102,20 @@ def kept_files(keeping: Keeping, source: EpochOrigin, epoch: Epoch, refused: Map
 
 def entering(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, list[pl.DataFrame]]:
     """The rows that come to operators, by the name of the input."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_input: dict[str, list[pl.DataFrame]] = {}
     for feed, part in parts.items():
         for number, frames in part.entering.items():
-            found.setdefault(jobs[feed].inputs[number].name, []).extend(frames)
-    return found
+            by_input.setdefault(jobs[feed].inputs[number].name, []).extend(frames)
+    return by_input
 
 
 def shown(jobs: Mapping[str, Job], parts: Mapping[str, Epoch]) -> dict[str, pl.DataFrame]:
     """The rows of flows without state, from all feeds, in the order of the log."""
-    found: dict[str, list[pl.DataFrame]] = {}
+    by_flow: dict[str, list[pl.DataFrame]] = {}
     for feed, part in parts.items():
         for number, frames in part.shown.items():
-            found.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
-    return {name: _in_order(pl.concat(frames)) for name, frames in found.items()}
+            by_flow.setdefault(jobs[feed].outputs[number].name, []).extend(frames)
+    return {name: _in_order(pl.concat(frames)) for name, frames in by_flow.items()}
 
 
 def _in_order(rows: pl.DataFrame) -> pl.DataFrame:

@@ -119,7 +119,7 @@ class IdsInShards:
 
 @dataclass(frozen=True)
 class IdShardJob(NumberedJob):
-    """The verdicts on an epoch's ids in Spark's tasks, cut into so many. `here` are ids that travel with the job."""
+    """The verdicts on an epoch's ids in Spark's tasks. `here` are ids that travel with the job."""
 
     step: IdStep
     tasks: int

@@ -1,4 +1,4 @@
-"""What Spark's tasks are given to do with their part of an epoch: values that travel to them.
+"""The work of Spark's tasks on their part of an epoch: values that are sent to them.
 
 A job knows the watermarks in force, the views of the moment and the epoch's number; nothing of it is left behind when
 the epoch is done.
@@ -61,7 +61,7 @@ class OperatorInput:
     numbers: Mapping[str, int]
 
     def rows(self, branch: Branch, elements: pl.LazyFrame) -> pl.DataFrame:
-        """What comes to the operator by one branch."""
+        """The rows for the operator from one branch."""
         return rows_in(self.plan, self.columns, elements, self.numbers[branch.source.name])
 
 
@@ -95,7 +95,7 @@ class Job:
     positions: Mapping[str, range] | None = None  # of each file's rows, in a source of files
     slices: Slices = ()  # of the epoch's files, where tasks get their numbers
     spool: Spool | None = None  # where the deltas of large views go
-    watch: TaskWatch | None = None  # names user code that hangs
+    watch: TaskWatch | None = None  # reports user code that hangs
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class Job:
         return self.source.name
 
     def without(self, left_out: pl.DataFrame) -> Job:
-        """The same job, leaving out rows (`__partition`, `__offset`) of which a first pass has told that they must."""
+        """The same job, leaving out rows (`__partition`, `__offset`) that a first pass has found."""
         return replace(self, left_out=left_out)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,10 +163,10 @@ class Decoding:
         task = Task(self.job, task_number())
         for frame in task.frames(batches):
             rows = task.placed(frame)
-            said = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
-            lacking = [pl.lit(None, kind).alias(name) for name, kind in said.items() if name not in rows.columns]
+            optional = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean(), EXTENT: pl.String()}
+            lacking = [pl.lit(None, kind).alias(name) for name, kind in optional.items() if name not in rows.columns]
             rows = rows.with_columns(*lacking, arrival_times(frame).alias(ARRIVED))
-            rows = rows.select(*self.columns, *said, ARRIVED, *PLACE)
+            rows = rows.select(*self.columns, *optional, ARRIVED, *PLACE)
             yield from _batches_for_spark(rows)
 
 

@@ -22,7 +22,7 @@ from penstock.state.spool import Spool, SpooledDeltas
 
 
 class Jobs:
-    """Makes the jobs of an engine's epochs. What an epoch's rows look like decides which views share a pass."""
+    """Makes the jobs of an engine's epochs. A sample of an epoch's rows decides which views share a pass."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -19,7 +19,7 @@ def needed(stream: Stream, lowered: Lowered) -> tuple[str, ...]:
     used: set[str] = set()
     for feed in lowered.of(stream.name):
         used |= _before_code(feed, stream) if feed.prefix else _by_kernel(feed, lowered)
-    # Rows without a column could not be told from none: a view that only counts reads the first one.
+    # A frame without columns has no rows: so a view that only counts reads the first column.
     return tuple(name for name in stream.schema.names if name in used) or stream.schema.names[:1]
 
 
@@ -48,10 +48,10 @@ def _by_kernel(feed: Feed, lowered: Lowered) -> set[str]:
             if branch.source.name == feed.name:
                 texts += _read(branch, view)
     names = {column for text in texts for column in bind(text, feed.stream.schema).columns}
-    found = names - feed.columns.keys()
+    read = names - feed.columns.keys()
     for name in names & feed.columns.keys():
-        found |= {feed.schema.find(column) for column in parse(feed.columns[name]).columns}
-    return found
+        read |= {feed.schema.find(column) for column in parse(feed.columns[name]).columns}
+    return read
 
 
 def _read(branch: Branch, view: View) -> list[str]:

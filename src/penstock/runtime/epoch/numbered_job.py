@@ -1,4 +1,4 @@
-"""Jobs of Spark whose tasks differ by their number alone: what they work on is in files, or travels with the job."""
+"""Spark jobs whose tasks differ by their number alone: their input is in files, or sent with the job."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class NumberedJob(ABC):
     tasks: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:  # the rows say nothing but that there is a task
+        for _ in batches:  # a row only stands for a task
             pass
         yield from as_batches(self.records(task_number()))
 
     @abstractmethod
     def records(self, number: int) -> Sequence[Record]:
-        """What one task does, and sends to the driver."""
+        """Does the work of one task; the records for the driver."""
 
 
 def run_in_tasks(
     session: SparkSession, job: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], tasks: int
 ) -> list[Record]:
-    """Has so many tasks do a job; what they have sent."""
+    """Runs a job in `tasks` tasks; the records that they sent."""
     rows = session.range(0, tasks, 1, tasks).mapInArrow(job, RECORD).toArrow().to_pylist()
     return list(records_of(rows))

@@ -26,13 +26,13 @@ _PARTS: Final = ("late", "dead", "failed")
 
 @dataclass(frozen=True)
 class OperatorJob(NumberedJob):
-    """One step, cut into so many tasks. `rows` travel with the job: by task, a frame for each input."""
+    """One step, cut into tasks. `rows` travel with the job: by task, a frame for each input."""
 
     step: OperatorStep
     tasks: int
     write_id: str
     rows: tuple[tuple[pl.DataFrame, ...], ...]
-    watch: TaskWatch | None = None  # names user code that hangs
+    watch: TaskWatch | None = None  # reports user code that hangs
 
     @classmethod
     def of(
@@ -43,7 +43,7 @@ class OperatorJob(NumberedJob):
         return cls(step, tasks, write_id, tuple(zip(*inputs, strict=True)), watch)
 
     def records(self, number: int) -> list[Record]:
-        """What one task does, for the driver."""
+        """Does the work of one task; the records for the driver."""
         step = self.step.within(shards(self.tasks)[number])
         with nullcontext() if self.watch is None else self.watch.task(number):
             stepped, output, written = step(self.rows[number], f"{self.write_id}.{number}")
@@ -64,7 +64,7 @@ def parted_rows(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
 
 
 def gathered_step(records: Sequence[Record], root: str) -> tuple[Stepped, StepOutput, list[Segment]]:
-    """What the tasks of a step have sent, put together. `root` is the folder of their files."""
+    """Combines what the tasks of a step have sent. `root` is the folder of their files."""
     output = read(records)
     written = [segment for number in sorted(output.segments) for segment in output.segments[number]]
     order = tuple(output.notes[0]["order"])

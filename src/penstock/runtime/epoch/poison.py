@@ -1,6 +1,6 @@
 """Rows on which Spark's part of an epoch fails, found by cutting the epoch into halves again and again.
 
-One such row must not stop its stream for ever. A search runs the failing part alone, on ranges of numbered rows: about
+One such row must not stop its stream. A search runs the failing part alone, on ranges of numbered rows: about
 log n small jobs for each culprit among n rows. A job that fails without any row, or on very many, has another cause.
 """
 
@@ -103,14 +103,14 @@ class _Search:
             low, high, error = start, count, None
             while high - low > 1:
                 middle = (low + high) // 2
-                found = self._fails([name], low, middle)
-                if found is None:
+                failure = self._fails([name], low, middle)
+                if failure is None:
                     low = middle
                 else:
-                    high, error = middle, found if middle - low == 1 else None
+                    high, error = middle, failure if middle - low == 1 else None
             error = error or self._fails([name], low, low + 1)
             if error is None:
-                return  # it does not come again: no matter of this row
+                return  # the error does not come again: this row does not cause it
             self._note(low, name, error)
             start = low + 1
 

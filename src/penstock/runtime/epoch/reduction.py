@@ -113,7 +113,7 @@ class Reduction:
             except Exception as error:
                 if isinstance(error, PenstockError) or passes(error):
                     raise
-                self._jobs = jobs  # one by one they tell on which rows they fail
+                self._jobs = jobs  # one by one, to find the rows on which they fail
         base, job, frame = self._stream(self._decoded(rows))
         epochs = {self._feed.name: base}
         for feed in self._made:
@@ -232,16 +232,16 @@ class Reduction:
     def _around(self, feed: Feed, job: Job, rows: DataFrame, error: Exception) -> tuple[DataFrame, Job]:
         """A feed's frame and job that leave out the values that Catalyst fails to compute."""
         kept = self._keep(numbered(placed(rows, job)))
-        found = culprits(kept, feed.columns, lambda some, chosen: _columns(some, feed.columns, chosen))
-        if not found:
+        failing = culprits(kept, feed.columns, lambda some, chosen: _columns(some, feed.columns, chosen))
+        if not failing:
             raise _no_matter_of_rows(job.name, error)
         failed = pl.DataFrame(
-            [(one.number, one.part, one.reason) for one in found],
+            [(one.number, one.part, one.reason) for one in failing],
             schema={NUMBER: pl.Int64, "__column": pl.String, "__reason": pl.String},
             orient="row",
         )
         alone = Sharing(job.sharing.source, job.sharing.plans, ())
-        return _computed_around(kept, feed.columns, found), replace(job, failed=failed, sharing=alone, sampled=False)
+        return _computed_around(kept, feed.columns, failing), replace(job, failed=failed, sharing=alone, sampled=False)
 
     # what DataFrame code makes of it
 
@@ -268,10 +268,10 @@ class Reduction:
 
         kept = self._keep(numbered(accepted))
         label = feed.prefix[-1].label
-        found = culprits(kept, {label: label}, lambda some, _: self._code(feed, some.drop(NUMBER)))
-        if not found and not feed.columns:
+        failing = culprits(kept, {label: label}, lambda some, _: self._code(feed, some.drop(NUMBER)))
+        if not failing and not feed.columns:
             raise _no_matter_of_rows(job.name, error)
-        good = kept.filter(~f.col(NUMBER).isin([one.number for one in found]))
+        good = kept.filter(~f.col(NUMBER).isin([one.number for one in failing]))
         made = self._code(feed, good.drop(NUMBER))
         try:
             epoch, _ = self._reduced(with_columns(made, feed.columns), job)
@@ -280,8 +280,8 @@ class Reduction:
                 raise _no_matter_of_rows(job.name, again) from again
             frame, job = self._around(feed, job, made, again)
             epoch, _ = self._reduced(frame, job)
-        if found:
-            epoch.refused.setdefault("dead", []).extend(self._dead(job, kept, found))
+        if failing:
+            epoch.refused.setdefault("dead", []).extend(self._dead(job, kept, failing))
         return epoch
 
     def _code(self, feed: Feed, accepted: DataFrame) -> DataFrame:
@@ -289,16 +289,16 @@ class Reduction:
         output = applied(accepted.drop(*PLACE), feed.prefix, feed.source.event_time, self._frames)
         return output.select(*(f"`{name}`" for name in feed.schema.names))
 
-    def _dead(self, job: Job, kept: DataFrame, found: Sequence[Culprit]) -> Iterable[pl.DataFrame]:
+    def _dead(self, job: Job, kept: DataFrame, failing: Sequence[Culprit]) -> Iterable[pl.DataFrame]:
         """The rows on which the code fails, for each view that lacks them."""
         from pyspark.sql import functions as f
 
-        reasons = pl.DataFrame({NUMBER: [one.number for one in found], "__reason": [one.reason for one in found]})
-        rows = pl.from_arrow(kept.filter(f.col(NUMBER).isin([one.number for one in found])).toArrow())
+        reasons = pl.DataFrame({NUMBER: [one.number for one in failing], "__reason": [one.reason for one in failing]})
+        rows = pl.from_arrow(kept.filter(f.col(NUMBER).isin([one.number for one in failing])).toArrow())
         assert isinstance(rows, pl.DataFrame)
-        told = rows.join(reasons, on=NUMBER).with_columns(as_json(rows, self._columns).alias("row"))
+        rejected = rows.join(reasons, on=NUMBER).with_columns(as_json(rows, self._columns).alias("row"))
         for view in (*job.views, *(output.name for output in job.outputs)):
-            yield refusals(job.name, view, told)
+            yield refusals(job.name, view, rejected)
 
 
 def taken(frame: DataFrame, job: Job) -> Epoch:
@@ -353,7 +353,7 @@ def _columns(rows: DataFrame, columns: Mapping[str, str], names: Sequence[str], 
     return rows.select(*others, *(f.expr(guard.format(f"({columns[name]})")).alias(name) for name in names))
 
 
-def _computed_around(rows: DataFrame, columns: Mapping[str, str], found: Sequence[Culprit]) -> DataFrame:
+def _computed_around(rows: DataFrame, columns: Mapping[str, str], failing_values: Sequence[Culprit]) -> DataFrame:
     """Numbered rows with Catalyst's columns, but for the values on which it fails: those rows go a way of their own.
 
     A condition in the expression would not do: Spark evaluates a Python function on all rows of a frame.
@@ -361,13 +361,13 @@ def _computed_around(rows: DataFrame, columns: Mapping[str, str], found: Sequenc
     from pyspark.sql import functions as f
 
     failing: dict[int, set[str]] = {}
-    for one in found:
+    for one in failing_values:
         failing.setdefault(one.number, set()).add(one.part)
     frame = with_columns(rows.filter(~f.col(NUMBER).isin(list(failing))), columns)
     types = {field.name: field.dataType for field in frame.schema.fields}
     for parts in {frozenset(parts) for parts in failing.values()}:
-        mine = rows.filter(f.col(NUMBER).isin([number for number, those in failing.items() if those == parts]))
-        mine = with_columns(mine, {name: sql for name, sql in columns.items() if name not in parts})
+        part_rows = rows.filter(f.col(NUMBER).isin([number for number, those in failing.items() if those == parts]))
+        part_rows = with_columns(part_rows, {name: sql for name, sql in columns.items() if name not in parts})
         nulls = {name: f.lit(None).cast(types[name]) for name in parts}
-        frame = frame.unionByName(mine.withColumns(nulls))
+        frame = frame.unionByName(part_rows.withColumns(nulls))
     return frame

@@ -52,9 +52,9 @@ class RowJob:
         for batch in batches:
             rows = pl.from_arrow(pa.Table.from_batches([batch]))
             assert isinstance(rows, pl.DataFrame)
-            found = made(self.step, rows)
-            for reason in found.failures.values():
+            results = made(self.step, rows)
+            for reason in results.failures.values():
                 raise RowError(reason)
-            parents = rows if found.parents is None else rows[found.parents]
-            table = found.rows.select(self.gives).hstack(parents.select(self.hidden)).to_arrow()
+            parents = rows if results.parents is None else rows[results.parents]
+            table = results.rows.select(self.gives).hstack(parents.select(self.hidden)).to_arrow()
             yield from table.cast(pa.schema([(part.name, for_spark(part.type)) for part in table.schema])).to_batches()

@@ -22,7 +22,7 @@ from penstock.store.block import KEY, LARGEST, view_panes
 
 @dataclass(frozen=True)
 class ShardJob(NumberedJob):
-    """One step, cut into so many tasks. `spooled` and `deltas` are what it merges; the latter travel with the job.
+    """One step, cut into tasks. `spooled` and `deltas` are what it merges; the latter travel with the job.
 
     A task with more than `few_panes` panes writes them to a file; without that number, all panes come to the driver.
     """
@@ -50,7 +50,7 @@ class ShardJob(NumberedJob):
         return records
 
     def gathered(self, records: Sequence[Record]) -> SegmentChange:
-        """What all tasks have sent, put together."""
+        """Combines what all tasks have sent."""
         output, plan = read(records), self.step.plan
         empty = SegmentChange.empty(plan)
         panes = [frame for number in sorted(output.panes) for frame in output.panes[number]]

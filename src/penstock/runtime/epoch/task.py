@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.history.events.writer import BackgroundWriter
-from penstock.kernel.admit import Admitted, admit
+from penstock.kernel.admit import AdmittedRows, admit
 from penstock.kernel.deduplicate import identify
 from penstock.kernel.elements import MadeBefore, elements
 from penstock.kernel.expressions import dtype
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.model.stream import Branch
     from penstock.runtime.epoch.job import Job, OperatorInput, RowsOut
 
-#: After so many batches a task combines what it has, so that its memory follows the groups.
+#: After how many batches a task combines its deltas, so that its memory grows with the groups, not the rows.
 COMBINE_EVERY = 8
 #: How many rows of a task are shown to the driver, where it asks what they look like.
 SAMPLE = 8192
@@ -42,7 +42,7 @@ NUMBER = "__row"
 
 
 class Task:
-    """One task's work: batch by batch, combined now and then."""
+    """One task's work: batch by batch, combined every `COMBINE_EVERY` batches."""
 
     def __init__(self, job: Job, number: int) -> None:
         self.job = job
@@ -75,7 +75,7 @@ class Task:
         """The stream's rows, with their places; malformed ones are refused."""
         return self._without_malformed(self.placed(frame))
 
-    def accepted(self, frame: pl.DataFrame) -> Admitted:
+    def accepted(self, frame: pl.DataFrame) -> AdmittedRows:
         """The rows that the stream accepts; the others are refused."""
         job = self.job
         rows = self.timely(self.rows_of(frame))
@@ -141,8 +141,8 @@ class Task:
                 return sharing.reduce(rows, watermarks, before)
         own = {}
         for number, plan in enumerate(sharing.plans):
-            mine = self._without_failed(rows, self.job.views[number], read(plan))
-            own[number] = reduce(plan, sharing.source, mine, watermarks[number])
+            own_rows = self._without_failed(rows, self.job.views[number], read(plan))
+            own[number] = reduce(plan, sharing.source, own_rows, watermarks[number])
         return Batch([], own, {})
 
     def _show(self, number: int, output: RowsOut, rows: pl.DataFrame, before: MadeBefore) -> None:
@@ -168,22 +168,22 @@ class Task:
         for branch in plan.branches:
             if branch.source.name == self.job.stream.name:
                 with operator(reader):
-                    found = elements(plan, branch, rows, before)
-                self._refuse("dead", reader, found.dead, rows)
-                yield branch, found.good
+                    made = elements(plan, branch, rows, before)
+                self._refuse("dead", reader, made.dead, rows)
+                yield branch, made.good
 
     def _without_failed(self, rows: pl.DataFrame, view: str | None, texts: Iterable[str]) -> pl.DataFrame:
         """The rows on which Catalyst failed for none of these columns; the others are dead letters."""
         failed = self.job.failed
         if failed is None:
             return rows
-        mine = failed.filter(pl.col("__column").is_in(list(texts))).unique(NUMBER, maintain_order=True)
-        if not mine.height:
+        failures = failed.filter(pl.col("__column").is_in(list(texts))).unique(NUMBER, maintain_order=True)
+        if not failures.height:
             return rows
-        told = rows.join(mine.select(NUMBER, "__reason"), on=NUMBER)
-        if told.height:
-            self.refused["dead"].append(refusals(self.job.name, view, self._with_json(told)))
-        return rows.join(mine, on=NUMBER, how="anti")
+        rejected = rows.join(failures.select(NUMBER, "__reason"), on=NUMBER)
+        if rejected.height:
+            self.refused["dead"].append(refusals(self.job.name, view, self._with_json(rejected)))
+        return rows.join(failures, on=NUMBER, how="anti")
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with a position. Where the source has none, it is made of the epoch, the file or task, and the row."""
@@ -209,12 +209,12 @@ class Task:
             known = [REASON] if REASON in rows.columns else []
             reason = pl.coalesce(*known, pl.lit("the row does not fit the stream's schema")).alias("__reason")
             text = pl.col(MALFORMED).str.replace_all("\0", "\\x00", literal=True)  # not every store takes a NUL
-            told = bad.select(
+            with_reason = bad.select(
                 *PLACE, text.alias("row"), reason, self._rest(bad).alias("rest"),
                 *([EXTENT] if EXTENT in bad.columns else []),
             )  # fmt: skip
             late = bad[LATE].fill_null(False) if LATE in bad.columns else pl.repeat(False, bad.height, eager=True)
-            for kind, some in (("dead", told.filter(~late)), ("late", told.filter(late))):
+            for kind, some in (("dead", with_reason.filter(~late)), ("late", with_reason.filter(late))):
                 if some.height:
                     self.refused[kind].append(refusals(self.job.name, None, some, raw=True))
             rows = rows.filter(pl.col(MALFORMED).is_null())
@@ -225,41 +225,41 @@ class Task:
         names = [name for name, _ in getattr(self.job.source.log, "metadata", ()) if name in bad.columns]
         return as_json(bad, names) if names else pl.lit(None, pl.String)
 
-    def _leave_out(self, left_out: pl.DataFrame, admitted: Admitted) -> None:
+    def _leave_out(self, left_out: pl.DataFrame, admitted: AdmittedRows) -> None:
         """Rejects the rows that the pass over the ids has judged, and those whose id cannot be computed."""
         stream, rows = self.job.stream, admitted.rows
-        found = rows.join(left_out, on=PLACE)
+        judged = rows.join(left_out, on=PLACE)
         for kind in ("duplicate", "late"):
-            told = found.filter(pl.col("__kind") == kind)
-            if told.height:
-                self.refused[kind].append(refusals(self.job.name, None, self._with_json(told)))
+            rejected = judged.filter(pl.col("__kind") == kind)
+            if rejected.height:
+                self.refused[kind].append(refusals(self.job.name, None, self._with_json(rejected)))
         admitted.rows = rows.join(left_out, on=PLACE, how="anti")
         if stream.id is not None:
             identified = identify(stream, admitted.rows)
             self._refuse("dead", None, identified.dead, admitted.rows)
             admitted.rows = identified.rows.drop("__id")
 
-    def _refuse(self, kind: str, view: str | None, found: pl.DataFrame, rows: pl.DataFrame) -> None:
+    def _refuse(self, kind: str, view: str | None, reasons: pl.DataFrame, rows: pl.DataFrame) -> None:
         """Rows that were refused, with their columns as JSON."""
-        if found.height:
-            told = rows.drop("__source").join(found, on=PLACE)
-            self.refused[kind].append(refusals(self.job.name, view, self._with_json(told)))
+        if reasons.height:
+            rejected = rows.drop("__source").join(reasons, on=PLACE)
+            self.refused[kind].append(refusals(self.job.name, view, self._with_json(rejected)))
 
     def _with_json(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.with_columns(as_json(rows, self.job.columns).alias("row"))
 
     def _refuse_late(self, number: int, late: pl.DataFrame, rows: pl.DataFrame) -> None:
         if late.height:
-            found = late.with_columns(late_reason(self.job.sharing.plans[number]).alias("__reason"))
-            self._refuse("late", self.job.views[number], found, rows)
+            reasons = late.with_columns(late_reason(self.job.sharing.plans[number]).alias("__reason"))
+            self._refuse("late", self.job.views[number], reasons, rows)
 
     def _suspect(self, plan: Plan, deltas: pl.DataFrame, rows: pl.DataFrame) -> None:
         """Rows that only the merge can tell to be late travel along."""
         if plan.merging or plan.forgets:
             alone = deltas.filter(pl.col("__offset").is_not_null()).select(PLACE).unique()
             if alone.height:
-                found = self._with_json(rows.join(alone, on=PLACE))
-                self.suspects.append(found.select(*PLACE, "__at", "row"))
+                suspects = self._with_json(rows.join(alone, on=PLACE))
+                self.suspects.append(suspects.select(*PLACE, "__at", "row"))
 
     def records(self) -> Iterator[wire.Record]:
         """What the driver gets."""

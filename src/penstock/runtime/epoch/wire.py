@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.kernel.plan import Plan
 from penstock.model.commits import FORGOTTEN
-from penstock.model.watermarks import Observation, Seen
+from penstock.model.watermarks import Observation, PartitionTimes
 from penstock.sources.base import EXTENT
 from penstock.state.pane_file import PaneFile
 from penstock.state.segment import Segment
@@ -184,7 +184,7 @@ def stepped(part: str, frame: pl.DataFrame) -> Record:
 
 
 def note(values: Mapping[str, Any]) -> Record:
-    """What a task tells besides rows, as plain values."""
+    """What a task reports besides rows, as plain values."""
     return Record(_NOTE, 0, json.dumps(values).encode())
 
 
@@ -211,7 +211,7 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
 
 
 def read(records: Iterable[Record]) -> TaskOutput:
-    """What tasks have sent, put together."""
+    """Combines what tasks have sent."""
     output = TaskOutput()
     for kind, number, data in records:
         if kind in (_OBSERVED, _ROW_COUNT):
@@ -264,7 +264,7 @@ def is_deltas(record: Record) -> bool:
 
 
 def _observation(seen: Mapping[str, Any]) -> Observation:
-    partitions = {int(partition): Seen(*values) for partition, values in seen["partitions"].items()}
+    partitions = {int(partition): PartitionTimes(*values) for partition, values in seen["partitions"].items()}
     return Observation(partitions, {int(bucket): count for bucket, count in seen["lateness"].items()})
 
 
@@ -272,7 +272,7 @@ def _observation(seen: Mapping[str, Any]) -> Observation:
 
 
 def late_reason(plan: Plan) -> pl.Expr:
-    """Why a row is late for a view, in words."""
+    """The reason why a row is late for a view."""
     if plan.forgets:
         return pl.lit(FORGOTTEN)
     some = pl.format("{} of its {} windows had closed", "__missed", "__windows")
@@ -280,7 +280,7 @@ def late_reason(plan: Plan) -> pl.Expr:
 
 
 def refusals(stream: str, view: str | None, rows: pl.DataFrame, *, raw: bool = False) -> pl.DataFrame:
-    """Refused rows (place, reason, the row as JSON) as store and history keep them; `raw` ones are text as it came."""
+    """Rejected rows (place, reason, the row as JSON) as store and history keep them; `raw` ones are text as it came."""
     have = rows.columns
     return rows.select(
         pl.lit(stream).alias("stream"),

@@ -23,17 +23,17 @@ from typing import Final
 
 #: How much an epoch counts when the next one is there.
 _DECAY: Final = 0.9
-#: A limit grows by at most so much at a time: what is far from all that was measured is only guessed.
+#: The largest factor by which a limit grows at a time: far from all measurements, the estimate is only a guess.
 _GROWTH: Final = 8.0
 #: And not so far that the next epoch could take longer than this multiple of its target.
 _OVERRUN: Final = 1.75
-#: It shrinks by at most so much.
+#: The largest factor by which it shrinks.
 _SHRINKAGE: Final = 64.0
-#: One slow epoch (a pause of the machine) counts as at most so many times what was expected.
+#: One slow epoch (a pause of the machine) counts at most as this multiple of the expected time.
 _OUTLIER: Final = 2.0
-#: The fixed part, in seconds, until epochs of several sizes tell it.
+#: The fixed part, in seconds, until there are epochs of several sizes to estimate it from.
 _FIXED: Final = 0.3
-#: Where the fixed part seems longer than half the target, each so manieth epoch takes only a part: epochs of one size
+#: Where the fixed part seems longer than half the target, every n-th epoch takes only a part: epochs of one size
 #: leave open what is fixed.
 _PROBE_EVERY, _PROBE = 20, 0.25
 
@@ -42,7 +42,7 @@ _PROBE_EVERY, _PROBE = 20, 0.25
 class Bounds:
     """What limits are counted in, the first one, and between what they stay.
 
-    `careful` is the first one where users' Python code runs: nobody knows yet how long it takes for a row.
+    `careful` is the first one where users' Python code runs: it is not known yet how long it takes for a row.
     """
 
     unit: str
@@ -75,7 +75,7 @@ class Cost:
         spread = xx / weight - size * size
         if spread > (0.2 * size) ** 2:
             slope = (xy / weight - size * time) / spread
-        else:  # epochs of one size tell nothing of the fixed part: it stays as it was
+        else:  # epochs of one size give no information on the fixed part: it stays as it was
             slope = (time - self.fixed) / size
         self.each = min(max(slope, 0.1 * time / size), time / size)
         self.fixed = time - self.each * size
@@ -91,7 +91,7 @@ class Admission:
         self._unprobed = 0  # epochs since the last one that took only a part
 
     def took(self, amount: int, seconds: float) -> int:
-        """An epoch took so much, in such a time. The limit of the next one.
+        """An epoch took this amount, in this time. The limit of the next one.
 
         It grows if the limit kept the epoch from taking more, and shrinks if the epoch took too long because of what it
         took.
@@ -111,7 +111,7 @@ class Admission:
         return self.limit
 
     def took_first(self, amount: int, seconds: float) -> int:
-        """The first epoch of a run took so much. The limit of the next one.
+        """The first epoch of a run took this amount. The limit of the next one.
 
         It also started Python and compiled code. So later epochs are faster: the limit grows to what fits by this one,
         and does not shrink, and the time is not remembered.

@@ -16,7 +16,7 @@ from penstock.sources import Source
 from penstock.store import SqlStore
 from penstock.store.checkpoints import FOLDER, Place
 
-#: A folder that Spark is making is removed in so many attempts at most.
+#: How many attempts to remove a folder into which Spark may still write.
 _ATTEMPTS: Final = 20
 
 
@@ -26,9 +26,9 @@ def is_replayable(stream: Stream) -> bool:
 
 
 def prepare_checkpoints(checkpoints: Place, streams: Mapping[str, Stream], store: SqlStore) -> None:
-    """Removes what is left of dropped streams, and refuses a store that would count events again.
+    """Removes what is left of dropped streams, and rejects a store that would count events again.
 
-    A source that cannot be read again has no use for its old offsets: its query begins anew.
+    A source that cannot be read again has no use for its old offsets: its query starts from the beginning.
     """
     for name in store.leftovers():
         (checkpoints / name).remove()
@@ -80,7 +80,7 @@ def _reread(checkpoints: Place, store: SqlStore) -> set[str]:
 
 
 def remove_empty(directory: Path) -> None:
-    """Removes the folder that Spark has made for its logs where the directory was moved away.
+    """Removes the folder that Spark has created for its logs in a directory that was moved away.
 
     A thread of Spark's may still be making it, so that an attempt can leave an empty folder.
     """

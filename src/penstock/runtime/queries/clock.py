@@ -1,8 +1,8 @@
 """The clock of a run: the wall clock, made steady where that jumps.
 
 Time in a run never goes back: where the clock was set back, it goes on at half its pace until the clock has caught up.
-Where the clock leaps ahead, as after a sleep of the machine, time leaps too, and nothing is idle because of it: silence
-that nobody listened to does not count.
+Where the clock jumps ahead, as after a sleep of the machine, time jumps too, and nothing is idle because of it: silence
+during the sleep does not count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from penstock.model.time import SECOND, Instant
 
 _log = logging.getLogger("penstock.runtime")
-#: A leap ahead of the machine's own pace by so much is one.
+#: By how much the clock must run ahead of the monotonic clock to count as a leap.
 _LEAP: Final = 10 * SECOND
 
 
@@ -57,7 +57,7 @@ class Steady:
             passed, self._last = pace - self._last, pace
             if wall - self._now - passed > _LEAP:
                 self.leaps += 1
-                _log.warning("the clock has leapt ahead by %.0f s", (wall - self._now - passed) / SECOND)
+                _log.warning("the clock has jumped ahead by %.0f s", (wall - self._now - passed) / SECOND)
             self._tell(wall)
             self._now = max(wall, self._now + passed // 2)
             return self._now

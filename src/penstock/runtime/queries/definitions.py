@@ -51,12 +51,12 @@ class Definitions:
             engine.registry.drop(name)
 
     def rest_view(self, name: str) -> None:
-        """Keeps a view's table and gives it no more events, until it is added again."""
+        """Deactivates a view: its table stays, and it gets no more events until it is added again."""
         self._groups.rest(name)
         self._store.note_rest(name, True)
 
     def wake_view(self, name: str, view: View) -> None:
-        """Gives a view that rested events again, from the next epoch on."""
+        """Activates a view that rested: it gets events again, from the next epoch on."""
         self.add_view(name, view)
         self._store.note_rest(name, False)
 
@@ -84,7 +84,7 @@ class Definitions:
         self._queries.restart(lacking)
 
     def drop_stream(self, name: str) -> None:
-        """Stops reading a stream that nothing reads, and forgets how far it was."""
+        """Removes a stream that nothing reads, with its position."""
         check_unread(self._groups.streams, name)
         self._queries.drop(name)
         self._lifecycle.retries.forget(part(name))
@@ -118,7 +118,7 @@ class Definitions:
         self._queries.restart(lacking)
 
     def drop_sink(self, name: str) -> None:
-        """Removes a sink; what it has stays where it is."""
+        """Removes a sink; delivered data stays where it is."""
         if name in self._lanes:
             self._lanes.drop(name)
             self._store.forget_sink(name)

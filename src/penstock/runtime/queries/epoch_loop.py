@@ -165,4 +165,4 @@ class EpochLoop:
     def _committed(self, query: StreamQuery, offsets: str) -> None:
         """The store has an epoch."""
         query.follower.committed(offsets)
-        self._lifecycle.retries.gets_on(query.part)
+        self._lifecycle.retries.succeeded(query.part)

@@ -44,7 +44,7 @@ class QueryLauncher:
                 .read(session, stream.schema, query.columns)
                 .writeStream.queryName(f"{self._app}-{query.name}")
                 .foreachBatch(lambda rows, number: self._take(query, rows, number))
-                .option("checkpointLocation", query.checkpoint.told)
+                .option("checkpointLocation", query.checkpoint.url)
                 .trigger(processingTime=self._every)
                 .start()
             )

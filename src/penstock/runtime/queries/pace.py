@@ -102,7 +102,7 @@ class Pace:
         return Intake(self._admission.bounds.unit, self._in_force, taken, self.behind)
 
     def ended(self, query: StreamingQuery | None, taken: int | None, seconds: float) -> None:
-        """An epoch is committed, after so many seconds of ours; the query's next one may get another limit."""
+        """An epoch is committed, after `seconds` on our side; the query's next one may get another limit."""
         first, self._warm = not self._warm, True
         if self._admission is None or self._fixed or taken is None or (first and self._runs_code):
             return

@@ -195,9 +195,9 @@ class Lanes:
 
 def _check_stateless(rows: DataFrame) -> None:
     """Spark's own state would know nothing of our commits."""
-    found = re.search(_STATEFUL, analyzed_plan(rows))
-    if found is not None:
-        raise _refused(f"DataFrame code keeps state: {found[1]}", "keep the state in a view")
+    match = re.search(_STATEFUL, analyzed_plan(rows))
+    if match is not None:
+        raise _refused(f"DataFrame code keeps state: {match[1]}", "keep the state in a view")
 
 
 def accepted(spark: SparkSession, source: Stream) -> DataFrame:

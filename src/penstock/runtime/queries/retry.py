@@ -1,8 +1,8 @@
-"""What passes is tried again: a broker that is away or hangs, a store that is locked or full, a worker that died.
+"""Retries after transient faults: a broker that is away or hangs, a store that is locked or full, a worker that died.
 
-Such a fault is none of the data's: the same epoch, read again when it is over, succeeds. So the stream's query is
-started again after longer and longer pauses; a warning says so, and `Run.faults` shows it. What does not pass in time,
-or is no such fault, ends the run.
+The data does not cause such a fault: the same epoch, read again later, succeeds. So the stream's query is restarted
+after growing pauses; a warning says so, and `Run.faults` shows it. A fault that lasts too long, or is not transient,
+ends the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger("penstock.runtime")
 
 #: What Spark says where a process that was taken over has still written to its log; the next start reads that.
 _DISPUTED: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Concurrent update to the log")
-#: What those are told who ask the driver for something that it cannot find out now.
+#: The answer to executors that ask the driver while it cannot reach the store.
 AWAY: Final = "the store does not answer for the moment"
 #: What Kafka's clients, the network, Spark and the disk say of faults that pass.
 _SIGNS: Final = (
@@ -57,15 +57,15 @@ def passes(error: BaseException) -> bool:
 
 
 def is_disputed(error: BaseException) -> bool:
-    """Whether two processes have written to one log of Spark's. Who of them may go on, the store's token tells."""
+    """Whether two processes have written to one log of Spark's. The store's token decides which one may go on."""
     return any(sign in str(error) for sign in _DISPUTED)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a part of a run does not get on: the last error, how often in a row it failed, and for how long so far.
+    """A failure of a part of a run: the last error, how often in a row it failed, and since when.
 
-    It is tried again when it is `due`, by the monotonic clock.
+    The part is tried again when it is `due`, by the monotonic clock.
     """
 
     error: BaseException
@@ -89,11 +89,11 @@ class Retries:
 
     @property
     def faults(self) -> dict[str, Fault]:
-        """The parts that do not get on, and why. Those that have recovered are not there."""
+        """The parts that fail now, and why. Parts that have recovered are left out."""
         return dict(self._faults)
 
     def failed(self, part: str, error: BaseException) -> bool:
-        """Notes that a part failed; whether it is to be tried again."""
+        """Records that a part failed; whether it is tried again."""
         now, before = self._clock(), self._faults.get(part)
         count, since = (1, now) if before is None else (before.count + 1, before.since)
         if not passes(error) or now - since > self.patience:
@@ -102,7 +102,7 @@ class Retries:
         pause = min(longest, first * 2 ** min(count - 1, 30))
         self._faults[part] = Fault(error, count, since, now + pause)
         self._tried.discard(part)
-        _log.warning("%s does not get on (%d in a row), next try in %g s: %s", part, count, pause, essence(error))
+        _log.warning("%s failed (%d in a row), next try in %g s: %s", part, count, pause, essence(error))
         return True
 
     def waits(self, part: str) -> bool:
@@ -114,15 +114,15 @@ class Retries:
         return self.waits(part) and self._clock() >= self._faults[part].due
 
     def tried(self, part: str) -> None:
-        """The part was started again; whether it gets on is not known yet."""
+        """The part was started again; whether it works is not known yet."""
         self._tried.add(part)
 
-    def gets_on(self, part: str) -> None:
-        """The part does what it is there for."""
+    def succeeded(self, part: str) -> None:
+        """The part has done its work."""
         fault = self._faults.pop(part, None)
         self._tried.discard(part)
         if fault is not None:
-            _log.warning("%s gets on again, after %.1f s", part, self._clock() - fault.since)
+            _log.warning("%s works again, after %.1f s", part, self._clock() - fault.since)
 
     def forget(self, part: str) -> None:
         """It is not part of the run any more."""

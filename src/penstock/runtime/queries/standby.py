@@ -23,7 +23,7 @@ def taken(
     store = open_store(directory, keep, url, app)
     store.lock(Standby() if standby is True else standby or None)
     try:
-        check_whole(directory)  # whoever had it may have begun to restore a savepoint
+        check_whole(directory)  # the process before may have begun to restore a savepoint
     except BaseException:
         store.close()
         raise
@@ -40,11 +40,11 @@ def mended(stream: str, checkpoint: Place, store: Reader) -> None:
     if progress is None:
         return
     try:
-        found = offsets_of(checkpoint, progress.epoch)
+        offsets = offsets_of(checkpoint, progress.epoch)
     except FileNotFoundError:
         return  # the engine says that the two are apart, when Spark calls for another epoch
-    if found != progress.offsets:
-        raise other_offsets(stream, progress.epoch, f"{progress.offsets} and {found}")
+    if offsets != progress.offsets:
+        raise other_offsets(stream, progress.epoch, f"{progress.offsets} and {offsets}")
 
 
 def offsets_of(checkpoint: Place, epoch: int) -> str:

@@ -23,7 +23,7 @@ def _happened() -> threading.Event:
 
 @dataclass(eq=False)
 class StreamQuery:
-    """The query of one stream. It may be started anew, with other columns or from the last commit on."""
+    """The query of one stream. It may be restarted, with other columns or from the last commit on."""
 
     name: str
     checkpoint: Place

@@ -18,7 +18,7 @@ from penstock.store.connection import Busy
 
 
 class QuerySupervisor:
-    """Looks at the queries every so many seconds, until the run is over."""
+    """Checks the queries periodically, until the run is over."""
 
     def __init__(
         self, queries: Queries, groups: Groups, store: SqlStore, lifecycle: Lifecycle, every: float = 0.2
@@ -56,10 +56,10 @@ class QuerySupervisor:
                 self._look_for_answer(query)
 
     def _look_for_answer(self, query: StreamQuery) -> None:
-        """A query that has looked at its source, and found nothing new, gets on too."""
+        """A query that has checked its source, and found nothing new, works too."""
         if query.query is not None and is_waiting(query.query):
             query.has_answered = True
-            self._lifecycle.retries.gets_on(query.part)
+            self._lifecycle.retries.succeeded(query.part)
 
     def judge(self) -> None:
         """Looks for queries that have failed, and decides about each once."""

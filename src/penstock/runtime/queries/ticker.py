@@ -1,4 +1,4 @@
-"""Lets time pass where no events come: a tick of each group, now and then."""
+"""Lets time pass where no events come: a periodic tick of each group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.store import SqlStore
 
 
 class Ticker:
-    """Ticks each group every so many seconds, in a thread of its own: one that is busy delays no other."""
+    """Ticks each group periodically, in a thread of its own: a busy group delays no other."""
 
     def __init__(self, groups: Groups, store: SqlStore, lifecycle: Lifecycle, every: float) -> None:
         self._groups, self._store, self._lifecycle, self._every = groups, store, lifecycle, every
@@ -48,7 +48,7 @@ class Ticker:
                 continue
             try:
                 self.tick(group)
-                retries.gets_on(part)
+                retries.succeeded(part)
             except BaseException as error:
                 if not retries.failed(part, error):
                     self._lifecycle.fail(error)

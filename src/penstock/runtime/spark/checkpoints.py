@@ -2,15 +2,15 @@
 
 Spark does not make its small files durable, and the store does: after a power cut, or on a disk that was full, the
 newest files of a checkpoint may be empty, cut off or missing. The store knows each query's last epoch with its offsets,
-and the epochs before. So a file of an epoch that was not committed is taken away (the epoch is cut anew), and one of an
-epoch that was is written again. Where only Spark knew, as which files of a directory were read, the run is refused.
+and the epochs before. So a file of an uncommitted epoch is removed (the epoch is cut again), and one of a committed
+epoch is written again. What only Spark knew, such as which files of a directory were read, cannot be restored: then the
+run is refused.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import struct
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.durable import flush
 from penstock.runtime.errors import RunError
 from penstock.store import Reader
 
@@ -64,10 +65,10 @@ class _Repair:
             pass
         taken = {_id(other) for other in self.checkpoint.parent.iterdir() if other != self.checkpoint}
         known = self.store.query("SELECT query FROM __progress").rows()
-        found = [query for (query,) in known if query not in taken and self._is(query)]
-        if len(found) == 1:
-            self._write(path, json.dumps({"id": found[0]}, separators=(",", ":")))
-            return str(found[0])
+        candidates = [query for (query,) in known if query not in taken and self._is(query)]
+        if len(candidates) == 1:
+            self._write(path, json.dumps({"id": candidates[0]}, separators=(",", ":")))
+            return str(candidates[0])
         if self.store.counters().get(f"{self.stream}.events") is not None:
             raise self._damaged(path, "it says which query this is, and the store cannot tell by its offsets")
         shutil.rmtree(self.checkpoint)
@@ -84,7 +85,7 @@ class _Repair:
     # which files it has read
 
     def _sources(self, last: int, offsets: str) -> None:
-        """A source's own log: entries after the last commit are found anew, those before it cannot be."""
+        """A source's own log: entries after the last commit can be found again, those before it cannot."""
         for number, folder in _entries(self.checkpoint / "sources"):
             ends = offsets.splitlines()
             end = _log_offset(ends[number]) if number < len(ends) else None
@@ -118,7 +119,7 @@ class _Repair:
     # up to where each epoch reads
 
     def _new_offsets(self, last: int) -> None:
-        """An epoch that was not committed is cut anew if its offsets are torn."""
+        """An epoch that was not committed is cut again if its offsets are torn."""
         folder = self.checkpoint / "offsets"
         torn = [number for number, path in _entries(folder) if number > last and not _is_whole(path, _has_offsets)]
         if any(number > last + 1 for number in torn):
@@ -140,10 +141,9 @@ class _Repair:
     def _write(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name(f".{path.name}.mended")
-        with hidden.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with hidden.open("wb") as file:
+            file.write(text.encode())
+            flush(file)
         _sums(path).unlink(missing_ok=True)
         hidden.rename(path)
         self._tell(f"was torn: {path.relative_to(self.checkpoint)} is written again from the store")
@@ -174,8 +174,8 @@ class _Repair:
 
 def _entries(folder: Path) -> list[tuple[int, Path]]:
     """The numbered entries of a log, in order."""
-    found = [(_ENTRY.fullmatch(path.name), path) for path in folder.iterdir()] if folder.is_dir() else []
-    return sorted((int(match[1]), path) for match, path in found if match)
+    matches = [(_ENTRY.fullmatch(path.name), path) for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _is_whole(path: Path, is_valid: Callable[[str], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Watches that Spark has executors: without one every job waits for ever, and Spark reports no error."""
+"""Watches that Spark has executors: without one every job waits without a limit, and Spark reports no error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("penstock.runtime")
 
 
 class ExecutorWatch:
-    """Looks every `pause` seconds, until it is closed. `lost` hears that the run cannot go on.
+    """Looks every `pause` seconds, until it is closed. `lost` is called when the run cannot go on.
 
     The executor of a local master is a part of the driver's Java: once it has stopped, it never comes back. On a
     cluster executors come and go: a lost one is replaced. After `patience` seconds without one, `missing` says so.
@@ -61,7 +61,7 @@ class ExecutorWatch:
                 self.missing = "Spark's executor was stopped from outside"
                 hint = "start the app again: nothing that was committed is lost"
                 self._lost(RunError(self.missing, detail="no task can run any more", hint=hint))
-            self._context.cancelAllJobs()  # they would wait for ever, and stopping would wait for them
+            self._context.cancelAllJobs()  # they would not end, and stopping would wait for them
 
     def _watch_cluster(self) -> None:
         while not self._over.wait(self._pause):

@@ -1,7 +1,7 @@
 """A home of Spark from which its Python processes start fast.
 
 Java puts the zip file with PySpark's sources before everything else that a Python process of its own imports from. From
-a zip nothing is kept compiled, so that each such process compiles PySpark anew: half a second, and an app starts about
+a zip no compiled code is kept, so each such process compiles PySpark again: half a second, and an app starts about
 ten of them. In one process with its driver they have the installed package too; so Java is started from a home that is
 the same but for the zip file.
 """
@@ -21,7 +21,7 @@ from penstock.runtime.spark.jars import cache
 
 @contextmanager
 def fast_home() -> Iterator[None]:
-    """While this lasts, Java starts from such a home; not if somebody has chosen one, or none can be made."""
+    """While this lasts, Java starts from such a home; not if the user has chosen one, or none can be made."""
     home = None if "SPARK_HOME" in os.environ else spark_home()
     if home is None:
         yield
@@ -35,10 +35,10 @@ def fast_home() -> Iterator[None]:
 
 def spark_home() -> Path | None:
     """The home for the installed PySpark: links to what Java needs of it, kept for later starts."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    module = find_spec("pyspark")
+    if module is None or module.origin is None:
         return None
-    package = Path(found.origin).parent
+    package = Path(module.origin).parent
     if not (package / "python" / "lib" / "pyspark.zip").exists():
         return None
     place = cache() / f"spark-{hashlib.sha256(str(package).encode()).hexdigest()[:12]}"

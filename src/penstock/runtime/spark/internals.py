@@ -37,7 +37,7 @@ def takes_limits(query: StreamingQuery) -> bool:
 
 
 def set_limit(query: StreamingQuery, unit: str, limit: int) -> None:
-    """From its next epoch on a query takes at most so many events, or bytes of files, from each of its sources.
+    """Sets how many events, or bytes of files, a query takes at most from each of its sources, from its next epoch on.
 
     To be called while the query runs an epoch or waits for events: before that it knows no sources.
     """

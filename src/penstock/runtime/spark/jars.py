@@ -77,8 +77,8 @@ def connector() -> list[Path]:
     spark = _spark_version()
     if _is_in_spark("spark-sql-kafka-0-10"):
         return []
-    found, tokens = STAND_INS.get(spark, (spark, spark))
-    place, instead = f"spark-kafka-{spark}", f"spark-kafka-{spark}-by-{found}"
+    stand_in, tokens = STAND_INS.get(spark, (spark, spark))
+    place, instead = f"spark-kafka-{spark}", f"spark-kafka-{spark}-by-{stand_in}"
     if spark not in STAND_INS or not (cache() / instead).is_dir():
         try:
             return fetched(place, _connector(spark, spark))
@@ -86,10 +86,12 @@ def connector() -> list[Path]:
             if spark not in STAND_INS:
                 raise
             try:
-                fetched(instead, _connector(found, tokens))
+                fetched(instead, _connector(stand_in, tokens))
             except PenstockError:
                 raise error from None
-    _log.warning("Spark's Kafka connector %s could not be had; %s, which runs on it, takes its place", spark, found)
+    _log.warning(
+        "Spark's Kafka connector %s could not be fetched; %s, which works with it, is used instead", spark, stand_in
+    )
     return fetched(instead, ())
 
 

@@ -71,10 +71,10 @@ def _addresses(master: str) -> list[tuple[str, int]]:
     """
     if not master.startswith("spark://"):
         return []
-    found = []
+    addresses = []
     for part in master.removeprefix("spark://").split(","):
         host, _, port = part.rpartition(":")
         if not port.isdigit():
             raise PenstockError(f"not the address of a Spark master: '{master}'", hint=f"write spark://host:{_PORT}")
-        found.append((host.strip("[]"), int(port)))
-    return found
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses

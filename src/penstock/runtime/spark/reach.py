@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PREFIX: Final = ".reach-"
-#: So many tasks look for each core: they should come around to every executor.
+#: How many tasks per core check the directory: enough that every executor gets one.
 _TASKS: Final = 2
 
 
@@ -51,9 +51,9 @@ def check_reach(spark: SparkSession, directory: Path, what: str, hint: str) -> N
     token, tasks = uuid.uuid4().hex, max(2, _TASKS * int(context.defaultParallelism))
     (directory / f"{_PREFIX}{token}").write_text(token)
     try:
-        found = context.parallelize(range(tasks), tasks).map(Probe(str(directory), token)).collect()
-        wrong = {f"executor on {host}: {problem}" for host, problem in found if problem is not None}
-        for task, (host, problem) in enumerate(found):
+        answers = context.parallelize(range(tasks), tasks).map(Probe(str(directory), token)).collect()
+        wrong = {f"executor on {host}: {problem}" for host, problem in answers if problem is not None}
+        for task, (host, problem) in enumerate(answers):
             if problem is None and not (directory / f"{_PREFIX}{token}-{task}").exists():
                 wrong.add(f"executor on {host}: the driver does not see what it writes there")
     finally:

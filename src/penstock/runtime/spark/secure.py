@@ -71,7 +71,7 @@ def _shared(master: str, file: str | None) -> str:
     except OSError as error:
         raise PenstockError(
             f"the cluster at '{master}' has no secret that this app knows",
-            detail=f"whoever reaches an app without one can run code in it; {path}: {error.strerror}",
+            detail=f"anyone who can connect to an app without a secret can run code in it; {path}: {error.strerror}",
             hint="set spark.authenticate and spark.authenticate.secret on its master and workers, then say "
             "--cluster-secret FILE; or, where only you reach it, --insecure-cluster",
         ) from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: In one process a shuffle needs no more tasks than there are cores; on a cluster Spark's own choice stands. And there
 #: Spark's logs lie on a local disk: the way that it writes them starts some sixty processes (chmod, readlink) an epoch,
-#: for a rename that fails if somebody else was faster. Here nobody else is: the directory is locked.
+#: for a rename that fails if another process was faster. Here there is no other: the directory is locked.
 _ALONE = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.checkpointFileManagerClass":
@@ -64,10 +64,10 @@ def spark_session(
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     ensure_java()
     raise_limit()
-    given, alone = dict(options or {}), is_local(master)
-    java = _fitting(java, kafka) or _begun(master, memory, given, executor_python, kafka)
+    user_options, alone = dict(options or {}), is_local(master)
+    java = _fitting(java, kafka) or _begun(master, memory, user_options, executor_python, kafka)
     outside = None if alone else os.environ.get("PYSPARK_PYTHON")
-    asked = executor_python or given.get("spark.pyspark.python") or outside
+    asked = executor_python or user_options.get("spark.pyspark.python") or outside
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = asked or sys.executable, sys.executable
     try:
         from pyspark.sql import SparkSession
@@ -87,14 +87,14 @@ def spark_session(
         "spark.python.worker.reuse": "true",
         "spark.scheduler.mode": "FAIR",  # batch runs have a pool of their own, beside the epochs
         **(_ALONE | LOOPBACK | _daemon(asked) if alone else cluster_settings(master)),
-        **security(master, given),
-        **{name: value for name, value in given.items() if name != SECRET_FILE},
+        **security(master, user_options),
+        **{name: value for name, value in user_options.items() if name != SECRET_FILE},
     }
     if java is not None:
         _use_java(java)
     else:
         if kafka:
-            settings["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), *map(str, connector()))))
+            settings["spark.jars"] = ",".join(filter(None, (user_options.get("spark.jars"), *map(str, connector()))))
         with fast_home() if alone and asked in (None, sys.executable) else nullcontext():
             # Everybody sees the command of a process: the secret reaches Java by another way.
             public = {name: value for name, value in settings.items() if name != SECRET}
@@ -181,7 +181,7 @@ def _launch_java(settings: dict[str, str]) -> None:
 
     A signal to the process group, as a service manager or a terminal sends it, would else end Java before the app has
     stopped at an epoch boundary. Java still ends with this process: it notices that its input is closed. If RocksDB is
-    at work in that moment it may wait for itself for ever: so we see to it that it ends.
+    at work in that moment it may deadlock: so we end the process ourselves.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -197,12 +197,12 @@ def _launch_java(settings: dict[str, str]) -> None:
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
     """Sets what nobody has set, for the processes that are started meanwhile."""
-    mine = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(mine)
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        for name in mine:
+        for name in added:
             os.environ.pop(name, None)
 
 

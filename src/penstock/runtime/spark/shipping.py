@@ -33,21 +33,21 @@ def beside_main() -> list[Path]:
 
 def _files(folder: Path, root: Path) -> dict[str, Path]:
     """All files of a package, by their names in the archive."""
-    found = {}
+    files = {}
     for above, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]
         for name in names:
             path = Path(above) / name
-            found[path.relative_to(root).as_posix()] = path
-    return found
+            files[path.relative_to(root).as_posix()] = path
+    return files
 
 
 def _importable(folder: Path) -> dict[str, Path]:
     """The modules and packages of a folder; what else lies there stays there."""
-    found = {path.name: path for path in folder.glob("*.py")}
+    paths = {path.name: path for path in folder.glob("*.py")}
     for package in folder.glob("*/__init__.py"):
-        found |= _files(package.parent, folder)
-    return found
+        paths |= _files(package.parent, folder)
+    return paths
 
 
 def _archive(name: str, files: dict[str, Path]) -> Path:
@@ -70,7 +70,7 @@ def _private() -> Path:
     """A directory that only this user can write: executors run what lies in it."""
     shared = Path(tempfile.gettempdir()) / f"penstock-code-{os.getuid()}"
     shared.mkdir(mode=0o700, exist_ok=True)
-    found = shared.lstat()
-    if found.st_uid == os.getuid() and not found.st_mode & 0o022 and shared.is_dir() and not shared.is_symlink():
+    status = shared.lstat()
+    if status.st_uid == os.getuid() and not status.st_mode & 0o022 and shared.is_dir() and not shared.is_symlink():
         return shared
     return Path(tempfile.mkdtemp(prefix="penstock-code-"))

@@ -11,7 +11,7 @@ from penstock.runtime.spark.internals import make_active
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Whether somebody needs the session now.
+#: Whether the session is needed now.
 IsNeeded: TypeAlias = "Callable[[], bool]"
 
 

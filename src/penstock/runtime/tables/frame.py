@@ -69,17 +69,17 @@ def joined(frame: DataFrame, step: TableJoin, frames: TableFrames | None = None)
     keys = zip(names, step.on, table.key, strict=True)
     keyed = by_key if frames is None else frames.by_key
     left = frame.withColumns({name: _wide(f.expr(text), table.schema.type_of(key)) for name, text, key in keys})
-    found = left.hint("shuffle_hash").join(keyed(frame.sparkSession, table, step.snapshot), names, step.how)
+    rows = left.hint("shuffle_hash").join(keyed(frame.sparkSession, table, step.snapshot), names, step.how)
     own = [f.col(f"`{name}`") for name in frame.columns]
     if table.valid_from is None:
-        return found.select(*own, *(f.col(f"`t:{column}`").alias(name) for name, column in step.joined))
+        return rows.select(*own, *(f.col(f"`t:{column}`").alias(name) for name, column in step.joined))
     last = f"element_at(filter(__versions, v -> v.__since <= {AT}), -1)"
-    found = found.select(*own, f.expr(last).alias("__v"))
+    rows = rows.select(*own, f.expr(last).alias("__v"))
     if table.valid_to is not None:
         over = f"__v.`t:{table.valid_to}` IS NOT NULL AND __v.`t:{table.valid_to}` <= {AT}"
-        found = found.withColumn("__v", f.expr(f"CASE WHEN {over} THEN NULL ELSE __v END"))
-    found = found if step.how == "left" else found.where("__v IS NOT NULL")
-    return found.select(*own, *(f.col("__v").getField(f"t:{column}").alias(name) for name, column in step.joined))
+        rows = rows.withColumn("__v", f.expr(f"CASE WHEN {over} THEN NULL ELSE __v END"))
+    rows = rows if step.how == "left" else rows.where("__v IS NOT NULL")
+    return rows.select(*own, *(f.col("__v").getField(f"t:{column}").alias(name) for name, column in step.joined))
 
 
 def table_frame(spark: SparkSession, table: Table, snapshot: Snapshot | None) -> DataFrame:

@@ -40,7 +40,7 @@ class ViewRows:
 
 
 @dataclass(frozen=True)
-class Written:
+class VersionSize:
     """What was read: how many rows, and how large its files are."""
 
     rows: int
@@ -51,17 +51,17 @@ def seen(table: Table) -> str | None:
     """A text that changes when the files of a table do; None where only reading tells."""
     if not isinstance(table.source, Files) or "://" in table.source.path:
         return None
-    found = []
+    files = []
     for folder, _, names in os.walk(table.source.path):
         for name in names:
             about = os.stat(os.path.join(folder, name))
-            found.append((os.path.join(folder, name), about.st_size, about.st_mtime_ns))
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+            files.append((os.path.join(folder, name), about.st_size, about.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(files)).encode()).hexdigest()
 
 
 def write(
     spark: SparkSession, table: Table, ask: Ask | None, folder: Path, last: Path | None, sizes: TableSizes
-) -> Written | None:
+) -> VersionSize | None:
     """Reads a table into a folder. None, and no folder, if it has just the rows that it had last."""
     source = table.source
     if isinstance(source, Files):
@@ -75,7 +75,7 @@ def write(
         rows.write_parquet(folder / "part-0.parquet")
     files = list(folder.glob("*.parquet"))
     rows_read = pl.scan_parquet([*files], hive_partitioning=False).select(pl.len()).collect().item() if files else 0
-    written = Written(int(rows_read), sum(file.stat().st_size for file in files))
+    written = VersionSize(int(rows_read), sum(file.stat().st_size for file in files))
     large = written.rows > sizes.broadcast_rows or written.bytes > sizes.broadcast_bytes
     if large and table.broadcast is None:
         sort(spark, table, folder, written.rows, written.bytes, sizes)
@@ -96,10 +96,10 @@ def _copied(table: Table, source: Files, folder: Path) -> bool:
     types = {name: dtype(kind) for name, kind in table.schema}
     for file in files:
         try:
-            found = pl.read_parquet_schema(file) if file.is_file() else {}
+            file_schema = pl.read_parquet_schema(file) if file.is_file() else {}
         except pl.exceptions.PolarsError:
             return False
-        if any(found.get(name) != kind for name, kind in types.items()):
+        if any(file_schema.get(name) != kind for name, kind in types.items()):
             return False
     if files:
         folder.mkdir(parents=True)
@@ -113,18 +113,18 @@ def _write_files(spark: SparkSession, table: Table, source: Files, folder: Path)
         raise PenstockError(f"there is no '{source.path}'")
     session = cloned_session(spark)  # the setting is nobody else's
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    found = source._configured(session.read, table.schema, table.schema.names).load(source.place)
-    if MALFORMED in found.columns:
-        found = found.cache()  # Spark tells malformed rows only of rows that it has kept
+    rows = source._configured(session.read, table.schema, table.schema.names).load(source.place)
+    if MALFORMED in rows.columns:
+        rows = rows.cache()  # Spark tells malformed rows only of rows that it has kept
         try:
-            bad = found.where(f"`{MALFORMED}` IS NOT NULL").select(MALFORMED).head()
+            bad = rows.where(f"`{MALFORMED}` IS NOT NULL").select(MALFORMED).head()
             if bad is not None:
                 raise PenstockError("a row of it cannot be read", detail=str(bad[0])[:200])
-            _written(found.select(*(f"`{name}`" for name in table.schema.names)), folder)
+            _written(rows.select(*(f"`{name}`" for name in table.schema.names)), folder)
         finally:
-            found.unpersist()
+            rows.unpersist()
     else:
-        _written(found, folder)
+        _written(rows, folder)
 
 
 def _written(rows: DataFrame, folder: Path) -> None:
@@ -165,5 +165,5 @@ def _cast(column: pl.Series, kind: str) -> pl.Series:
 def _read(table: Table, folder: Path, names: Sequence[str] | None = None) -> pl.DataFrame:
     """Rows of a version; of all columns, or of these."""
     wanted = table.schema if names is None else table.schema.pick(names)
-    found = pl.read_parquet(folder / "*.parquet", columns=list(wanted.names), hive_partitioning=False)
-    return found.select(pl.col(name).cast(dtype(kind)) for name, kind in wanted)
+    rows = pl.read_parquet(folder / "*.parquet", columns=list(wanted.names), hive_partitioning=False)
+    return rows.select(pl.col(name).cast(dtype(kind)) for name, kind in wanted)

@@ -22,7 +22,7 @@ from penstock.runtime.tables.frame import table_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: So many rows and bytes (of Parquet) a task of Spark's sorts.
+#: How many rows and bytes (of Parquet) one Spark task sorts.
 _PIECE: Final = (4_000_000, 64 << 20)
 
 
@@ -41,9 +41,9 @@ def sort(spark: SparkSession, table: Table, folder: Path, rows: int, size: int, 
     place, snapshot = folder / lookup.FOLDER, _snapshot(folder)
     place.mkdir()
     if rows <= sizes.sorted_rows and size <= sizes.sorted_bytes:
-        found = frame_of(table, snapshot)
-        check_once(table, found)
-        write_sorted(table, found, place / "0.arrow")
+        table_rows = frame_of(table, snapshot)
+        check_once(table, table_rows)
+        write_sorted(table, table_rows, place / "0.arrow")
         return
     numbered = table_frame(spark, table, snapshot).mapInArrow(
         _Numbering(table), f"{_types(table)}, {lookup.NUMBER} bigint"
@@ -65,8 +65,8 @@ class _Numbering:
             rows = pl.from_arrow(pa.Table.from_batches([batch]))
             assert isinstance(rows, pl.DataFrame)
             kept = rows.drop_nulls(list(self.table.key))
-            found = kept.with_columns(lookup.numbers(kept.select(wide_keys(self.table)))).to_arrow()
-            yield from found.cast(batch.schema.append(pa.field(lookup.NUMBER, pa.int64()))).to_batches()
+            numbered = kept.with_columns(lookup.numbers(kept.select(wide_keys(self.table)))).to_arrow()
+            yield from numbered.cast(batch.schema.append(pa.field(lookup.NUMBER, pa.int64()))).to_batches()
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class _Sorting:
             return
         rows = pl.from_arrow(pa.Table.from_batches(taken).drop_columns([lookup.NUMBER]))
         assert isinstance(rows, pl.DataFrame)
-        again = rows.head(0) if (found := _again(self.table, rows)) is None else found
+        again = rows.head(0) if (repeated := _again(self.table, rows)) is None else repeated
         write_sorted(self.table, rows, Path(self.place) / f"{task_number()}.arrow")
         plain = taken[0].schema.remove(taken[0].schema.get_field_index(lookup.NUMBER))
         yield from again.head(1).to_arrow().cast(plain).to_batches()
@@ -103,9 +103,9 @@ def checked(spark: SparkSession, table: Table, folder: Path) -> None:
 
     names = unique(table)
     rows = table_frame(spark, table, _snapshot(folder)).dropna(subset=list(table.key))
-    found = rows.groupBy(*(f"`{name}`" for name in names)).agg(f.count("*").alias("__n")).where("__n > 1").head()
-    if found is not None:
-        raise twice(table, list(found)[:-1])
+    repeated = rows.groupBy(*(f"`{name}`" for name in names)).agg(f.count("*").alias("__n")).where("__n > 1").head()
+    if repeated is not None:
+        raise twice(table, list(repeated)[:-1])
 
 
 def _again(table: Table, rows: pl.DataFrame) -> pl.DataFrame | None:

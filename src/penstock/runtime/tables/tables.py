@@ -31,9 +31,9 @@ from penstock.runtime.tables.sort import TableSizes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: So many versions of a table are kept: work that began with one goes on with it.
+#: How many versions of a table are kept: work that began with one goes on with it.
 KEPT: Final = 10
-#: A table that could not be read is tried again after so long, or when its files change.
+#: After how long a table that could not be read is tried again, unless its files change earlier.
 RETRY: Final = 30 * SECOND
 
 _log = logging.getLogger("penstock.tables")
@@ -41,7 +41,7 @@ _log = logging.getLogger("penstock.tables")
 
 @dataclass(frozen=True)
 class Version:
-    """One reading of a table: when it was, what it found, and what the table was said to be then."""
+    """One reading of a table: when it was, what it found, and the table's definition then."""
 
     version: int
     read: Instant
@@ -106,8 +106,8 @@ class Tables:
             self._tables[table.name] = table
             self.snapshots.setdefault(table.name, Snapshot(0))
             return
-        found = [one for one in self._noted(table.name) if one.definition == repr(table)]
-        last = max(found, key=lambda one: one.version, default=None)
+        versions = [one for one in self._noted(table.name) if one.definition == repr(table)]
+        last = max(versions, key=lambda one: one.version, default=None)
         self._versions.pop(table.name, None)
         self._ready.pop(table.name, None)
         self.snapshots.pop(table.name, None)
@@ -119,7 +119,7 @@ class Tables:
                 raise RunError(
                     f"the table '{table.name}' cannot be read",
                     detail=self.failures.pop(table.name, None),
-                    hint=f"put it right: {table.source!r}; once it was read, its last version serves on",
+                    hint=f"fix {table.source!r}; once it was read, a later failure leaves its last version in use",
                 )
         self._tables[table.name] = table
         with self._lock:
@@ -128,9 +128,9 @@ class Tables:
         self._versions[table.name] = version
         self.snapshots[table.name] = self._snapshot(table.name, version)
 
-    def put(self, given: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
-        """Tables have these rows from here on, as a script says."""
-        for name, rows in given.items():
+    def put(self, tables: Mapping[str, tuple[tuple[object, ...], ...]]) -> None:
+        """Sets the rows of tables, for scripts."""
+        for name, rows in tables.items():
             number = self.snapshots.get(name, Snapshot(0)).version + 1
             self.snapshots[name] = Snapshot(number, rows=rows)
 
@@ -163,7 +163,7 @@ class Tables:
         return self._clock() >= last.read + table.reload
 
     def _read(self, table: Table) -> None:
-        """Reads a table into its next version. If that fails, the last one serves on."""
+        """Reads a table into its next version. If that fails, the last one stays in use."""
         assert self._folder is not None
         with self._lock:
             last = self._ready.get(table.name) or self._versions.get(table.name)
@@ -194,7 +194,7 @@ class Tables:
         why = error.message if isinstance(error, PenstockError) else essence(error)
         why += f": {error.detail}" if isinstance(error, PenstockError) and error.detail else ""
         if self.failures.get(table.name) != why and table.name in self._versions:
-            _log.warning("the table '%s' cannot be read: %s; its last version serves on", table.name, why)
+            _log.warning("the table '%s' cannot be read: %s; its last version stays in use", table.name, why)
         self.failures[table.name] = why
         self._tried[table.name] = seen(table), self._clock()
 
@@ -244,8 +244,8 @@ class Tables:
 
 def kept_versions(folder: Path, table: Table) -> dict[int, Snapshot]:
     """The versions of a table that lie below a folder, as it is defined now."""
-    found = [one for one in _noted(folder / table.name) if one.definition == repr(table)]
-    return {one.version: _snapshot(folder / table.name, one) for one in found}
+    versions = [one for one in _noted(folder / table.name) if one.definition == repr(table)]
+    return {one.version: _snapshot(folder / table.name, one) for one in versions}
 
 
 def _noted(folder: Path) -> list[Version]:

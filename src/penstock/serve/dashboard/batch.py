@@ -56,7 +56,7 @@ class Batch:
 
 
 def finding(audit: object) -> str:
-    """What an audit found, in words."""
+    """The result of an audit as text."""
     assert isinstance(audit, dict)
     if audit["unable"]:
         return f"unable: {audit['unable']}"

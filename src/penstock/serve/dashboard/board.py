@@ -14,7 +14,7 @@ from penstock.serve.dashboard.palette import Palette
 from penstock.serve.dashboard.read import SnapshotReader
 from penstock.serve.dashboard.snapshot import Snapshot
 
-#: Seconds between two snapshots; a store that answers slowly is asked less often, by so much.
+#: Seconds between two snapshots; after a slow one, the pause as a multiple of the time that it took.
 _EVERY: Final = 1.0
 _REST: Final = 5.0
 _log = logging.getLogger("penstock.dashboard")
@@ -47,7 +47,7 @@ class Board:
             self._pages.remove(draw)
 
     def watch(self, view: str | None, instead_of: str | None = None) -> None:
-        """Somebody looks at a view: its rows are read too, soon."""
+        """A page shows a view: its rows are read too, soon."""
         if instead_of is not None:
             self._watched[instead_of] -= 1
         if view is not None:

@@ -119,8 +119,8 @@ class Grid:
 
 
 def _data(event: GenericEventArguments) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = event.args.get("data") or {}
-    return found
+    data: Mapping[str, Any] = event.args.get("data") or {}
+    return data
 
 
 def column(name: str, title: str | None = None, **more: Any) -> Options:

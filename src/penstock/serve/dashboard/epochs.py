@@ -10,7 +10,7 @@ from penstock.serve.dashboard.snapshot import Snapshot, folded
 from penstock.serve.dashboard.style import SOFT
 from penstock.serve.dashboard.words import clock
 
-#: So many epochs stand in the timeline.
+#: How many epochs the timeline shows.
 _SHOWN = 80
 #: The choice of all streams.
 _ALL = "all streams"
@@ -58,11 +58,11 @@ class Epochs:
         table = []
         for one, count in reversed(folded(snapshot.commits)):
             kind = one.kind if count == 1 else f"{count} ticks"
-            told = {"number": one.number, "kind": kind, "stream": one.stream, "epoch": one.epoch,
+            values = {"number": one.number, "kind": kind, "stream": one.stream, "epoch": one.epoch,
                     "at": clock(one.at), "rows": one.rows, "late": one.late, "pairs": one.late_pairs,
                     "panes": one.panes}  # fmt: skip
-            told |= {f"part {part}": round(one.parts[part], 4) if part in one.parts else None for part in parts}
-            table.append(cells(list(told), told, one.number))
+            values |= {f"part {part}": round(one.parts[part], 4) if part in one.parts else None for part in parts}
+            table.append(cells(list(values), values, one.number))
         self._grid.draw(columns, table)
 
     def close(self) -> None:

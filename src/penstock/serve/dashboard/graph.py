@@ -53,7 +53,7 @@ def _from_definitions(snapshot: Snapshot) -> Graph:
 
 
 def _note(node: Node, snapshot: Snapshot) -> str:
-    """What is said about a node now."""
+    """The current text of a node."""
     stream, view, sink = (of.get(node.name) for of in (snapshot.streams, snapshot.views, snapshot.sinks))
     if node.kind == "table":
         return node.detail
@@ -113,11 +113,11 @@ def _places(nodes: Nodes, edges: Edges, upright: bool) -> dict[str, tuple[float,
     if upright:
         order = _in_turn(nodes, edges)
         return {id: (columns[id] / last, 1 - (row + 0.5) / len(order)) for row, id in enumerate(order)}
-    found: dict[str, tuple[float, float]] = {}
+    places: dict[str, tuple[float, float]] = {}
     for column in set(columns.values()):
         members = [id for id in nodes if columns[id] == column]
-        found |= {id: (column / last, 1 - (row + 0.5) / len(members)) for row, id in enumerate(members)}
-    return found
+        places |= {id: (column / last, 1 - (row + 0.5) / len(members)) for row, id in enumerate(members)}
+    return places
 
 
 def _in_turn(nodes: Nodes, edges: Edges) -> list[str]:

@@ -1,4 +1,4 @@
-"""The pages' own door: where tokens are needed, a page asks for one and a cookie keeps it.
+"""Login of the pages: where tokens are needed, a page asks for one and a cookie keeps it.
 
 A browser cannot send an Authorization header with a page, so that what the cookie holds is put into one here, and the
 guard behind decides as it does for everybody. The cookie counts for pages only: for the API it does not exist.
@@ -69,8 +69,8 @@ class Door:
             return
         await self._app(scope, receive, _with_policy(send) if scope["type"] == "http" else send)
 
-    def _may_read(self, given: str) -> bool:
-        token = self._tokens.find(given)
+    def _may_read(self, secret: str) -> bool:
+        token = self._tokens.find(secret)
         return token is not None and token.allows("read")
 
     async def _login(self, scope: Scope, receive: Receive) -> Response:
@@ -82,11 +82,11 @@ class Door:
             sent = await _all(Body(scope, receive, _LARGEST, self._body_seconds))
         except Answered as error:
             return _form("The form is too large, or came too slowly.", error.status, close=True)
-        given = parse_qs(sent.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        if not self._may_read(given):
+        secret = parse_qs(sent.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        if not self._may_read(secret):
             return _form("There is no such token, or it may not read.", 401)
         answer = RedirectResponse("/", 303, _plain_headers())
-        answer.set_cookie(COOKIE, given, httponly=True, samesite="strict", secure=self._secure, path="/")
+        answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._secure, path="/")
         return answer
 
 
@@ -129,8 +129,8 @@ def _cookie(scope: Scope) -> str:
         jar.load(Headers(scope=scope).get("cookie", ""))
     except CookieError:
         return ""
-    found = jar[COOKIE].value if COOKIE in jar else ""
-    return found if found.isascii() and found.isprintable() else ""
+    value = jar[COOKIE].value if COOKIE in jar else ""
+    return value if value.isascii() and value.isprintable() else ""
 
 
 def _with_policy(send: Send) -> Send:

@@ -47,8 +47,8 @@ class Dashboard(BaseRoute):
         )  # fmt: skip
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        found = scope["type"] in ("http", "websocket") and is_page(scope["path"])
-        return (Match.FULL if found else Match.NONE), {}
+        matched = scope["type"] in ("http", "websocket") and is_page(scope["path"])
+        return (Match.FULL if matched else Match.NONE), {}
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
         raise NoMatchFound(name, path_params)
@@ -84,7 +84,7 @@ class Dashboard(BaseRoute):
 
         from penstock.serve.dashboard.page import show
 
-        own.user_middleware.clear()  # of a server of before: what has run takes no more of it
+        own.user_middleware.clear()  # left by an earlier server: an app that has run takes no more middleware
         own.middleware_stack = None
         own.config.socket_io_js_transports = ["websocket"]
         around = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)

@@ -1,4 +1,4 @@
-"""The app at one glance: its numbers, and the graph of its parts."""
+"""The app at a glance: its numbers, and the graph of its parts."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from penstock.serve.dashboard.board import Board
 from penstock.serve.dashboard.epochs import Epochs
 from penstock.serve.dashboard.overview import Overview
 from penstock.serve.dashboard.panel import Panel, Place
-from penstock.serve.dashboard.refused import Refused
+from penstock.serve.dashboard.refused import RefusedPanel
 from penstock.serve.dashboard.snapshot import Snapshot
 from penstock.serve.dashboard.sql import Sql
 from penstock.serve.dashboard.style import CSS
@@ -33,15 +33,15 @@ PANELS: Final[dict[str, tuple[str, str, Callable[[Place], Panel]]]] = {
     "alerts": ("Alerts", "notifications", Alerts),
     "time": ("Time", "schedule", Times),
     "epochs": ("Epochs", "view_timeline", Epochs),
-    "refused": ("Late and dead letters", "report", Refused),
+    "refused": ("Late and dead letters", "report", RefusedPanel),
     "sql": ("SQL", "terminal", Sql),
     "batch": ("Batch and audits", "fact_check", Batch),
 }
 #: A cookie remembers light or dark: the server knows it before the page is drawn.
 _DARK: Final = "penstock_dark"
-#: Below so many pixels a screen is narrow.
+#: A screen with fewer pixels is narrow.
 _NARROW: Final = 700
-#: Below so many the side is over the page, and only when it is asked for.
+#: With fewer pixels the sidebar covers the page, and opens on request.
 _SIDE: Final = 900
 
 

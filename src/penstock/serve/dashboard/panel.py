@@ -65,8 +65,8 @@ class Tile:
 
 def cells(names: Sequence[str], row: Mapping[str, Any], id: object) -> dict[str, Any]:
     """A row for a table: by place, since names are anybody's, and what is not a plain value as text."""
-    found = {f"c{place}": plain(row.get(name)) for place, name in enumerate(names)}
-    return {"__id": str(id), **found}
+    values = {f"c{place}": plain(row.get(name)) for place, name in enumerate(names)}
+    return {"__id": str(id), **values}
 
 
 def plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-#: So much of a log's text fits on a page.
+#: How many characters of a log's text fit on a page.
 _WIDE: Final = 60
 _NAMES: Final = re.compile(r"ps\.stream\('((?:[^'\\]|\\.)+)'")
 
@@ -26,14 +26,14 @@ def streams_of(definition: str) -> dict[str, str]:
         tree = ast.parse(definition, mode="eval")
     except (SyntaxError, ValueError, RecursionError):  # a function of the user's may print as it likes
         return dict.fromkeys(_NAMES.findall(definition), "")
-    found: dict[str, str] = {}
+    logs_of: dict[str, str] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "stream":
             continue
         if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-            logs = [_told(given.value) for given in node.keywords if given.arg == "log"]
-            found[node.args[0].value] = logs[0] if logs else ""
-    return found
+            logs = [_log_text(keyword.value) for keyword in node.keywords if keyword.arg == "log"]
+            logs_of[node.args[0].value] = logs[0] if logs else ""
+    return logs_of
 
 
 def reads(definition: str) -> tuple[list[str], list[str]]:
@@ -58,7 +58,7 @@ def reads(definition: str) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(streams)), list(dict.fromkeys(views))
 
 
-def _told(log: ast.expr) -> str:
+def _log_text(log: ast.expr) -> str:
     """A log by its kind and its first argument: further ones may be secrets, and are long."""
     if not isinstance(log, ast.Call):
         return ast.unparse(log)[:_WIDE]

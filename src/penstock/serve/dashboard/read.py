@@ -1,4 +1,4 @@
-"""Asks the store for a snapshot, in a few turns: numbers of different parts may be a commit apart."""
+"""Reads a snapshot from the store, in a few queries: numbers of different parts may be a commit apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from penstock.dataflow.graph import GRAPH, Graph, graph_from_json
 from penstock.model.time import BEGINNING, END, SECOND, Instant, instant
 from penstock.serve.alerts import AlertNow, read_alerts
-from penstock.serve.askers import Askers, Found, Question
+from penstock.serve.askers import Askers, Question, ResultRows
 from penstock.serve.dashboard.parts import reads, streams_of, view_of
 from penstock.serve.dashboard.snapshot import (
     CommitNow,
@@ -27,7 +27,7 @@ from penstock.serve.dashboard.snapshot import (
 )
 from penstock.serve.lookup import Lookup
 from penstock.serve.shown import as_json
-from penstock.serve.views import Catalog, Described, Known
+from penstock.serve.views import Catalog, CatalogSnapshot, ViewEntry
 from penstock.store.block import Block, json_panes
 from penstock.store.freshness import RECENT_ARRIVALS, RECENT_DELIVERIES, SPAN, commit_delays, freshness
 from penstock.store.long_calls import LONG_CALLS, parsed
@@ -35,13 +35,13 @@ from penstock.store.marks import NEWEST
 from penstock.store.segment_lookup import SegmentQuestion
 from penstock.store.tables import quoted
 
-#: So much of each is shown: commits, refused rows, rows of a view, generations and audits.
+#: How many of each are shown: commits, rejected rows, rows of a view, generations and audits.
 COMMITS, REFUSED, ROWS, RUNS = 240, 300, 2_000, 200
 #: Seconds over which rates are taken.
 _OVER: Final = 6.0
-#: Delays of commits are shown over so long.
+#: Over how long delays of commits are shown.
 _DELAYS: Final = 300 * SECOND
-#: The newest pane of a view is looked for among so many.
+#: Among how many panes the newest one of a view is searched.
 _NEAR: Final = 20_000
 
 _EPOCHS: Final = """SELECT c.stream, CAST(sum(p.epoch + 1) AS BIGINT) FROM __progress p
@@ -93,7 +93,7 @@ class SnapshotReader:
         self._pane = 0
 
     async def read(self, watched: Collection[str] = ()) -> Snapshot:
-        """A snapshot, with the rows of the views that somebody looks at."""
+        """A snapshot, with the rows of the views that open pages show."""
         known = await self._catalog.known(fresh=True)
         looked = [known.views[name] for name in watched if name in known.views]
         own = await self._own()
@@ -102,7 +102,7 @@ class SnapshotReader:
         alerts = await read_alerts(self._askers, known.views, graph)
         return self._snapshot(known, own, tables, graph, alerts)
 
-    async def _own(self) -> dict[str, Found]:
+    async def _own(self) -> dict[str, ResultRows]:
         now = time.time_ns() // 1000
         asked = {
             "panes": Question(_META),
@@ -122,17 +122,17 @@ class SnapshotReader:
         }
         return dict(zip(asked, await self._askers.own(*asked.values()), strict=True))
 
-    async def _looked(self, views: list[Described], newest: int) -> dict[str, TableNow]:
-        found = {}
+    async def _looked(self, views: list[ViewEntry], newest: int) -> dict[str, TableNow]:
+        tables = {}
         for view in views:
             rows, pane = await self._askers.own(_rows_of(view), Question(_NEWEST, [view.name, newest - _NEAR]))
             table = as_json(view.columns, [row[: len(view.columns)] for row in rows.rows[:ROWS]])
             newest_pane = _last_pane(self._askers.segments_at, *pane.rows[0]) if pane.rows else None
-            found[view.name] = TableNow(table, len(rows.rows) > ROWS, newest_pane)
-        return found
+            tables[view.name] = TableNow(table, len(rows.rows) > ROWS, newest_pane)
+        return tables
 
     def _snapshot(
-        self, known: Known, own: Mapping[str, Found], tables: dict[str, TableNow], graph: Graph | None,
+        self, known: CatalogSnapshot, own: Mapping[str, ResultRows], tables: dict[str, TableNow], graph: Graph | None,
         alerts: Sequence[AlertNow],
     ) -> Snapshot:  # fmt: skip
         newest = own["panes"].rows[0][0]
@@ -154,9 +154,11 @@ class SnapshotReader:
             commit=commits[0].number if commits else 0,
             committed=commits[0].at if commits else None,
             panes=newest,
-            streams={name: self._stream(told, logs, own["commits"], epochs) for name, told in known.streams.items()},
+            streams={
+                name: self._stream(figures, logs, own["commits"], epochs) for name, figures in known.streams.items()
+            },
             views=views,
-            sinks={name: self._sink(told, statements, views, newest) for name, told in known.sinks.items()},
+            sinks={name: self._sink(figures, statements, views, newest) for name, figures in known.sinks.items()},
             commits=commits[::-1],
             marks=list(_marks(own["marks"].rows))[::-1],
             refused=_named(own["refused"]),
@@ -173,15 +175,15 @@ class SnapshotReader:
         )
 
     def _stream(
-        self, told: Mapping[str, Any], logs: Mapping[str, str], commits: Found, epochs: Mapping[str, int]
+        self, figures: Mapping[str, Any], logs: Mapping[str, str], commits: ResultRows, epochs: Mapping[str, int]
     ) -> StreamNow:
-        name = told["name"]
+        name = figures["name"]
         behind = next((row[-1] for row in commits.rows if row[2] == name), None)
-        mark = _instant(told["watermark"])
+        mark = _instant(figures["watermark"])
         rate = self._rates.of(f"stream {name}")
-        return StreamNow(name, logs.get(name, ""), told["counters"], mark, behind, rate, epochs.get(name, 0))
+        return StreamNow(name, logs.get(name, ""), figures["counters"], mark, behind, rate, epochs.get(name, 0))
 
-    def _view(self, view: Described, logs: dict[str, str]) -> ViewNow:
+    def _view(self, view: ViewEntry, logs: dict[str, str]) -> ViewNow:
         logs |= streams_of(view.definition)
         streams, views = reads(view.definition)
         mark = view.watermark if view.watermark is not None and BEGINNING < view.watermark < END else None
@@ -191,15 +193,15 @@ class SnapshotReader:
         )  # fmt: skip
 
     def _sink(
-        self, told: Mapping[str, Any], statements: Mapping[str, str | None], views: Iterable[str], newest: int
+        self, figures: Mapping[str, Any], statements: Mapping[str, str | None], views: Iterable[str], newest: int
     ) -> SinkNow:
-        name = told["name"]
+        name = figures["name"]
         view = view_of(name, statements.get(name), views)
-        behind = max(0, newest - told["position"])
-        return SinkNow(name, view, told["position"], behind, self._rates.of(f"sink {name}"))
+        behind = max(0, newest - figures["position"])
+        return SinkNow(name, view, figures["position"], behind, self._rates.of(f"sink {name}"))
 
 
-def _rows_of(view: Described) -> Question | SegmentQuestion:
+def _rows_of(view: ViewEntry) -> Question | SegmentQuestion:
     """The newest rows of a view, as a lookup finds them; without windows those with the highest values.
 
     Of a view in segments these are too many to sort again and again: any rows are shown.
@@ -232,8 +234,8 @@ def _marks(rows: list[list[Any]]) -> Iterable[MarkNow]:
     return (MarkNow(at, readers, mark) for at, readers, mark in rows if BEGINNING < mark < END)
 
 
-def _named(found: Found) -> list[dict[str, Any]]:
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+def _named(result: ResultRows) -> list[dict[str, Any]]:
+    return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
 def _instant(text: str | int | None) -> Instant | None:

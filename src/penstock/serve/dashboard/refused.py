@@ -27,7 +27,7 @@ _EXPORT: Final = f"""SELECT kind, stream, view, "commit", partition, "offset", a
     WHERE kind = ?1 OR ?1 = 'all' ORDER BY rowid DESC LIMIT {_EXPORTED}"""
 
 
-class Refused:
+class RefusedPanel:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._rows: Mapping[str, Mapping[str, Any]] = {}
@@ -135,7 +135,7 @@ def condition(row: Mapping[str, Any]) -> str:
 
 
 def outcome_text(rows: int, dead: int, late: int) -> str:
-    """What became of dead letters that were fed in again.
+    """The result of retried dead letters as text.
 
     >>> outcome_text(3, 1, 0), outcome_text(0, 0, 0)
     ('3 fed in again: 2 count now, 1 failed again', 'nothing to retry: they were fed in already, or are not kept')

@@ -13,10 +13,10 @@ from penstock.serve.dashboard.style import FAINT, SOFT
 from penstock.store.present import stored_time
 
 LINES, BARS, HEAT, NONE = "lines over time", "bars", "heat map", "no numbers to draw"
-#: So many keys are lines; more of them are a heat map of the largest.
+#: Up to this number of keys are drawn as lines; more of them as a heat map of the largest.
 _FEW: Final = 12
 _TOP: Final = 24
-#: So many windows are shown.
+#: How many windows are shown.
 _WINDOWS: Final = 60
 
 #: How a cell of a window looks that is not finished.
@@ -46,15 +46,15 @@ def chart(view: ViewNow, rows: Sequence[Row], value: str, now: Instant) -> dict[
         return {"kind": NONE}
     starts = sorted({row["window_start"] for row in rows})[-_WINDOWS:]
     shown = set(starts)
-    found: dict[str, dict[str, Any]] = {}
+    by_key: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["window_start"] in shown:
-            found.setdefault(_key(view, row), {})[row["window_start"]] = _number(row[value])
-    totals = {key: sum(v for v in values.values() if v is not None) for key, values in found.items()}
+            by_key.setdefault(_key(view, row), {})[row["window_start"]] = _number(row[value])
+    totals = {key: sum(v for v in values.values() if v is not None) for key, values in by_key.items()}
     keys = sorted(totals, key=lambda key: (-totals[key], key))[: _FEW if kind == LINES else _TOP]
     passed = stored_time(now if view.watermark is None else view.watermark).replace(" ", "T")
     unfinished = {row["window_start"] for row in rows if row["window_end"].removesuffix("Z") > passed}
-    values = {key: found[key] for key in keys}
+    values = {key: by_key[key] for key in keys}
     return {"kind": kind, "starts": starts, "keys": keys, "values": values, "open": unfinished & shown}
 
 
@@ -81,10 +81,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     try:
-        found = float(value) if not isinstance(value, int) else value
+        number = float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError):
         return None
-    return found if found == found and abs(found) != float("inf") else None
+    return number if number == number and abs(number) != float("inf") else None
 
 
 def options(drawn: Mapping[str, Any], value: str, palette: Palette, whole: bool = False) -> dict[str, Any]:

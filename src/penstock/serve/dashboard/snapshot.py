@@ -228,7 +228,7 @@ class Snapshot:
     freshness: Freshness = field(default_factory=Freshness)
     delays: Sequence[DelayNow] = ()
     alerts: Sequence[AlertNow] = ()
-    long_calls: Sequence[LongCall] = ()  # user code that does not get on
+    long_calls: Sequence[LongCall] = ()  # user code that makes no progress
 
     @property
     def app(self) -> str:

@@ -1,4 +1,4 @@
-"""A box for SQL: questions go the way of the API's, and the browser remembers them."""
+"""A box for SQL: statements are run as those of the API, and the browser remembers them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.serve.dashboard.panel import Place, card, cells
 from penstock.serve.dashboard.snapshot import Snapshot, ViewNow
 from penstock.serve.dashboard.words import number, seconds
 
-#: So many rows are shown, and so many questions remembered.
+#: How many rows are shown, and how many statements remembered.
 _ROWS: Final = 1_000
 _PAST: Final = 30
 _KEPT: Final = "penstock_sql"
@@ -46,10 +46,10 @@ class Sql:
     async def _remembered(self) -> None:
         try:
             kept = await ui.run_javascript(f"return localStorage.getItem('{_KEPT}')", timeout=5)
-            found = json.loads(kept) if kept else []
+            past = json.loads(kept) if kept else []
         except (TimeoutError, ValueError):
-            found = []
-        self._past = [text for text in found if isinstance(text, str)][:_PAST] if isinstance(found, list) else []
+            past = []
+        self._past = [text for text in past if isinstance(text, str)][:_PAST] if isinstance(past, list) else []
         self._show_past()
 
     def _show_past(self) -> None:
@@ -73,24 +73,24 @@ class Sql:
         try:
             answer = await self._place.service.select(Select(text, {}, _ROWS))
         except PenstockError as error:
-            told = [error.message, error.detail, f"hint: {error.hint}" if error.hint else None]
-            self._error.set_text("\n".join(part for part in told if part))
+            lines = [error.message, error.detail, f"hint: {error.hint}" if error.hint else None]
+            self._error.set_text("\n".join(part for part in lines if part))
             self._note.set_text("")
             self._grid.draw([], [])
             return
         self._error.set_text("")
-        found = json.loads(answer.body)
-        names = [one["name"] for one in found["columns"]]
-        drawn = [numeric if is_numeric(one["type"]) else column for one in found["columns"]]
+        result = json.loads(answer.body)
+        names = [one["name"] for one in result["columns"]]
+        drawn = [numeric if is_numeric(one["type"]) else column for one in result["columns"]]
         columns = [draw(f"c{n}", name) for n, (draw, name) in enumerate(zip(drawn, names, strict=True))]
         places = [str(place) for place in range(len(names))]
-        shown = [[row[name] for name in names] for row in found["rows"]]
+        shown = [[row[name] for name in names] for row in result["rows"]]
         self._grid.draw(columns, [cells(places, dict(zip(places, row, strict=True)), n) for n, row in enumerate(shown)])
         more = ", and more" if answer.more else ""
         self._note.set_text(f"{number(len(shown))} rows{more} in {seconds(time.monotonic() - began)}")
 
     def draw(self, snapshot: Snapshot) -> None:
-        """The box begins with a question that can be asked, until somebody writes another one."""
+        """The box starts with a statement that runs, until the user writes another one."""
         if not self._has_example and snapshot.views:
             self._has_example = True
             if not self._box.value:

@@ -63,7 +63,7 @@ body { background:var(--page) !important; color:var(--ink); font-family:system-u
   .ps-chart { height:300px; } .ps-wide { display:none; } .ps-swipe { display:block; } }
 """
 
-#: Colours that can be told apart on light and on dark ground.
+#: Colours that can be distinguished on light and on dark ground.
 COLORS: Final = (
     "#0d9488",
     "#6366f1",

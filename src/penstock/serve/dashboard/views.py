@@ -13,7 +13,7 @@ from penstock.serve.dashboard.panel import Place, card, cells
 from penstock.serve.dashboard.snapshot import Snapshot, TableNow, ViewNow
 from penstock.serve.dashboard.words import clock, number, rate
 
-#: So many rows are in the table.
+#: How many rows the table has.
 _ROWS = 500
 #: Columns that need more room than others.
 _WIDTHS = {"timestamp": 205, "string": 110}

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FORMATS = ("json", "csv", "parquet")
 #: By how much the bytes of compressed files are multiplied.
 _PACKED: Final = 16
-#: Spark leaves out a file that is older than the newest one by more than this, a week if nothing is said.
+#: Spark leaves out a file that is older than the newest one by more than this; its default is a week.
 _ANY_AGE: Final = "36500d"
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 

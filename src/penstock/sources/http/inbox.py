@@ -21,6 +21,7 @@ from typing import Final
 import polars as pl
 import pyarrow.parquet as pq
 
+from penstock.durable import flush, sync
 from penstock.errors import PenstockError
 from penstock.model.types import Schema
 
@@ -93,7 +94,7 @@ def numbers(folder: Path) -> list[int]:
 
 
 def declare(folder: Path, stream: str, schema: Schema, base: int | None = None) -> None:
-    """Makes an inbox for a stream; what came before stays. A new one begins with the milliseconds of now."""
+    """Makes an inbox for a stream, or updates its columns. A new one numbers its segments from the current time on."""
     folder.mkdir(parents=True, exist_ok=True)
     before = inbox_definition(folder)
     base = before.base if before is not None else base or time.time_ns() // 1_000_000
@@ -186,12 +187,11 @@ class Inbox:
         try:
             with hidden.open("wb") as file:
                 pq.write_table(table.replace_schema_metadata({_META: keys_json}), file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
+                flush(file)
             os.link(hidden, segment(self.folder, number))  # fails where there is one
         finally:
             hidden.unlink(missing_ok=True)
-        self._sync_folder()
+        sync(self.folder)
         self._last = number
         self._note(keys)
 
@@ -201,15 +201,7 @@ class Inbox:
         if keys:
             with (self.folder / _KEYS).open("ab") as file:
                 file.write(b"".join(json.dumps([key, *_line(value)]).encode() + b"\n" for key, value in keys.items()))
-                file.flush()
-                os.fsync(file.fileno())
-
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                flush(file)
 
     # what others have written
 

@@ -67,7 +67,7 @@ class Kafka(Source):
 
     @property
     def bootstrap(self) -> str:
-        """Where the brokers are: as said, or as the environment says."""
+        """Where the brokers are: from the option, or from the environment."""
         return servers_of(self.servers)
 
     def settings(self, columns: Sequence[str]) -> dict[str, str]:

@@ -79,7 +79,7 @@ def _statement(source: Source, tokens: list[Token], end: int) -> Statement:
     try:
         statement = _one(c)
     except RecursionError:
-        raise source.error("the statement is too deep", tokens[0].start, hint="name the inner parts") from None
+        raise source.error("the statement is nested too deeply", tokens[0].start, hint="name the inner parts") from None
     c.done()
     return statement
 

@@ -53,7 +53,7 @@ def query(c: Cursor) -> Query:
     """SELECT … [UNION ALL SELECT …]; each may stand in brackets."""
     start = c.index
     if sum(token.token_type is TokenType.L_PAREN for token in c.tokens[max(0, start - _DEEPEST) : start]) == _DEEPEST:
-        raise c.source.error("queries are nested too deep", c.place, hint="name the inner ones as streams")
+        raise c.source.error("queries are nested too deeply", c.place, hint="name the inner ones as streams")
     parts = [_part(c)]
     while c.word("UNION", "ALL"):
         parts.append(_part(c))

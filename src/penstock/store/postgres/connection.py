@@ -33,7 +33,7 @@ _SETTINGS: Final = {
     "cursor_tuple_fraction": "1",  # all rows of a cursor are read
     "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 }  # fmt: skip
-#: A commit is on the disk before anyone hears of it; a server that asks for more than that gets it.
+#: A commit is on the disk before it is reported; a server with a stricter setting keeps it.
 _DURABLE: Final = """SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN
     ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, false)"""
 

@@ -19,11 +19,11 @@ _LOST_SIGNS: Final = (
     "no such file or directory", "session is read-only", "not yet accepting connections", "lost synchronization",
 )  # fmt: skip
 _BUSY: Final = ("40001", "40P01", "55P03", "53300")
-#: States of SQL, or what is said without one → what is wrong, and what to do.
+#: SQLSTATE codes, or messages without one → what is wrong, and what to do.
 _EXPLAINED: Final = (
     (("53100", "53200"), "there is no room for the store '{where}'", "free some space, or allow it more"),
-    (("25006",), "the store '{where}' cannot be written", "only questions are answered here"),
-    (("57014",), "a question to the store '{where}' took too long", "ask for less, or name a window"),
+    (("25006",), "the store '{where}' cannot be written", "only queries are answered here"),
+    (("57014",), "a query of the store '{where}' took too long", "ask for less, or name a window"),
     (
         ("28", "password authentication failed", "no password supplied", "does not exist\n", "pg_hba.conf"),
         "cannot open the store '{where}'",
@@ -49,7 +49,7 @@ def is_lost(error: Exception) -> bool:
 def explained(error: Exception, address: Address, writes: bool) -> StoreError:
     """The error in our words, with PostgreSQL's own as the detail."""
     where, state, error_text = address.shown, _state(error), redact(str(error), address.url)
-    if is_lost(error) or (writes and state == "25006"):  # the server of before is a copy now
+    if is_lost(error) or (writes and state == "25006"):  # the former primary is a replica now
         return Away(
             f"the store '{where}' cannot be reached",
             detail=error_text.strip(),

@@ -7,9 +7,9 @@ process: within this one only `query`, since two copies of SQLite in a process u
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
+from penstock.durable import sync
 from penstock.store import generations
 from penstock.store.base import Keep
 from penstock.store.connection import Busy
@@ -77,8 +77,7 @@ class SqliteStore(SqlStore):
         hidden = target.with_name(f".{target.name}")
         hidden.unlink(missing_ok=True)
         copy_store(self.path, hidden)
-        with hidden.open("rb") as copied:
-            os.fsync(copied.fileno())
+        sync(hidden)
         hidden.rename(target)
 
     def _told(self, busy: Busy) -> str:

@@ -28,7 +28,7 @@ def learned_again(learning: Learning, name: str, directory: Path) -> LearningRun
     """What a model makes of the recorded epochs of the stream of this name, without Spark."""
     reader = Reader(directory)
     try:
-        history, found, before = EventHistory(reader), LearningRun(learning), 0
+        history, result, before = EventHistory(reader), LearningRun(learning), 0
         for source in learning.input.sources:
             if history.since(source.name):
                 raise RunError(
@@ -37,11 +37,11 @@ def learned_again(learning: Learning, name: str, directory: Path) -> LearningRun
                 )
         for through, now in _epochs(reader, name):
             good, dead = _read(history, learning, before, through)
-            found.dead += [{**json.loads(row), "reason": reason} for row, reason in dead.iter_rows()]
+            result.dead += [{**json.loads(row), "reason": reason} for row, reason in dead.iter_rows()]
             if good.height:
-                found.epoch(good, now)
+                result.epoch(good, now)
             before = through
-        return found
+        return result
     finally:
         reader.close()
 
@@ -55,8 +55,8 @@ def _epochs(reader: Reader, name: str) -> Iterator[tuple[int, Instant]]:
 def _read(history: EventHistory, learning: Learning, after: int, through: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of the model's flow in these commits, and those on which the steps before it fail."""
     pasts = [history.past(source, through, after) for source in learning.input.sources]
-    told = [pickle.dumps(past) for past in pasts if past.files]
-    batch = pa.RecordBatch.from_pydict({"kind": [FILES] * len(told), "data": pa.array(told, pa.binary())})
-    found = list(arrived(learning, [batch]))
-    good, dead = [pair[0] for pair in found], [pair[1] for pair in found]
+    packed = [pickle.dumps(past) for past in pasts if past.files]
+    batch = pa.RecordBatch.from_pydict({"kind": [FILES] * len(packed), "data": pa.array(packed, pa.binary())})
+    frames = list(arrived(learning, [batch]))
+    good, dead = [pair[0] for pair in frames], [pair[1] for pair in frames]
     return pl.concat(good) if good else pl.DataFrame(), pl.concat(dead) if dead else pl.DataFrame()

@@ -29,7 +29,7 @@ def model_stream(
     versions: int = 10,
     every: int = 1000,
 ) -> Stream:
-    """What a model predicts for the events of a flow, as a stream of this name; then it learns from them.
+    """A stream of this name with a model's predictions for the events of a flow; then the model learns from them.
 
     A row of it is the columns `give` of an event, what the model predicts, and `version`: the one before the epoch.
     It learns from the events for which the condition `train_when` holds, else from all, in `partitions`: those with the

@@ -21,7 +21,7 @@ from penstock.learning.versions import head, in_force
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.learning.tasks import DEAD, KEYS, RECORD, ROWS, UPDATE, Entering, Working
 from penstock.runtime.derived.learning.tasks import EVENTS as EVENTS_OF
 from penstock.runtime.epoch.wire import unpack
@@ -45,17 +45,17 @@ class LearnerSource(Derived):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
         learning = self.learning
-        entered = came.frame.mapInArrow(Entering(learning), RECORD).persist()
+        entered = epoch_input.frame.mapInArrow(Entering(learning), RECORD).persist()
         try:
             before = head(memory)
             model = in_force(learning, memory, self._keys(entered))
             events = entered.where(f"kind IN ('{EVENTS_OF}', '{DEAD}')").repartition(learning.partitions, "part")
             worked = events.mapInArrow(Working(learning, model, before.version), RECORD).persist()
             try:
-                told = worked.where(f"kind = '{UPDATE}'").collect()
-                updates = [pickle.loads(row["data"]) for row in sorted(told, key=lambda row: int(row["part"]))]
+                records = worked.where(f"kind = '{UPDATE}'").collect()
+                updates = [pickle.loads(row["data"]) for row in sorted(records, key=lambda row: int(row["part"]))]
                 learned = sum(update.rows for update in updates)
                 after, changes = before, pl.DataFrame(schema=CHANGES)
                 if updates:
@@ -73,13 +73,13 @@ class LearnerSource(Derived):
         """The keys of the keyed parts that the epoch's rows have."""
         if not self.learning.keyed:
             return {}
-        told = entered.where(f"kind = '{KEYS}'").collect()
-        found = {}
+        records = entered.where(f"kind = '{KEYS}'").collect()
+        keys = {}
         for at, (part, column) in enumerate(self.learning.keyed.items()):
             kind = dtype(self.learning.event.type_of(column))
-            mine = [unpack(bytes(row["data"]))["key"] for row in told if row["part"] == at]
-            found[part] = pl.concat([pl.Series("key", [], kind), *mine]).unique().sort()
-        return found
+            part_keys = [unpack(bytes(row["data"]))["key"] for row in records if row["part"] == at]
+            keys[part] = pl.concat([pl.Series("key", [], kind), *part_keys]).unique().sort()
+        return keys
 
     def decodes(self, schema: Schema) -> bool:
         return True

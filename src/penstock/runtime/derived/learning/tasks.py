@@ -40,7 +40,9 @@ class Entering:
                 yield _records([(0, DEAD, pack(dead))])
             if good.height:
                 keys = keys_in(self.learning, good)
-                yield _records([(at, KEYS, pack(mine.to_frame("key"))) for at, mine in enumerate(keys.values())])
+                yield _records(
+                    [(at, KEYS, pack(part_keys.to_frame("key"))) for at, part_keys in enumerate(keys.values())]
+                )
                 yield _records([(part, EVENTS, pack(some)) for part, some in dealt(self.learning, good)])
 
 
@@ -49,9 +51,9 @@ def arrived(learning: Learning, batches: Iterable[pa.RecordBatch]) -> Iterator[t
     assert learning.flow.schema is not None
     types = {name: dtype(kind) for name, kind in (*ARRIVED.items(), *learning.flow.schema)}
     for batch in Arriving(learning.flow)(batches):
-        found = pl.from_arrow(batch)
-        assert isinstance(found, pl.DataFrame)
-        rows = found.select(pl.col(name).cast(kind) for name, kind in types.items())
+        frame = pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        rows = frame.select(pl.col(name).cast(kind) for name, kind in types.items())
         failed = pl.col("__reason").is_not_null()
         good = rows.filter(~failed).select(*ORDER, *learning.flow.schema.names)
         yield good, rows.filter(failed).select("__row", "__reason")

@@ -15,7 +15,7 @@ from penstock.runtime.derived.loops.graphs import BETTER, EDGE, HOLD, KEY, TELL,
 class ConnectedComponents(Graph):
     """Which component each vertex is in: the smallest vertex of all that edges lead to, in whichever direction.
 
-    A vertex keeps only edges that joined two components when they came: others can never change anything.
+    A vertex keeps only edges that joined two components when they came: other edges never change anything.
     """
 
     @property
@@ -48,7 +48,7 @@ class ConnectedComponents(Graph):
             pl.col("chunks").fill_null(0),
         )
         is_new = states.filter(pl.col("chunks").is_null()).select(KEY)
-        out = [self._told(own, messages)]
+        out = [self._answers(own, messages)]
         own, joined = self._joined(own, messages)
         own, better = self._better(own, messages)
         out += self._spread(better)
@@ -56,17 +56,17 @@ class ConnectedComponents(Graph):
         changed = pl.concat([is_new, joined, better.select(KEY)]).unique()
         return own.join(changed, on=KEY, how="semi"), pl.concat([*out, *spilled])
 
-    def _told(self, own: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
-        """Those at the other ends of new edges hear in which component this end is."""
+    def _answers(self, own: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+        """Sends the component of this end to those at the other ends of new edges."""
         edges = messages.filter(pl.col("says") == EDGE).select(*KEY, "other")
-        told = edges.join(own.select(*KEY, "component"), on=KEY)
-        return self.sent(told.select(vertex="other", other="vertex", component="component"), TELL)
+        neighbours = edges.join(own.select(*KEY, "component"), on=KEY)
+        return self.sent(neighbours.select(vertex="other", other="vertex", component="component"), TELL)
 
     def _joined(self, own: pl.DataFrame, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Edges between two components are kept, at both ends; a chunk gets the neighbours that it is to hold."""
-        told = messages.filter(pl.col("says") == TELL).select(*KEY, "other", pl.col("component").alias("its"))
-        told = told.join(own.select(*KEY, "component"), on=KEY).filter(pl.col("its") != pl.col("component"))
-        kept = told.group_by(KEY).agg(pl.col("other").unique().sort().alias("more"))
+        known = messages.filter(pl.col("says") == TELL).select(*KEY, "other", pl.col("component").alias("its"))
+        known = known.join(own.select(*KEY, "component"), on=KEY).filter(pl.col("its") != pl.col("component"))
+        kept = known.group_by(KEY).agg(pl.col("other").unique().sort().alias("more"))
         held = messages.filter(pl.col("says") == HOLD).select(*KEY, pl.col("hold").alias("more"))
         more = pl.concat([kept, held])
         if not more.height:
@@ -77,7 +77,7 @@ class ConnectedComponents(Graph):
         return own.drop("more"), more.select(KEY)
 
     def _better(self, own: pl.DataFrame, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """A smaller component is taken over; and who takes it over."""
+        """Adopts smaller components; and the vertices that do so."""
         heard = messages.filter(pl.col("says").is_in([TELL, BETTER]))
         heard = heard.group_by(KEY).agg(heard=pl.col("component").min())
         smaller = pl.col("component").is_null() | (pl.col("heard") < pl.col("component"))
@@ -87,7 +87,7 @@ class ConnectedComponents(Graph):
         return own.drop("heard", "better"), own.filter("better")
 
     def _spread(self, better: pl.DataFrame) -> list[pl.DataFrame]:
-        """What became better is told to all neighbours, also by chunks."""
+        """Sends better components to all neighbours, also those in chunks."""
         near = better.select("component", vertex="near").explode("vertex").drop_nulls("vertex")
         chunks = better.filter(pl.col("chunks") > 0).select(
             "vertex", "component", chunk=pl.int_ranges(1, pl.col("chunks") + 1)
@@ -95,7 +95,7 @@ class ConnectedComponents(Graph):
         return [self.sent(near, BETTER), self.sent(chunks.explode("chunk"), BETTER)]
 
     def _spilled(self, own: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Neighbours that are too many go to a new chunk."""
+        """Moves neighbours beyond the limit to a new chunk."""
         full = own.filter((pl.col("chunk") == 0) & (pl.col("near").list.len() > self.chunk))
         if not full.height:
             return own, []

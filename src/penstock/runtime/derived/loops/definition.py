@@ -18,11 +18,11 @@ def loop_stream(
     max_rounds: int | None = None,
     keep: str | timedelta | None = None,
 ) -> Stream:
-    """A loop over the events of a flow, as a stream of this name: what its keys show, change by change.
+    """A stream of this name with the output of a loop over the events of a flow: what its keys show, change by change.
 
     In each epoch keys send messages to one another, round by round, until none is sent, or until `until` says so
     of a round (`penstock.model.loops.Round`). An epoch that needs more than `max_rounds` goes wrong: the events
-    that make it so become dead letters. Rows have a `sign`: what was shown before is taken back.
+    that make it so become dead letters. Rows have a `sign`: what was shown before is retracted.
     """
     loop = iteration(flow, body, max_rounds, until)
     return stream(name, LoopSource(loop), schema=loop.schema, sign=SIGN, keep=keep)

@@ -48,17 +48,17 @@ class FrameMachine(Machine):
         with self._failing("enter"):
             why = self._body.refuse(events)
             if why is not None:
-                told = events.with_columns(why.alias("__why"))
-                bad = told.filter(pl.col("__why").is_not_null())
+                checked = events.with_columns(why.alias("__why"))
+                bad = checked.filter(pl.col("__why").is_not_null())
                 refused = list(zip(event_texts(bad, self.iteration), bad["__why"].to_list(), strict=True))
-                events = told.filter(pl.col("__why").is_null()).drop("__why")
+                events = checked.filter(pl.col("__why").is_null()).drop("__why")
             return self._inbox(self._body.enter(events)), refused
 
     def _inbox(self, messages: pl.DataFrame) -> pl.DataFrame:
-        found = _shaped(messages, {**self._keys, **self._messages}, "a message")
-        if sum(found.select(self._names).null_count().row(0)):
+        shaped = _shaped(messages, {**self._keys, **self._messages}, "a message")
+        if sum(shaped.select(self._names).null_count().row(0)):
             raise RowError(f"the loop {self.iteration.name} sends a message without a key")
-        return found
+        return shaped
 
     def together(self, inboxes: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return pl.concat([pl.DataFrame(schema={**self._keys, **self._messages}), *inboxes])
@@ -70,13 +70,13 @@ class FrameMachine(Machine):
         self._asked = inbox.select(self._names).unique().join(self._looked, on=self._names, how="anti")
         return self._asked.select(_key(self._keys))[_KEY]
 
-    def know(self, asked: pl.Series, found: pl.DataFrame) -> None:
-        kept = found.select(pl.col("key").alias(_KEY), pl.col("value").alias(_OLD)) if found.height else None
-        told = self._asked.with_columns(asked.alias(_KEY))
+    def know(self, asked: pl.Series, stored: pl.DataFrame) -> None:
+        kept = stored.select(pl.col("key").alias(_KEY), pl.col("value").alias(_OLD)) if stored.height else None
+        names = self._asked.with_columns(asked.alias(_KEY))
         if kept is None:
-            looked = told.with_columns(pl.lit(None, pl.Binary).alias(_OLD))
+            looked = names.with_columns(pl.lit(None, pl.Binary).alias(_OLD))
         else:
-            looked = told.join(kept, on=_KEY, how="left")
+            looked = names.join(kept, on=_KEY, how="left")
             there = looked.filter(pl.col(_OLD).is_not_null())
             state = there[_OLD].cast(pl.String).str.json_decode(pl.Struct(self._state)).struct.unnest()
             states = pl.concat([there.select(self._names), state.select(list(self._state))], how="horizontal")
@@ -104,9 +104,9 @@ class FrameMachine(Machine):
 
     def parts(self, inbox: pl.DataFrame, count: int) -> list[bytes]:
         states, part = self._states_of(inbox), (pl.struct(self._names).hash(seed=1) % count).alias("__part")
-        mine = states.with_columns(part).partition_by("__part", as_dict=True, include_key=False)
+        states_by_part = states.with_columns(part).partition_by("__part", as_dict=True, include_key=False)
         theirs = inbox.with_columns(part).partition_by("__part", as_dict=True, include_key=False)
-        return [pickle.dumps((pack(mine[of]), pack(some))) for of, some in theirs.items()]
+        return [pickle.dumps((pack(states_by_part[of]), pack(some))) for of, some in theirs.items()]
 
     def work(self, part: bytes, number: int) -> bytes:
         states, inbox = map(unpack, pickle.loads(part))
@@ -128,10 +128,10 @@ class FrameMachine(Machine):
         """The keys that are not as they were, and what is to be kept of them."""
         if not self._touched.height:
             return pl.DataFrame(schema={**self._keys, _OLD: pl.Binary(), "value": pl.Binary()})
-        told = self._touched.unique().join(self._now, on=self._names)
+        touched = self._touched.unique().join(self._now, on=self._names)
         value = pl.struct(list(self._state)).struct.json_encode().cast(pl.Binary).alias("value")
-        told = told.select(*self._names, value).join(self._looked, on=self._names)
-        return told.filter(pl.col("value").ne_missing(pl.col(_OLD)))
+        touched = touched.select(*self._names, value).join(self._looked, on=self._names)
+        return touched.filter(pl.col("value").ne_missing(pl.col(_OLD)))
 
     def memory(self) -> pl.DataFrame:
         return self._differ().select(_key(self._keys).alias("key"), "value").cast(KEPT)  # type: ignore[arg-type]
@@ -141,14 +141,14 @@ class FrameMachine(Machine):
         with self._failing("show"):
             shown = []
             for states, sign in ((self._base, -1), (self._now, 1)):
-                found = self._body.show(keys.join(states, on=self._names))
-                found = _shaped(found, self._shown, "a row")
-                shown.append(found.with_columns(pl.lit(sign, pl.Int32).alias(SIGN)))
-            told = pl.concat(shown).group_by(list(self._shown)).agg(pl.col(SIGN).sum())
+                rows = self._body.show(keys.join(states, on=self._names))
+                rows = _shaped(rows, self._shown, "a row")
+                shown.append(rows.with_columns(pl.lit(sign, pl.Int32).alias(SIGN)))
+            changes = pl.concat(shown).group_by(list(self._shown)).agg(pl.col(SIGN).sum())
             times = pl.col(SIGN).abs()
-            again = told.filter(times > 1).select(pl.all().repeat_by(times).list.explode())
-            told = pl.concat([told.filter(times == 1), again])
-            return told.with_columns(pl.col(SIGN).sign().cast(pl.Int32))
+            again = changes.filter(times > 1).select(pl.all().repeat_by(times).list.explode())
+            changes = pl.concat([changes.filter(times == 1), again])
+            return changes.with_columns(pl.col(SIGN).sign().cast(pl.Int32))
 
     @contextmanager
     def _failing(self, where: str) -> Iterator[None]:

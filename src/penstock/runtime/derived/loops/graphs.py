@@ -30,7 +30,7 @@ class Graph(FrameLoop):
     b: str
     kind: str = "string"
 
-    #: So many neighbours a vertex keeps with itself.
+    #: How many neighbours a vertex keeps with itself.
     chunk: ClassVar[int] = 64
 
     @property

@@ -50,8 +50,8 @@ class KeyMachine(Machine):
         keys = dict.fromkeys(key for _, key, _ in inbox)
         return pl.Series("key", self._states.unknown(keys), dtype=pl.Binary)
 
-    def know(self, asked: pl.Series, found: pl.DataFrame) -> None:
-        self._states.know(dict(found.select("key", "value").iter_rows()), asked.to_list())
+    def know(self, asked: pl.Series, stored: pl.DataFrame) -> None:
+        self._states.know(dict(stored.select("key", "value").iter_rows()), asked.to_list())
 
     def step(self, inbox: list[Sent], number: int) -> list[Sent]:
         changed, sent = self._steps.step(self._states.now, inbox_of(inbox), number)
@@ -62,8 +62,8 @@ class KeyMachine(Machine):
     def parts(self, inbox: list[Sent], count: int) -> list[bytes]:
         cut: list[tuple[dict[bytes, bytes | None], Inbox]] = [({}, {}) for _ in range(count)]
         for key, messages in inbox_of(inbox).items():
-            states, mine = cut[crc32(key) % count]
-            states[key], mine[key] = self._states.now[key], messages
+            states, part_messages = cut[crc32(key) % count]
+            states[key], part_messages[key] = self._states.now[key], messages
         return [pickle.dumps(part) for part in cut if part[1]]
 
     def work(self, part: bytes, number: int) -> bytes:
@@ -71,13 +71,13 @@ class KeyMachine(Machine):
         return pickle.dumps(self._steps.step(states, inbox, number))
 
     def put(self, done: Sequence[bytes]) -> list[Sent]:
-        found: list[Sent] = []
+        messages: list[Sent] = []
         self.changed = 0
         for changed, sent in map(pickle.loads, done):
             self._states.now.update(changed)
             self.changed += len(changed)
-            found += sent
-        return found
+            messages += sent
+        return messages
 
     def save(self) -> States:
         return self._states.copy()

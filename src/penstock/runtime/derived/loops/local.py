@@ -12,7 +12,7 @@ from penstock.kernel.expressions import dtype
 from penstock.model.commits import Commit, Rejection
 from penstock.model.intake import Intake
 from penstock.model.loops import SIGN, Iteration
-from penstock.runtime.derived.loops.machine import KEPT, PLACE, Told, machine_of, run_around
+from penstock.runtime.derived.loops.machine import KEPT, PLACE, LoopTally, machine_of, run_around
 
 Row = dict[str, Any]
 
@@ -26,8 +26,8 @@ class LocalLoop:
         self._intake = Intake(iteration.view)
         self._number = 0
 
-    def commit(self, commit: Commit) -> tuple[list[Row], list[tuple[str, str]], Told]:
-        """The rows that a commit comes to, the events that the loop refused, and what it has done."""
+    def commit(self, commit: Commit) -> tuple[list[Row], list[tuple[str, str]], LoopTally]:
+        """The rows of a commit, the events that the loop rejected, and its counts."""
         self._number += 1
         refused: list[Rejection] = []
         elements = self._intake.admit(commit, refused)
@@ -37,20 +37,20 @@ class LocalLoop:
         places = [(self._number, one.event.stream, one.event.partition, one.event.offset) for one in elements]
         return self.take(self._frame(values, places))
 
-    def take(self, events: pl.DataFrame) -> tuple[list[Row], list[tuple[str, str]], Told]:
+    def take(self, events: pl.DataFrame) -> tuple[list[Row], list[tuple[str, str]], LoopTally]:
         """The same for events on columns, with their places."""
-        machine, told = machine_of(self.iteration), Told()
-        run_around(machine, events, self._fetch, told, self.name)
+        machine, tally = machine_of(self.iteration), LoopTally()
+        run_around(machine, events, self._fetch, tally, self.name)
         for key, value in machine.memory().iter_rows():
             if value is None:
                 self.kept.pop(key, None)
             else:
                 self.kept[key] = value
-        return machine.rows().to_dicts(), told.refused, told
+        return machine.rows().to_dicts(), tally.refused, tally
 
     def _fetch(self, keys: pl.Series) -> pl.DataFrame:
-        found = [(key, self.kept[key]) for key in keys.to_list() if key in self.kept]
-        return pl.DataFrame(found, schema=KEPT, orient="row")
+        entries = [(key, self.kept[key]) for key in keys.to_list() if key in self.kept]
+        return pl.DataFrame(entries, schema=KEPT, orient="row")
 
     def _frame(self, values: list[list[Any]], places: list[tuple[Any, ...]]) -> pl.DataFrame:
         physical = {"timestamp": pl.Int64(), "date": pl.Int32()}
@@ -60,8 +60,8 @@ class LocalLoop:
             for number, (name, kind) in enumerate(zip(PLACE, kinds, strict=True))
         ]
         for number, (name, kind) in enumerate(self.iteration.event):
-            mine = [row[number] for row in values]
-            columns.append(pl.Series(name, mine, dtype=physical.get(kind, dtype(kind))).cast(dtype(kind)))
+            column = [row[number] for row in values]
+            columns.append(pl.Series(name, column, dtype=physical.get(kind, dtype(kind))).cast(dtype(kind)))
         return pl.DataFrame(columns)
 
 
@@ -80,27 +80,27 @@ class LoopRun:
 
 def played(iteration: Iteration, commits: Iterable[Commit | None]) -> LoopRun:
     """Runs a loop over commits; None stands for a restart, of which it notices nothing."""
-    local, found = LocalLoop(iteration), LoopRun()
+    local, result = LocalLoop(iteration), LoopRun()
     names = {source.name for source in iteration.input.sources}
     for commit in commits:
         if commit is None:
             continue
-        mine = tuple(event for event in commit.events if event.stream in names)
-        rows, refused, told = local.commit(Commit(commit.now, mine, commit.fixed, commit.caught_up, commit.resumed))
-        found.rows.append(rows)
-        found.rounds.append(told.rounds)
-        found.dead += refused
-        found.shown = shown_after(found.shown, rows)
-    return found
+        events = tuple(event for event in commit.events if event.stream in names)
+        rows, refused, tally = local.commit(Commit(commit.now, events, commit.fixed, commit.caught_up, commit.resumed))
+        result.rows.append(rows)
+        result.rounds.append(tally.rounds)
+        result.dead += refused
+        result.shown = shown_after(result.shown, rows)
+    return result
 
 
 def shown_after(shown: list[Row], rows: Iterable[Row]) -> list[Row]:
     """What is shown once rows of the stream were added and taken back, in order."""
     left = list(shown)
     for row in rows:
-        told = {name: value for name, value in row.items() if name != SIGN}
+        values = {name: value for name, value in row.items() if name != SIGN}
         if row[SIGN] < 0:
-            left.remove(told)
+            left.remove(values)
     for row in rows:
         if row[SIGN] > 0:
             left.append({name: value for name, value in row.items() if name != SIGN})

@@ -1,7 +1,7 @@
 """What runs the rounds of a loop for one epoch: the states that it has looked at, and the messages on their way.
 
-A machine works alone, in one task, or its rounds are cut into parts by key, for many. Where states come from is not its
-business: it says which keys it does not know, and is told.
+A machine works alone, in one task, or its rounds are cut by key into parts for many tasks. It does not load states
+itself: it lists the keys that it lacks (`unknown`), and its caller supplies their states (`know`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ KEPT: Final = {"key": pl.Binary(), "value": pl.Binary()}
 
 
 @dataclass
-class Told:
-    """What a loop has done in an epoch: rounds and messages; what `until` gave up; events that it refused, and why."""
+class LoopTally:
+    """A loop's counts in an epoch: rounds, messages, messages dropped by `until`; rejected events with the reason."""
 
     rounds: int = 0
     messages: int = 0
@@ -65,8 +65,8 @@ class Machine(ABC):
         """The keys with messages whose states are not here yet, as bytes."""
 
     @abstractmethod
-    def know(self, asked: pl.Series, found: pl.DataFrame) -> None:
-        """What is kept of the keys that it did not know."""
+    def know(self, asked: pl.Series, stored: pl.DataFrame) -> None:
+        """Takes the stored states of keys that it lacked."""
 
     @abstractmethod
     def step(self, inbox: Any, number: int) -> Any:
@@ -74,7 +74,7 @@ class Machine(ABC):
 
     @abstractmethod
     def parts(self, inbox: Any, count: int) -> list[bytes]:
-        """The work of a round, cut by key into so many parts."""
+        """The work of a round, cut by key into `count` parts."""
 
     @abstractmethod
     def work(self, part: bytes, number: int) -> bytes:
@@ -82,30 +82,32 @@ class Machine(ABC):
 
     @abstractmethod
     def put(self, done: Sequence[bytes]) -> Any:
-        """What the parts of a round came to."""
+        """Takes the results of the parts of a round."""
 
     @abstractmethod
     def save(self) -> Any:
-        """What it knows, to be taken up by `load`: here, or by another machine of the same loop."""
+        """The machine's state, for `load`: here, or in another machine of the same loop."""
 
     @abstractmethod
     def load(self, saved: Any) -> None: ...
 
     @abstractmethod
     def memory(self) -> pl.DataFrame:
-        """What is to be kept from here on: `key`, `value`."""
+        """The states to store: `key`, `value`."""
 
     @abstractmethod
     def rows(self) -> pl.DataFrame:
         """The rows of the loop's stream: what changed in what its keys show."""
 
 
-def run(machine: Machine, inbox: Any, fetch: Fetch, told: Told, name: str, *, first: int = 0, bound: int = 0) -> Any:
-    """The rounds from one on, until all is quiet. With a bound, ends before a round with more messages: they come back.
+def run(
+    machine: Machine, inbox: Any, fetch: Fetch, tally: LoopTally, name: str, *, first: int = 0, bound: int = 0
+) -> Any:
+    """Runs rounds until no messages are left. With a bound, stops before a round with more messages, and returns them.
 
-    `told.rounds` is the number of the next round.
+    `tally.rounds` is the number of the next round.
     """
-    number = told.rounds = first
+    number = tally.rounds = first
     while size := machine.size(inbox):
         if number >= machine.iteration.max_rounds:
             raise did_not_end(machine.iteration, name)
@@ -115,34 +117,34 @@ def run(machine: Machine, inbox: Any, fetch: Fetch, told: Told, name: str, *, fi
         if len(asked):
             machine.know(asked, fetch(asked))
         inbox = machine.step(inbox, number)
-        inbox = after(machine, inbox, number, size, told)
-        number = told.rounds
+        inbox = after(machine, inbox, number, size, tally)
+        number = tally.rounds
     return inbox
 
 
-def after(machine: Machine, inbox: Any, number: int, size: int, told: Told) -> Any:
-    """Counts a round, and gives up what is under way where the loop wants to end."""
-    told.rounds, told.messages = number + 1, told.messages + size
+def after(machine: Machine, inbox: Any, number: int, size: int, tally: LoopTally) -> Any:
+    """Counts a round, and drops pending messages where the loop's `until` ends it."""
+    tally.rounds, tally.messages = number + 1, tally.messages + size
     until, sent = machine.iteration.until, machine.size(inbox)
     if until is not None and sent and until(Round(number, sent, machine.changed)):
-        told.dropped += sent
+        tally.dropped += sent
         return machine.together([])
     return inbox
 
 
-def run_around(machine: Machine, events: pl.DataFrame, fetch: Fetch, told: Told, name: str) -> None:
-    """An epoch whose loop fails: halves of its events one after the other, and so on; those at fault are refused."""
-    before, rounds = machine.save(), told.rounds
+def run_around(machine: Machine, events: pl.DataFrame, fetch: Fetch, tally: LoopTally, name: str) -> None:
+    """Retries a failed epoch in halves, recursively, until the events at fault are found: these are rejected."""
+    before, rounds = machine.save(), tally.rounds
     try:
         inbox, refused = machine.enter(events)
-        run(machine, inbox, fetch, told, name)
+        run(machine, inbox, fetch, tally, name)
         machine.rows()
-        told.refused += refused
+        tally.refused += refused
     except LoopError as error:
         machine.load(before)
         if events.height == 1:
-            told.refused.append((event_texts(events, machine.iteration)[0], error.message))
-            if len(told.refused) > MOST_CULPRITS:
+            tally.refused.append((event_texts(events, machine.iteration)[0], error.message))
+            if len(tally.refused) > MOST_CULPRITS:
                 raise PenstockError(
                     f"the loop '{name}' fails on more than {MOST_CULPRITS} events of one epoch",
                     detail=error.message,
@@ -151,9 +153,9 @@ def run_around(machine: Machine, events: pl.DataFrame, fetch: Fetch, told: Told,
             return
         half = events.height // 2
         for part in (events[:half], events[half:]):
-            run_around(machine, part, fetch, told, name)
+            run_around(machine, part, fetch, tally, name)
     finally:
-        told.rounds = max(rounds, told.rounds)
+        tally.rounds = max(rounds, tally.rounds)
 
 
 def event_texts(events: pl.DataFrame, iteration: Iteration) -> list[str]:

@@ -1,4 +1,4 @@
-"""Shortest paths from given vertices, kept up to date as edges come."""
+"""Shortest paths from some vertices, kept up to date as edges come."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShortestPaths(Graph):
             if isinstance(source, bool) or not isinstance(source, str if kind == "string" else int):
                 raise DefinitionError(f"the source {source!r} is not of type {kind}, which the vertices are")
         if self.weight is not None and not is_numeric(events.type_of(self.weight)):
-            raise DefinitionError(f"the weight '{self.weight}' is {events.type_of(self.weight)}, and no number")
+            raise DefinitionError(f"the weight '{self.weight}' is {events.type_of(self.weight)}, not a number")
         return replace(self, kind=kind)
 
     def refuse(self, events: pl.DataFrame) -> pl.Expr | None:
@@ -83,18 +83,18 @@ class ShortestPaths(Graph):
         return own.join(changed, on=KEY, how="semi"), pl.concat([*out, *spilled])
 
     def _joined(self, own: pl.DataFrame, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """New edges are kept where they begin; who is at their ends hears how far it is."""
+        """New edges are kept where they begin; the vertices at their ends get the distance."""
         edges = messages.filter((pl.col("says") == EDGE) & pl.col("other").is_not_null())
         edges = edges.select(*KEY, "other", pl.col("distance").alias("weight"))
-        told = edges.join(own.select(*KEY, "distance", "near", "weights"), on=KEY)
-        known = told.select(*KEY, "near", "weights").unique(KEY).explode("near", "weights").drop_nulls("near")
+        ends = edges.join(own.select(*KEY, "distance", "near", "weights"), on=KEY)
+        known = ends.select(*KEY, "near", "weights").unique(KEY).explode("near", "weights").drop_nulls("near")
         known = known.select(*KEY, other="near", known="weights").group_by(*KEY, "other").agg(pl.col("known").min())
-        told = told.drop("near", "weights").join(known, on=[*KEY, "other"], how="left")
-        told = told.filter(pl.col("known").is_null() | (pl.col("weight") < pl.col("known")))
-        kept = told.sort("other").group_by(KEY, maintain_order=True).agg(more="other", weigh="weight")
+        ends = ends.drop("near", "weights").join(known, on=[*KEY, "other"], how="left")
+        ends = ends.filter(pl.col("known").is_null() | (pl.col("weight") < pl.col("known")))
+        kept = ends.sort("other").group_by(KEY, maintain_order=True).agg(more="other", weigh="weight")
         held = messages.filter(pl.col("says") == HOLD).select(*KEY, more="hold", weigh="held")
         more = pl.concat([kept, held])
-        near = told.filter(pl.col("distance").is_not_null())
+        near = ends.filter(pl.col("distance").is_not_null())
         sent = self.sent(near.select(vertex="other", distance=pl.col("distance") + pl.col("weight")), BETTER)
         if more.height:
             none = pl.col("more").is_null()
@@ -132,8 +132,8 @@ class ShortestPaths(Graph):
         return pl.concat([own.join(full, on=KEY, how="anti"), rest]), [self.sent(held, HOLD)]
 
     def show(self, states: pl.DataFrame) -> pl.DataFrame:
-        found = states.filter((pl.col("chunk") == 0) & pl.col("distance").is_not_null())
-        return found.select("vertex", "distance")
+        reached = states.filter((pl.col("chunk") == 0) & pl.col("distance").is_not_null())
+        return reached.select("vertex", "distance")
 
 
 def shortest_paths(

@@ -1,7 +1,7 @@
 """The log of a stream that a loop gives: an epoch is one job while it is small, and a job for each round where not.
 
-What the keys of a loop have lies in the store, and is written by the epoch's own commit. Where the loop fails on what
-it was given, the epoch is done once more, in halves: events at fault become dead letters, and all others count.
+The state of the keys of a loop is in the store, written by the epoch's own commit. If the loop fails on its input, the
+epoch is repeated in halves: events at fault become dead letters, and all others count.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from penstock.model.loops_rounds import LoopError, did_not_end
 from penstock.model.stream import Stream
 from penstock.model.time import Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.commit_offsets import SCHEMA
 from penstock.runtime.derived.commits import past_of
-from penstock.runtime.derived.loops.machine import KEPT, Machine, Told, after, machine_of
+from penstock.runtime.derived.loops.machine import KEPT, LoopTally, Machine, after, machine_of
 from penstock.runtime.derived.loops.memory import answering
 from penstock.runtime.derived.loops.tasks import (
     APART,
@@ -34,7 +34,7 @@ from penstock.runtime.derived.loops.tasks import (
     MEMORY,
     REST,
     ROWS,
-    TOLD,
+    TALLY,
     Alone,
     Entering,
     Showing,
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 #: The part of the memory that holds what keys have.
 PART: Final = "state"
-#: A task reads rows of the loop's stream so many at a time.
+#: How many rows of the loop's stream a task reads at a time.
 _CHUNK: Final = 50_000
 
 
 class _Apart(Exception):
-    """Tasks cannot reach the driver: it must give them what they need beforehand."""
+    """Tasks cannot reach the driver: it must send them what they need beforehand."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,19 +79,19 @@ class LoopSource(Derived):
             yield unpack(data).select(*schema.names, MALFORMED, REASON, LATE)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
-        read = [(kind, data) for kind, data in came.parts if kind != TIME]
-        done = Epoch(self.iteration, self.name, came.spark, memory, read).run()
-        told = done.told
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
+        read = [(kind, data) for kind, data in epoch_input.parts if kind != TIME]
+        done = Epoch(self.iteration, self.name, epoch_input.spark, memory, read).run()
+        tally = done.tally
         kept = done.memory.select(pl.lit(PART).alias("part"), "key", "value").cast(REMEMBERED)  # type: ignore[arg-type]
-        counters = {"rounds": told.rounds, "messages": told.messages, "changed": kept.height}
-        counters |= {"dropped": told.dropped} if told.dropped else {}
-        notes = {"rounds": told.rounds, "messages": told.messages, "jobs": done.jobs}
+        counters = {"rounds": tally.rounds, "messages": tally.messages, "changed": kept.height}
+        counters |= {"dropped": tally.dropped} if tally.dropped else {}
+        notes = {"rounds": tally.rounds, "messages": tally.messages, "jobs": done.jobs}
         yield Step(self._given(done), memory=kept, counters=counters, notes=notes)
 
-    def _given(self, done: Done) -> pa.Table:
+    def _given(self, done: EpochOutput) -> pa.Table:
         """The rows of the epoch, and its dead letters, as this log's `frames` reads them."""
-        dead = pl.DataFrame(done.told.refused, schema={MALFORMED: pl.String, REASON: pl.String}, orient="row")
+        dead = pl.DataFrame(done.tally.refused, schema={MALFORMED: pl.String, REASON: pl.String}, orient="row")
         types = {name: dtype(kind) for name, kind in self.iteration.schema}
         nothing = {MALFORMED: pl.String(), REASON: pl.String(), LATE: pl.Boolean()}
         empty = pl.DataFrame(schema={**types, **nothing})
@@ -104,12 +104,12 @@ class LoopSource(Derived):
 
 
 @dataclass
-class Done:
-    """What an epoch of a loop came to."""
+class EpochOutput:
+    """The result of an epoch of a loop."""
 
     rows: pl.DataFrame
     memory: pl.DataFrame
-    told: Told
+    tally: LoopTally
     jobs: int
 
 
@@ -123,10 +123,10 @@ class Epoch:
         self._jobs = 0
         self._machine: Machine = machine_of(iteration)
 
-    def run(self) -> Done:
+    def run(self) -> EpochOutput:
         events = sum(file.rows for _, data in self._read for file in past_of(data).files)
         if not events:
-            return self._done([(TOLD, json.dumps(vars(Told())).encode())])
+            return self._done([(TALLY, json.dumps(vars(LoopTally())).encode())])
         try:
             return self._tried(events)
         except LoopError as error:
@@ -139,7 +139,7 @@ class Epoch:
                     hint="let the executors open connections to the driver",
                 ) from error
 
-    def _tried(self, events: int) -> Done:
+    def _tried(self, events: int) -> EpochOutput:
         try:
             return self._alone() if events <= self._machine.most_events else self._entered()
         except _Apart:
@@ -148,7 +148,9 @@ class Epoch:
 
     # one task
 
-    def _alone(self, carefully: bool = False, rest: bytes | None = None, so_far: Told | None = None) -> Done:
+    def _alone(
+        self, carefully: bool = False, rest: bytes | None = None, so_far: LoopTally | None = None
+    ) -> EpochOutput:
         """All rounds in one task, as long as there are not too many messages."""
         bound = 0 if carefully else self._machine.most_messages
         with answering(self._spark, self._fetch) as driver:
@@ -159,82 +161,85 @@ class Epoch:
                 if driver.failure is not None:
                     raise driver.failure from None
                 raise
-        told = _told(records, so_far)
+        tally = _tally_of(records, so_far)
         left = [data for kind, data in records if kind == REST]
         if left:
             saved, inbox, number = pickle.loads(left[0])
             self._machine.load(saved)
-            return self._rounds(inbox, number, told)
-        return self._done(records, told)
+            return self._rounds(inbox, number, tally)
+        return self._done(records, tally)
 
     def _fetch(self, keys: pl.Series) -> pl.DataFrame:
         asked = keys.alias("key").to_frame().select(pl.lit(PART).alias("part"), "key")
-        found = self._memory.store.memory(self._memory.stream, asked)
-        return found.select("key", "value") if found.height else pl.DataFrame(schema=KEPT)
+        stored = self._memory.store.memory(self._memory.stream, asked)
+        return stored.select("key", "value") if stored.height else pl.DataFrame(schema=KEPT)
 
     # many tasks
 
-    def _entered(self, apart: bool = False) -> Done:
+    def _entered(self, apart: bool = False) -> EpochOutput:
         """The events enter in many tasks; then round by round. Where they cannot ask the driver, each is a job."""
         records = self._do(self._read, Entering(self._iteration))
         inbox = self._machine.together([pickle.loads(data) for kind, data in records if kind == REST])
-        return self._rounds(inbox, 0, _told(records, None), apart)
+        return self._rounds(inbox, 0, _tally_of(records, None), apart)
 
-    def _rounds(self, inbox: Any, number: int, told: Told, apart: bool = False) -> Done:
+    def _rounds(self, inbox: Any, number: int, tally: LoopTally, apart: bool = False) -> EpochOutput:
         """A job for each round, until there is little to do: that is for one task again."""
         machine = self._machine
         while size := machine.size(inbox):
             if number >= self._iteration.max_rounds:
                 raise did_not_end(self._iteration, self._name)
             if not apart and size < machine.most_messages // 4:
-                return self._alone(rest=pickle.dumps((machine.save(), inbox, number)), so_far=told)
+                return self._alone(rest=pickle.dumps((machine.save(), inbox, number)), so_far=tally)
             asked = machine.unknown(inbox)
             if len(asked):
                 machine.know(asked, self._fetch(asked))
             parts = machine.parts(inbox, self._spark.sparkContext.defaultParallelism)
             records = self._do([("", part) for part in parts], Working(self._iteration, number), column="data")
             inbox = machine.put([data for kind, data in records if kind == REST])
-            inbox = after(machine, inbox, number, size, told)
-            number = told.rounds
+            inbox = after(machine, inbox, number, size, tally)
+            number = tally.rounds
         records = self._do([("", pickle.dumps(machine.save()))], Showing(self._iteration), tasks=1, column="data")
-        return self._done(records, told)
+        return self._done(records, tally)
 
     # jobs
 
     def _do(
         self, rows: list[tuple[str, bytes]], work: Any, tasks: int | None = None, column: str | None = None
     ) -> list[tuple[str, bytes]]:
-        """Has Spark's tasks do something; what they tell."""
+        """Runs work in Spark's tasks; their records."""
         frame = self._spark.createDataFrame(rows, SCHEMA)
         frame = frame.coalesce(tasks) if tasks is not None else frame.repartition(min(len(rows), 64))
-        given = frame if column is None else frame.select(column)
-        found = [(kind, bytes(data)) for kind, _, data in given.mapInArrow(work, RECORD).collect()]
+        input_frame = frame if column is None else frame.select(column)
+        records = [(kind, bytes(data)) for kind, _, data in input_frame.mapInArrow(work, RECORD).collect()]
         self._jobs += 1
-        for kind, data in found:
+        for kind, data in records:
             if kind == FAILED:
                 raise LoopError(data.decode())
             if kind == APART:
                 raise _Apart(data.decode())
-        return found
+        return records
 
-    def _done(self, records: list[tuple[str, bytes]], told: Told | None = None) -> Done:
+    def _done(self, records: list[tuple[str, bytes]], tally: LoopTally | None = None) -> EpochOutput:
         rows = [unpack(data) for kind, data in records if kind == ROWS]
         kept = [unpack(data) for kind, data in records if kind == MEMORY]
         nothing = pl.DataFrame(schema={name: dtype(kind) for name, kind in self._iteration.schema})
         if len(rows) > 1:
-            raise PenstockError(f"the loop '{self._name}' was told the end of an epoch by {len(rows)} tasks")
-        return Done(
-            rows[0] if rows else nothing, kept[0] if kept else pl.DataFrame(schema=KEPT), told or Told(), self._jobs
+            raise PenstockError(f"the loop '{self._name}' got the end of an epoch from {len(rows)} tasks")
+        return EpochOutput(
+            rows[0] if rows else nothing,
+            kept[0] if kept else pl.DataFrame(schema=KEPT),
+            tally or LoopTally(),
+            self._jobs,
         )
 
 
-def _told(records: list[tuple[str, bytes]], so_far: Told | None) -> Told:
-    found = so_far or Told()
+def _tally_of(records: list[tuple[str, bytes]], so_far: LoopTally | None) -> LoopTally:
+    tally = so_far or LoopTally()
     for kind, data in records:
-        if kind == TOLD:
-            told = json.loads(data)
-            found.rounds = max(found.rounds, told["rounds"])
-            found.messages += told["messages"]
-            found.dropped += told["dropped"]
-            found.refused += [(row, reason) for row, reason in told["refused"]]
-    return found
+        if kind == TALLY:
+            part = json.loads(data)
+            tally.rounds = max(tally.rounds, part["rounds"])
+            tally.messages += part["messages"]
+            tally.dropped += part["dropped"]
+            tally.refused += [(row, reason) for row, reason in part["refused"]]
+    return tally

@@ -16,13 +16,13 @@ from penstock.kernel.expressions import dtype
 from penstock.model.loops import Iteration
 from penstock.model.loops_rounds import LoopError
 from penstock.runtime.derived.arrivals import ARRIVED, Arriving
-from penstock.runtime.derived.loops.machine import KEPT, PLACE, Told, machine_of, run, run_around
+from penstock.runtime.derived.loops.machine import KEPT, PLACE, LoopTally, machine_of, run, run_around
 from penstock.runtime.derived.loops.memory import fetching
 from penstock.runtime.epoch.wire import as_batches, pack
 from penstock.runtime.rpc import Address, Unreachable
 
 #: What a task tells: rows of the stream, what is to be kept, what was done; or what is left to do, and why.
-ROWS, MEMORY, TOLD, REST, FAILED, APART = "rows", "memory", "told", "rest", "failed", "apart"
+ROWS, MEMORY, TALLY, REST, FAILED, APART = "rows", "memory", "tally", "rest", "failed", "apart"
 
 
 def events_of(iteration: Iteration, batches: Iterable[pa.RecordBatch]) -> tuple[pl.DataFrame, list[tuple[str, str]]]:
@@ -30,9 +30,9 @@ def events_of(iteration: Iteration, batches: Iterable[pa.RecordBatch]) -> tuple[
     arriving = Arriving(iteration.input)
     frames = [pl.DataFrame(pl.from_arrow(batch)) for batch in arriving(batches)]
     types = {name: dtype(kind) for name, kind in (*ARRIVED.items(), *iteration.event)}
-    found = pl.concat([pl.DataFrame(schema=types), *(frame.cast(types) for frame in frames)])
-    dead = found.filter(pl.col("__reason").is_not_null()).select("__row", "__reason").rows()
-    return found.filter(pl.col("__reason").is_null()).sort(PLACE).drop("__at", "__row", "__reason"), dead
+    arrivals = pl.concat([pl.DataFrame(schema=types), *(frame.cast(types) for frame in frames)])
+    dead = arrivals.filter(pl.col("__reason").is_not_null()).select("__row", "__reason").rows()
+    return arrivals.filter(pl.col("__reason").is_null()).sort(PLACE).drop("__at", "__row", "__reason"), dead
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Alone:
     rest: bytes | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        machine, told = machine_of(self.iteration), Told()
+        machine, tally = machine_of(self.iteration), LoopTally()
         try:
             with fetching(self.address) as fetch:
                 inbox: Any = machine.together([])
@@ -55,19 +55,19 @@ class Alone:
                     deque(batches, maxlen=0)  # else Spark needs another worker for the next task
                     saved, inbox, first = pickle.loads(self.rest)
                     machine.load(saved)
-                    inbox = run(machine, inbox, fetch, told, self.name, first=first, bound=self.bound)
+                    inbox = run(machine, inbox, fetch, tally, self.name, first=first, bound=self.bound)
                 else:
                     events, dead = events_of(self.iteration, batches)
-                    told.refused += dead
+                    tally.refused += dead
                     if self.carefully:
-                        run_around(machine, events, fetch, told, self.name)
+                        run_around(machine, events, fetch, tally, self.name)
                     else:
                         inbox, refused = machine.enter(events)
-                        told.refused += refused
-                        inbox = run(machine, inbox, fetch, told, self.name, bound=self.bound)
-            records = [(TOLD, 0, json.dumps(asdict(told)).encode())]
+                        tally.refused += refused
+                        inbox = run(machine, inbox, fetch, tally, self.name, bound=self.bound)
+            records = [(TALLY, 0, json.dumps(asdict(tally)).encode())]
             if machine.size(inbox):
-                records.append((REST, 0, pickle.dumps((machine.save(), inbox, told.rounds))))
+                records.append((REST, 0, pickle.dumps((machine.save(), inbox, tally.rounds))))
             else:
                 records += [(ROWS, 0, pack(machine.rows())), (MEMORY, 0, pack(machine.memory().cast(KEPT)))]  # type: ignore[arg-type]
         except LoopError as error:
@@ -91,8 +91,8 @@ class Entering:
         except LoopError as error:
             yield from as_batches([(FAILED, 0, error.message.encode())])
             return
-        told = Told(refused=[*dead, *refused])
-        yield from as_batches([(REST, 0, pickle.dumps(inbox)), (TOLD, 0, json.dumps(asdict(told)).encode())])
+        tally = LoopTally(refused=[*dead, *refused])
+        yield from as_batches([(REST, 0, pickle.dumps(inbox)), (TALLY, 0, json.dumps(asdict(tally)).encode())])
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def topology_stream(
     max_ahead: str | timedelta | None = "1 day",
     keep: str | timedelta | None = None,
 ) -> Flowing:
-    """What spouts and bolts make of streams, as a stream of this name.
+    """A stream of this name with the output of a topology of spouts and bolts.
 
     `outputs` are the bolts, or (bolt, stream), whose rows leave the topology: where none are named, those that no
     bolt takes. A message is a dead letter after `tries` tries, and has failed when its tree is not complete after

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from penstock.runtime.derived.topologies.tasks import (
     NOBODY,
+    OUTCOME,
     RECORD,
     ROWS,
     STATE,
-    TOLD,
     Bolting,
     Finding,
     Reading,
@@ -91,37 +91,39 @@ class SparkRunner:
         return frame
 
     def _ended(self, frame: DataFrame, outcome: Outcome) -> DataFrame:
-        """Ends a job: what its tasks tell is added to the outcome, and what is for bolts further on goes on."""
+        """Ends a job: adds what its tasks report to the outcome, and passes on the tuples for later bolts."""
         kept = frame if frame is self._sources else self._keep(frame)
-        for data in _told(kept):
+        for data in _outcomes(kept):
             outcome.add(pickle.loads(data))
         self._done.append(kept)
         return kept.where(f"level <> {NOBODY}")
 
     def _state(self, level: int, outcome: Outcome) -> list[Record]:
         """The state of the keys that come to a level, for the tasks that they come to."""
-        found: list[Record] = []
+        state_records: list[Record] = []
         for bolt in self._topology.at(level):
             if bolt.is_stateful:
                 held: dict[int, dict[bytes, bytes]] = {}
                 for key, value in self._read(state_part(bolt.name), outcome.keys.get(bolt.name, ())).items():
                     held.setdefault(task_of(key, bolt.tasks), {})[key] = value
-                found += [(level, task, STATE, pickle.dumps((bolt.name, mine))) for task, mine in held.items()]
-        return found
+                state_records += [
+                    (level, task, STATE, pickle.dumps((bolt.name, states))) for task, states in held.items()
+                ]
+        return state_records
 
     def messages(self, roots: set[int]) -> Mapping[int, Message]:
         if not self._topology.flows or self._orders is None:
             return {}
         outcome = Outcome()
-        for data in _told(self._rows.mapInArrow(Finding(self._orders, frozenset(roots)), RECORD)):
+        for data in _outcomes(self._rows.mapInArrow(Finding(self._orders, frozenset(roots)), RECORD)):
             outcome.add(pickle.loads(data))
         return outcome.messages
 
     def rows(self, dead: list[Record]) -> DataFrame:
         """The rows that leave, as records."""
-        found = [frame.where(f"kind = '{ROWS}'") for frame in self._done]
-        made = found[0]
-        for frame in (*found[1:], *([self._local(dead)] if dead else [])):
+        frames = [frame.where(f"kind = '{ROWS}'") for frame in self._done]
+        made = frames[0]
+        for frame in (*frames[1:], *([self._local(dead)] if dead else [])):
             made = made.union(frame)
         return made.select("kind", "data")
 
@@ -143,6 +145,6 @@ class SparkRunner:
         self._let_go(None)
 
 
-def _told(frame: DataFrame) -> list[bytes]:
-    """What tasks tell the driver."""
-    return list(frame.where(f"kind = '{TOLD}'").select("data").toArrow().column(0).to_pylist())
+def _outcomes(frame: DataFrame) -> list[bytes]:
+    """What tasks report to the driver."""
+    return list(frame.where(f"kind = '{OUTCOME}'").select("data").toArrow().column(0).to_pylist())

@@ -19,8 +19,8 @@ _REFUSED: Final = {MALFORMED: pl.String(), REASON: pl.String()}
 def rows_frame(topology: Topology, rows: Mapping[tuple[str, str], list[tuple[Any, ...]]]) -> pl.DataFrame:
     """Rows by the stream that they leave on; with several, a column says which."""
     frames = []
-    for output, found in rows.items():
-        frame = _frame(topology.output_schema(*output), found)
+    for output, values in rows.items():
+        frame = _frame(topology.output_schema(*output), values)
         if len(topology.outputs) > 1:
             side = side_of(output)
             frame = frame.rename({name: f"{side}_{name}" for name in frame.columns})

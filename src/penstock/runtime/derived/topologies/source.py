@@ -16,7 +16,7 @@ import polars as pl
 from penstock.model.stream import Stream
 from penstock.model.time import END, Instant
 from penstock.model.types import Schema
-from penstock.runtime.derived.base import Came, Derived, Memory, Step
+from penstock.runtime.derived.base import Derived, EpochInput, Memory, Step
 from penstock.runtime.derived.topologies.rows import dead_frame
 from penstock.runtime.epoch.wire import pack, unpack
 from penstock.runtime.errors import RunError
@@ -34,7 +34,7 @@ _log = logging.getLogger("penstock.topology")
 
 @dataclass(frozen=True, repr=False)
 class TopologySource(Derived):
-    """What a topology gives out. An epoch that takes longer than `target` seconds says which component was slowest."""
+    """The output of a topology. An epoch that takes longer than `target` seconds logs its slowest component."""
 
     topology: Topology
     target: float = 5.0
@@ -51,15 +51,15 @@ class TopologySource(Derived):
         return self.commits(spark, self.name)
 
     @contextmanager
-    def step(self, came: Came, memory: Memory, now: Instant) -> Iterator[Step]:
+    def step(self, epoch_input: EpochInput, memory: Memory, now: Instant) -> Iterator[Step]:
         from penstock.runtime.derived.topologies.jobs import SparkRunner
         from penstock.runtime.derived.topologies.tasks import NOBODY, ROWS
 
-        assert self.run, "components are told apart by the run that they are in"
+        assert self.run, "the run identifies the components of an app"
         assert self.folder is not None
         began = time.perf_counter()
         recall = _Recall(memory, Signer(Path(self.folder)))
-        runner = SparkRunner(self.topology, came.frame, recall.of)
+        runner = SparkRunner(self.topology, epoch_input.frame, recall.of)
         try:
             settled = Cycle(self.topology, recall, now, runner, self.run).settled()
             self._look(settled, time.perf_counter() - began)
@@ -71,15 +71,15 @@ class TopologySource(Derived):
             runner.close()
 
     def _look(self, settled: EpochResult, seconds: float) -> None:
-        """Back-pressure by name: an epoch that takes too long says which component took most of it."""
-        told = settled.notes["topology"]
-        told["seconds"] = round(seconds, 3)
-        if seconds > self.target and "slowest" in told:
-            spent = {name: did["seconds"] for name, did in told["components"].items()}
+        """Logs the slowest component of an epoch that takes too long."""
+        note = settled.notes["topology"]
+        note["seconds"] = round(seconds, 3)
+        if seconds > self.target and "slowest" in note:
+            spent = {name: did["seconds"] for name, did in note["components"].items()}
             _log.warning(
                 "the topology '%s' took %.1f s for an epoch, its components %.1f s in all their tasks; "
                 "the slowest is '%s' with %.1f s",
-                self.topology.name, seconds, sum(spent.values()), told["slowest"], spent[told["slowest"]],
+                self.topology.name, seconds, sum(spent.values()), note["slowest"], spent[note["slowest"]],
             )  # fmt: skip
 
     def decodes(self, schema: Schema) -> bool:
@@ -94,7 +94,7 @@ class TopologySource(Derived):
 
 
 class _Recall:
-    """What a topology remembers, in the store. It is pickled, so what this app has not signed is refused."""
+    """The memory of a topology, in the store. It is pickled, so anything that this app has not signed is rejected."""
 
     def __init__(self, memory: Memory, signer: Signer) -> None:
         self._memory, self._signer = memory, signer
@@ -107,7 +107,7 @@ class _Recall:
         return self._verified(part, self._memory.of(part, keys).items())
 
     def frame(self, changes: Changes) -> pl.DataFrame:
-        """What is to be remembered, signed."""
+        """The memory to store, signed."""
         rows = [
             (part, key, None if value is None else self._signer.sign(value, *self._use(part, key)))
             for (part, key), value in changes.items()

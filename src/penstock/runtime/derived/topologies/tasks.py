@@ -35,13 +35,13 @@ from penstock.topology.tuples import DEFAULT
 RECORD: Final = "level int, slot int, kind string, data binary"
 _RECORD: Final = pa.schema([("level", pa.int32()), ("slot", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 #: What a record holds: tuples, the state of keys; rows that leave the topology, and what tasks tell the driver.
-TUPLES, STATE, ROWS, TOLD = "tuples", "state", "rows", "told"
+TUPLES, STATE, ROWS, OUTCOME = "tuples", "state", "rows", "outcome"
 NOBODY: Final = -1
 Record: TypeAlias = tuple[int, int, str, bytes]
 
-#: So many runs may have components that are ready in this process.
+#: How many runs may have components that are ready in this process.
 _MOST_RUNS: Final = 8
-#: Python looks for cycles after so many objects: each look goes over all tuples that there are.
+#: After how many objects Python looks for cycles: each look goes over all tuples that there are.
 _OBJECTS: Final = 1_000_000
 
 
@@ -89,14 +89,14 @@ class Reading:
                 good = rows.filter(pl.col("__reason").is_null())
                 if good.height:
                     yield as_batch(self._routed(spout, good, outcome))
-        yield as_batch([_told(outcome)])
+        yield as_batch([_outcome_record(outcome)])
 
     def _routed(self, spout: str, rows: pl.DataFrame, outcome: Outcome) -> list[Record]:
         """The events of a spout as tuples for all who take them."""
         topology = self.orders.topology
         names = topology.fields(spout, DEFAULT).names
         outcome.metrics.setdefault(spout, Metrics()).emitted += rows.height
-        found: list[Record] = []
+        tuple_records: list[Record] = []
         roots = roots_of(spout, rows) if topology.tracking != "none" else None
         trees = np.zeros(rows.height, np.uint64)
         for number, (bolt, grouping) in enumerate(topology.takers(spout, DEFAULT)):
@@ -104,19 +104,19 @@ class Reading:
             if roots is not None:
                 tuples = tuples.with_columns(pl.Series("__root", roots))
             for task, places in self._divided(bolt, grouping, rows, outcome):
-                mine = tuples if places is None else tuples[places]
+                own_tuples = tuples if places is None else tuples[places]
                 if topology.tracking == "track":
-                    ids = self._ids(number, task, mine.height, rows)
-                    mine = mine.with_columns(pl.Series("__id", ids))
+                    ids = self._ids(number, task, own_tuples.height, rows)
+                    own_tuples = own_tuples.with_columns(pl.Series("__id", ids))
                     if places is None:
                         trees ^= ids
                     else:
                         trees[places] ^= ids
                 head = (bolt.name, task, spout, DEFAULT, task_number())
-                found.append((topology.levels[bolt.name], task, TUPLES, pickle.dumps((head, pack(mine)))))
+                tuple_records.append((topology.levels[bolt.name], task, TUPLES, pickle.dumps((head, pack(own_tuples)))))
         if roots is not None and topology.tracking == "track":
             outcome.trees.update(zip(roots.tolist(), trees.tolist(), strict=True))
-        return found
+        return tuple_records
 
     def _divided(
         self, bolt: BoltOf, grouping: Grouping, rows: pl.DataFrame, outcome: Outcome
@@ -163,7 +163,7 @@ class Finding:
                 values = python_rows(good[places], self.orders.topology.fields(spout, DEFAULT))
                 for root, row in zip(roots[places].tolist(), values, strict=True):
                     outcome.messages[root] = Message(spout, 0, None, row)
-        yield as_batch([_told(outcome)])
+        yield as_batch([_outcome_record(outcome)])
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Spouting:
 
 @dataclass(frozen=True)
 class Bolting:
-    """Runs the tasks of bolts of one level, those of one of so many places; what is for others goes on."""
+    """Runs the tasks of bolts of one level that are at one place; tuples for other levels pass through."""
 
     orders: Orders
     level: int
@@ -218,10 +218,10 @@ class Bolting:
         yield as_batch(records(stage.outcome, self.orders))
 
     def _opened(self, data: bytes) -> tuple[str, int, Packet]:
-        (bolt, task, source, stream, sender), told = pickle.loads(data)
-        if not isinstance(told, bytes):
-            return bolt, task, Packet(source, stream, sender, *told)
-        frame = unpack(told)
+        (bolt, task, source, stream, sender), content = pickle.loads(data)
+        if not isinstance(content, bytes):
+            return bolt, task, Packet(source, stream, sender, *content)
+        frame = unpack(content)
         values = python_rows(frame, self.orders.topology.fields(source, stream))
         roots, ids = (frame[name].to_list() if name in frame.columns else None for name in ("__root", "__id"))
         return bolt, task, Packet(source, stream, sender, values, roots, ids)
@@ -230,27 +230,27 @@ class Bolting:
 def arrived(flow: Flow, batches: list[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     """The events of a flow that commits brought."""
     for batch in Arriving(flow)(batches):
-        found = pl.from_arrow(batch)
-        assert isinstance(found, pl.DataFrame)
-        yield found
+        frame = pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        yield frame
 
 
 def records(outcome: Outcome, orders: Orders) -> list[Record]:
-    """What tasks left behind, as records."""
+    """The results of tasks, as records."""
     topology = orders.topology
-    found: list[Record] = []
+    all_records: list[Record] = []
     for bolt, task, packet in outcome.packets:
-        head, told = (bolt, task, *packet[:3]), packet[3:]
-        found.append((topology.levels[bolt], task, TUPLES, pickle.dumps((head, told), protocol=5)))
+        head, content = (bolt, task, *packet[:3]), packet[3:]
+        all_records.append((topology.levels[bolt], task, TUPLES, pickle.dumps((head, content), protocol=5)))
     if outcome.rows:
         frame = rows_frame(topology, outcome.rows)
-        found.append((NOBODY, 0, ROWS, pack(frame)))
-    return [*found, _told(outcome)]
+        all_records.append((NOBODY, 0, ROWS, pack(frame)))
+    return [*all_records, _outcome_record(outcome)]
 
 
-def _told(outcome: Outcome) -> Record:
-    """What the driver needs of what tasks left behind."""
-    return NOBODY, 0, TOLD, pickle.dumps(replace(outcome, packets=[], rows={}), protocol=5)
+def _outcome_record(outcome: Outcome) -> Record:
+    """The part of the results that the driver needs."""
+    return NOBODY, 0, OUTCOME, pickle.dumps(replace(outcome, packets=[], rows={}), protocol=5)
 
 
 def as_batch(rows: list[Record]) -> pa.RecordBatch:

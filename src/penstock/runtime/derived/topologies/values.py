@@ -32,8 +32,8 @@ def keyed(rows: pl.DataFrame, names: Sequence[str], fields: Fields, tasks: int) 
     unique = picked.unique()
     kinds = {name: kind_of(fields.schema.type_of(name)) for name in names}
     keys = [key_of(values) for values in zip(*(_given(unique[name], kinds[name]) for name in names), strict=True)]
-    told = unique.with_columns(pl.Series("__task", [task_of(key, tasks) for key in keys], pl.Int64))
-    joined = picked.join(told, on=list(names), how="left", nulls_equal=True, maintain_order="left")
+    with_tasks = unique.with_columns(pl.Series("__task", [task_of(key, tasks) for key in keys], pl.Int64))
+    joined = picked.join(with_tasks, on=list(names), how="left", nulls_equal=True, maintain_order="left")
     return joined["__task"].to_numpy(), keys
 
 
