@@ -156,7 +156,7 @@ def test_row_groups_are_written_as_rows_come(app):
 
 def test_a_file_that_is_written_beside_the_task_holds_all_rows_in_order(app):
     with app.history.keeping(app.stream, "q", 0) as keeping:
-        writer = BackgroundWriter(keeping.writer(0))
+        writer = keeping.writer_beside(0)
         for first in range(10):
             writer.add(ROW.with_columns(pl.lit(first, pl.Int64).alias("__offset")))
         writer.begin_close()

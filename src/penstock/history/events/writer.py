@@ -50,6 +50,10 @@ class Keeping:
         blank = File(self.path(task), self.stream, "events", 0, 0, 0, 0, "", None, None)
         return FileWriter(Place(self.location), blank, of_one_commit(arrow_schema(self.schema)))
 
+    def writer_beside(self, task: int) -> BackgroundWriter:
+        """The file of a task, written by a thread beside its other work."""
+        return BackgroundWriter(self.writer(task))
+
     def write_dead(self, rows: pl.DataFrame) -> File | None:
         """Keeps dead letters: row, reason, raw, view, at, partition and offset."""
         path = self.path(0).replace(f"/{self.stream}/", f"/{self.stream}/dead/", 1)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from penstock.history.events.writer import BackgroundWriter
 from penstock.kernel.admit import AdmittedRows, admit
 from penstock.kernel.deduplicate import identify
 from penstock.kernel.elements import MadeBefore, elements
@@ -56,7 +55,7 @@ class Task:
         self.observed = Observation()
         self.ages = Ages()
         self.rows = 0
-        self.file = None if job.keeping is None else BackgroundWriter(job.keeping.writer(number))
+        self.file = None if job.keeping is None else job.keeping.writer_beside(number)
 
     def frames(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of the log, as its own code decodes them."""
