@@ -397,12 +397,12 @@ def bridged_sessions() -> None:
     ]
     late = ("12:06:00", 9, "12:01:45")
     figure, grid = plt.subplots(1, 2, figsize=(10.6, 4.9), sharey=True)
-    for axes, given, title in (
+    for axes, events_of, title in (
         (grid[0], before, "two sessions, on time"),
         (grid[1], [*before, late], "the 9 comes late, and they are one"),
     ):
         script = TestStream(SCORES, clock="12:00:00")
-        for at, score, happened in given:
+        for at, score, happened in events_of:
             script = script.clock(at).add((score, happened))
         played = play(view, script)
         plane(axes, "12:00:00", "12:06:00", "12:06:30", processing=axes is grid[0])

@@ -53,6 +53,25 @@ def test_each_value_is_read_the_same_or_left_to_the_closer_look(kind: str):
         assert_same_or_left([line], Schema.parse(f"v {kind}"))
 
 
+@pytest.mark.parametrize(
+    ("ends", "is_plain"),
+    [
+        (["Z", ".5Z", ".123456Z"], True),
+        (["+02:00", ".5+02:00"], True),
+        (["+02:00", "-02:00"], True),
+        (["", ".5"], True),
+        ([".25+17:59", "+17:59"], True),
+        ([".5+19:00", "+19:00"], False),
+        (["Z", "+02:00"], False),
+        (["Z", ""], False),
+        (["+02:0\u0660", ".5+02:0\u0660"], False),
+    ],
+)
+def test_times_with_the_same_zone_are_judged_together(ends: list[str], is_plain: bool):
+    lines = [f'{{"at": "2024-05-01T12:00:00{end}"}}' for end in ends]
+    assert assert_same_or_left(lines, Schema.parse("at timestamp")) == is_plain
+
+
 def test_objects_that_do_not_end_with_their_lines_are_left_to_the_closer_look():
     schema = Schema.parse("v bigint")
     assert not assert_same_or_left(['{"v":1}{"v":2}'], schema)

@@ -225,6 +225,7 @@ class Random(ps.Processor):
         elif event.op == 7:
             self.many.clear()
             self.set_timer(after=timedelta(days=event.n))
+            self.set_timer(time + timedelta(days=event.n), name="moves")
             raise ValueError("refused")
         elif event.op == 8:
             self.clear()

@@ -121,6 +121,49 @@ def test_a_timer_on_which_code_fails_is_a_dead_letter_and_does_not_come_again():
     assert found.state["ann"]["clicks"] == 1
 
 
+class Moving(ps.Processor):
+    """Sets one timer again and again, and does what pages say."""
+
+    output = "timers string"
+
+    def on_event(self, key, event, time):
+        due = time + timedelta(minutes=1)
+        self.set_timer(due, name="end")
+        if event.page == "/look":
+            yield {"timers": " ".join(f"{timer.name} {timer.at:%H:%M:%S}" for timer in self.timers)}
+        elif event.page == "/later":
+            self.set_timer(due.replace(tzinfo=None) + timedelta(minutes=1), name="end")
+        elif event.page == "/cancel":
+            self.cancel_timer("end")
+        elif event.page == "/clear":
+            self.clear()
+        elif event.page == "/fail":
+            raise ValueError("no")
+
+    def on_timer(self, key, timer):
+        yield {"timers": f"{timer.name} is due at {timer.at:%H:%M:%S}"}
+
+
+@pytest.mark.parametrize(
+    ("pages", "rows"),
+    [
+        (["/", "/"], ["end is due at 12:01:01"]),
+        (["/", "/look", "/"], ["end 12:01:01", "end is due at 12:01:02"]),
+        (["/", "/later"], ["end is due at 12:02:01"]),
+        (["/later", "/"], ["end is due at 12:01:01"]),
+        (["/", "/cancel"], []),
+        (["/", "/clear"], []),
+        (["/cancel", "/"], ["end is due at 12:01:01"]),
+        (["/", "/fail"], ["end is due at 12:01:00"]),
+        (["/look", "/fail"], ["end 12:01:00", "end is due at 12:01:00"]),
+    ],
+)
+def test_a_timer_is_due_when_it_was_set_last(pages: list[str], rows: list[str]) -> None:
+    events = [("ann", page, f"12:00:0{second}") for second, page in enumerate(pages)]
+    found = process(Moving, TestStream(clicks).add(*events).watermark("14:00:00"), by="user")
+    assert [row["timers"] for row in found.rows] == rows
+
+
 def test_timers_without_end_are_stopped():
     class Endless(ps.Processor):
         output = "n bigint"

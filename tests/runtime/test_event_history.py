@@ -96,7 +96,7 @@ def test_every_accepted_event_is_kept_by_the_commit_that_brought_it(root, spark)
 def test_what_each_epoch_decided_by_time_is_remembered(root, spark):
     app = make(root)
     put(root, "a", event(1, 30))
-    with pytest.warns(DeprecationWarning, match="master_at is called history_at now"):
+    with pytest.warns(DeprecationWarning, match="'master_at' is called 'history_at' now"):
         run = started(app, root, spark, master_at=root / "elsewhere")
     try:
         run.catch_up()

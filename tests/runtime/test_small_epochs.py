@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 import penstock as ps
 from penstock.model.types import Schema
 from penstock.process_state import process
@@ -124,3 +126,23 @@ def test_the_size_of_an_epoch_decides_and_compressed_files_count_for_more():
     assert files.small_epoch(packed, 10, schema, 1000) is not None
     assert files.small_epoch(plain, None, schema, 1000) is None
     assert Files("in", "csv").small_epoch(plain, 10, schema, 1000) is None
+
+
+def test_parquet_counts_by_the_columns_that_are_read(tmp_path):
+    count, schema = 10_000, Schema.parse("k bigint, v bigint, text string")
+    frame = pl.DataFrame({"k": [1] * count, "v": range(count), "text": ["x" * 100] * count})
+    frame.write_parquet(tmp_path / "1.parquet")
+    path, size = str(tmp_path / "1.parquet"), (tmp_path / "1.parquet").stat().st_size
+    files = Files(str(tmp_path), "parquet")
+
+    def fits(columns: tuple[str, ...], most: int, paths: list[str] | None = None) -> bool:
+        return files.small_epoch(paths or [path], size, schema.pick(columns), most) is not None
+
+    assert size < 8 * count, "the file is smaller than its columns"
+    assert fits(("k",), 10 * count)
+    assert not fits(("k",), 8 * count)
+    assert fits(("k", "v"), 18 * count)
+    assert not fits(("k", "v"), 16 * count)
+    assert not fits(("k",), 100 * count, [path] * 100), "many small files are much work"
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
+    assert fits(("k",), 100 * count, [str(tmp_path / "damaged.parquet")])

@@ -62,13 +62,9 @@ def _counts(reader: Reader, view: str, size: StateSize | None) -> tuple[str, str
     elif size.rows > _COUNTED:
         return f"≤ {fig.number(size.rows)}", "–"
     else:
-        sql = f"SELECT count(*) AS n, count_if(final) AS final FROM {_backquoted(view)}"
+        sql = f"SELECT count(*) AS n, count_if(final) AS final FROM `{view.replace('`', '``')}`"
         rows, final = ask(reader, sql).table.to_pylist()[0].values()
     return fig.number(rows), fig.number(final)
-
-
-def _backquoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def short(definition: str) -> str:
@@ -117,7 +113,7 @@ def status(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
 
 
 def _print_dead_files(console: Console, directory: Path, figures: fig.Figures) -> None:
-    """Files that could not be read and were not fed in again, where the stream's history is kept."""
+    """Files that could not be read and were not retried, where the stream's history is kept."""
     events = EventHistory(Reader(directory))
     table = Table("stream", "file", "", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for stream in figures.counters:

@@ -89,7 +89,7 @@ def retry(
         else:
             retried = _retried(app, directory, name, where, master, debug)
         passed = fig.number(retried.rows - retried.dead - retried.late)
-        message = f"{fig.number(retried.rows)} dead letters of '{name}' fed in again: {passed} count now"
+        message = f"{fig.number(retried.rows)} dead letters of '{name}' retried: {passed} succeeded"
         late = f", {fig.number(retried.late)} are late by now" if retried.late else ""
         output().print(f"{message}{late}, {fig.number(retried.dead)} failed again", markup=False)
 

@@ -166,7 +166,7 @@ def run(
 
 
 def _trust(secret: Path | None, insecure: bool) -> dict[str, str]:
-    """What is said about the secret of a cluster, as settings of Spark's."""
+    """The options for the secret of a cluster, as settings of Spark."""
     if secret is not None and insecure:
         raise typer.BadParameter("--cluster-secret and --insecure-cluster contradict each other")
     if insecure:
@@ -174,14 +174,14 @@ def _trust(secret: Path | None, insecure: bool) -> dict[str, str]:
     return {} if secret is None else {SECRET_FILE: str(secret)}
 
 
-def settings(given: Sequence[str]) -> dict[str, str]:
-    """Spark's settings, as they are given on the command line.
+def settings(options: Sequence[str]) -> dict[str, str]:
+    """Spark's settings from the command line.
 
     >>> settings(["spark.cores.max=4", "spark.executor.extraJavaOptions=-Da=b"])
     {'spark.cores.max': '4', 'spark.executor.extraJavaOptions': '-Da=b'}
     """
-    pairs = [text.partition("=") for text in given]
-    for (name, sign, _), text in zip(pairs, given, strict=True):
+    pairs = [text.partition("=") for text in options]
+    for (name, sign, _), text in zip(pairs, options, strict=True):
         if not sign or not name.startswith("spark."):
             raise typer.BadParameter(f"not a setting of Spark's: '{text}'; write spark.executor.memory=2g")
     return {name: value for name, _, value in pairs}

@@ -78,7 +78,7 @@ class Remote:
         client.close()
 
     def retry(self, name: str, where: str | None = None) -> tuple[int, int, int]:
-        """Has the app feed in dead letters again: how many, how many failed again, and how many are late by now."""
+        """Has the app retry dead letters: how many, how many failed again, and how many are late by now."""
         client = Client(self._directory)
         try:
             ((rows, dead, late),) = client.do("retry", of=name, where=where).rows

@@ -155,11 +155,11 @@ class Live:
         return retried.rows, retried.dead, retried.late
 
     def failures(self) -> dict[str, int]:
-        """The sinks that do not get on, and how often in a row each has failed."""
+        """The sinks that fail now, and how often in a row each has failed."""
         return {name: failure.count for name, failure in self.run.delivery.failures.items()}
 
     def failed(self) -> str | None:
-        """Why the run has ended by itself, if it has, or why it does not get on."""
+        """Why the run has ended by itself, if it has, or what it waits for."""
         failure = self.run.failure
         return self.run.missing if failure is None else (str(failure).splitlines() or [""])[0]
 
@@ -190,7 +190,7 @@ def with_new_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run, by the names that they have now."""
     if "master_at" not in options:
         return dict(options)
-    warnings.warn("master_at is called history_at now", DeprecationWarning, stacklevel=4)
+    warnings.warn("'master_at' is called 'history_at' now", DeprecationWarning, stacklevel=4)
     return {"history_at" if name == "master_at" else name: value for name, value in options.items()}
 
 

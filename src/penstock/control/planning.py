@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.app import App
 from penstock.control.changes import copied
-from penstock.control.remembered import Remembered, restore
+from penstock.control.remembered import ShellDefinitions, restore
 from penstock.errors import PenstockError
 from penstock.model.change import parts
 from penstock.model.view import View
@@ -26,7 +26,7 @@ def planned(app: App, store: Reader) -> Plan:
     return Plan(app.name, (*_lost(remembered, recorded), *made.changes))
 
 
-def _lost(remembered: Remembered, recorded: dict[str, Definition]) -> list[Change]:
+def _lost(remembered: ShellDefinitions, recorded: dict[str, Definition]) -> list[Change]:
     """What a shell has made on something that the file does not define any more."""
     return [
         Change(

@@ -1,4 +1,4 @@
-"""What shells have created before, defined again at the start of an app, after what its own code defines."""
+"""The definitions that shells have created, defined again at the start of an app, after those of its own code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Named = tuple[Part, str]
 
 
 @dataclass
-class Remembered:
-    """What became of the catalog. `own` is what the app's code defines; `lost` is what cannot be defined, and why."""
+class ShellDefinitions:
+    """The restored catalog. `own` is what the app's code defines; `lost` is what cannot be defined, with the error."""
 
     own: set[Named]
     resting: set[str] = field(default_factory=set)
@@ -25,43 +25,43 @@ class Remembered:
 
     @property
     def warnings(self) -> list[str]:
-        """What to tell the one who starts the app."""
-        told = [f"the {kind} '{name}' of a shell is the app's own from now on" for kind, name in self.taken]
+        """Lines for the user who starts the app."""
+        lines = [f"the {kind} '{name}' of a shell is the app's own from now on" for kind, name in self.taken]
         for (kind, name), error in self.lost.items():
-            told.append(
+            lines.append(
                 f"the {kind} '{name}' of a shell is not there: {error.message.splitlines()[0]}; "
                 f"DROP {kind.upper()} {name} forgets it"
             )
-        return told + [f"the view '{name}' rests: ACTIVATE VIEW {name}" for name in sorted(self.resting)]
+        return lines + [f"the view '{name}' rests: ACTIVATE VIEW {name}" for name in sorted(self.resting)]
 
 
 def named(app: App) -> set[Named]:
     """All that an app has, by kind and name."""
-    found: set[Named] = {("stream", name) for name in (*app.streams, *app.flows)}
-    found |= {("table", name) for name in app.tables}
-    return found | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
+    names: set[Named] = {("stream", name) for name in (*app.streams, *app.flows)}
+    names |= {("table", name) for name in app.tables}
+    return names | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
 
 
-def restore(app: App, catalog: Iterable[Entry]) -> Remembered:
-    """Adds to an app what shells have created. What cannot be defined any more is left out, and told."""
-    found = Remembered(named(app))
+def restore(app: App, catalog: Iterable[Entry]) -> ShellDefinitions:
+    """Adds to an app what shells have created. What cannot be defined any more is left out, with a warning."""
+    restored = ShellDefinitions(named(app))
     for entry in catalog:
         key: Named = (entry.kind, entry.name)
         if entry.statement is not None:
-            if key in found.own:
-                found.taken.append(key)
+            if key in restored.own:
+                restored.taken.append(key)
             elif key not in named(app):  # one statement makes all parts of an alert
-                _define(app, entry, found)
+                _define(app, entry, restored)
         if entry.kind == "view" and entry.rested is not None and entry.name in app.views:
-            found.resting.add(entry.name)
-    return found
+            restored.resting.add(entry.name)
+    return restored
 
 
-def _define(app: App, entry: Entry, found: Remembered) -> None:
+def _define(app: App, entry: Entry, restored: ShellDefinitions) -> None:
     trial = copied(app)
     try:
         define(trial, parse_one(entry.statement or "", "catalog"))
     except PenstockError as error:
-        found.lost[entry.kind, entry.name] = error
+        restored.lost[entry.kind, entry.name] = error
         return
     take(app, trial)

@@ -10,7 +10,7 @@ from penstock.control.changes import carry_out, copied, goes_on, take
 from penstock.control.history import as_reply, asked, historian
 from penstock.control.insert import insert
 from penstock.control.protocol import Reply
-from penstock.control.remembered import Named, Remembered, named
+from penstock.control.remembered import Named, ShellDefinitions, named
 from penstock.control.works import Works
 from penstock.errors import PenstockError, in_quotes, unknown
 from penstock.history.batch.runs import SHOWN, back_fill, has_history, replace
@@ -33,7 +33,7 @@ _AGAIN = "the app's own code defines it, and brings it back at the next start"
 class Statements:
     """Carries out statements on an app that runs, one after the other. What takes long is done beside the others."""
 
-    def __init__(self, app: App, run: Run, works: Works, remembered: Remembered) -> None:
+    def __init__(self, app: App, run: Run, works: Works, remembered: ShellDefinitions) -> None:
         self.app, self.run, self.works = app, run, works
         self._remembered, self._resting = remembered, remembered.resting
         self._changing = threading.Lock()

@@ -1,1 +1,1 @@
-"""Everything that happened: accepted events by commit, batch runs over them, audits, savepoints."""
+"""The history: accepted events by commit, batch runs over them, audits, savepoints."""

@@ -35,7 +35,8 @@ def find(step: TableJoin, frame: pl.LazyFrame, keys: Sequence[pl.Expr]) -> pl.La
     left = frame.with_columns(*made)
     if snapshot.large:
         events = left.collect()
-        table, left = _asked_for(step.table, snapshot, events.select(names)), events.lazy()
+        near = rows_near(step.table, snapshot, events.select(names))
+        table, left = _prepared(step.table, near), events.lazy()
     else:
         table = looked_up(step.table, snapshot)
     columns = [pl.col(f"t:{column}").alias(name) for name, column in step.joined]
@@ -69,11 +70,6 @@ class TableVersions(RecentlyUsed[Table, tuple[Snapshot, pl.DataFrame]]):
 
     def __init__(self) -> None:
         super().__init__(_MOST_TABLES)
-
-
-def _asked_for(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a large version that have one of these keys."""
-    return _prepared(table, rows_near(table, snapshot, keys))
 
 
 def rows_near(table: Table, snapshot: Snapshot, keys: pl.DataFrame) -> pl.DataFrame:

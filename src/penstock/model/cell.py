@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from penstock.model.time import BEGINNING, Instant
+from penstock.model.time import BEGINNING, Instant, instant
 
 if TYPE_CHECKING:
     from penstock.model.state import State
@@ -26,12 +27,14 @@ PROCESSING: Final = "processing"
 class Cell:
     """What one key has: entries by the name of their state, and timers. What user code does to it can be undone."""
 
-    __slots__ = ("_undo", "now", "states", "timers")
+    __slots__ = ("_timers", "_undo", "moved", "now", "states")
 
     def __init__(self) -> None:
         #: An entry, a list of entries, entries by key; bytes or JSON that nobody declares.
         self.states: dict[str, Any] = {}
-        self.timers: dict[TimerId, Instant] = {}
+        self._timers: dict[TimerId, Instant] = {}
+        #: Timers of event time that were set lately, by name. Most are moved again before anybody looks at them.
+        self.moved: dict[str, datetime] = {}
         self.now: Instant = BEGINNING
         self._undo: list[tuple[Any, Any, Any]] = []  # what was changed, where, and what was there before
 
@@ -40,6 +43,8 @@ class Cell:
     def begin(self, now: Instant) -> None:
         """From here on what is done can be taken back."""
         self.now = now
+        if self.moved:
+            self._settle()
         self._undo.clear()
 
     def changes(self, held: Any, name: Any, before: Any) -> None:
@@ -48,6 +53,7 @@ class Cell:
 
     def take_back(self) -> None:
         """Nothing of what was done since `begin` has happened."""
+        self.moved.clear()
         for held, name, before in reversed(self._undo):
             if isinstance(held, list):
                 held.pop()
@@ -67,14 +73,26 @@ class Cell:
         """Replaces what is held under a name; None: nothing."""
         put_in(self.states, name, held, self)
 
+    @property
+    def timers(self) -> dict[TimerId, Instant]:
+        """The timers, and when they are due."""
+        if self.moved:
+            self._settle()
+        return self._timers
+
+    @timers.setter
+    def timers(self, timers: dict[TimerId, Instant]) -> None:
+        self.moved.clear()
+        self._timers = timers
+
     def set_timer(self, timer: TimerId, at: Instant | None) -> None:
         """Sets a timer, or takes it away."""
-        if at is None:
-            put_in(self.timers, timer, at, self)
-            return
-        timers = self.timers
-        self._undo.append((timers, timer, timers.get(timer)))
-        timers[timer] = at
+        put_in(self.timers, timer, at, self)
+
+    def _settle(self) -> None:
+        for name, at in self.moved.items():
+            put_in(self._timers, (EVENT, name), instant(at), self)
+        self.moved.clear()
 
     # time
 

@@ -140,6 +140,9 @@ class Processor:
         with a name again moves it; those without are distinguished by their time.
         """
         there = self._moment or self._there
+        if at.__class__ is datetime and name.__class__ is str and clock == EVENT and after is None and at.tzinfo is UTC:
+            there.cell.moved[name] = at
+            return
         if (at is None) == (after is None) or (clock != EVENT and clock != PROCESSING):
             raise RowError("a timer needs an instant or a delay", hint="set_timer(after='10 minutes')")
         if after is not None:

@@ -90,7 +90,7 @@ def _operator(stream: Stream, operator: Operator) -> Definition:
 
 
 def _rules(stream: Stream) -> dict[str, str]:
-    """What is said of the events of a stream."""
+    """The options of a stream for its events."""
     ahead = stream.max_ahead
     return {
         "event time": stream.event_time or "",

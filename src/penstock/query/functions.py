@@ -219,10 +219,6 @@ def _from_unixtime(node: Node, pattern: Node = _PATTERN) -> Node:
     return _date_format(Call("timestamp_seconds", (take("from_unixtime", node, "exact bigint"),), "timestamp"), pattern)
 
 
-def _to_timestamp(node: Node) -> Node:
-    return cast(take("to_timestamp", node, "timestamp"), "timestamp")
-
-
 # Arrays
 
 
@@ -325,10 +321,6 @@ def _if(condition: Node, then: Node, otherwise: Node) -> Node:
     return Call("case", (condition, cast(then, kind), cast(otherwise, kind)), kind)
 
 
-def _float_or_double(name: str) -> Rule:
-    return fixed(name, "double", "double")
-
-
 def _pmod(left: Node, right: Node) -> Node:
     call = arithmetic.RULES["pmod"](left, right)
     if not is_integer(call.type):
@@ -336,18 +328,10 @@ def _pmod(left: Node, right: Node) -> Node:
     return call
 
 
-def _decimal_cast(node: Node) -> Node:
-    return cast(node, type_name("decimal"))
-
-
 def _nanvl(first: Node, second: Node) -> Node:
     if not (is_float(first.type) or is_float(second.type)) or not (is_numeric(first.type) and is_numeric(second.type)):
         raise Outside(f"nanvl of {first.type} and {second.type} is not supported")
     return rows.FUNCTIONS["nanvl"](first, second)
-
-
-def _zeroifnull(node: Node) -> Node:
-    return rows.FUNCTIONS["coalesce"](node, _ZERO)
 
 
 def _nullifzero(node: Node) -> Node:
@@ -372,23 +356,25 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     "hex": _hex, "md5": _digest("md5"), "sha": _digest("sha1"), "sha1": _digest("sha1"),
     "space": lambda count: Call("repeat", (Literal(" ", "string"), take("space", count, "int")), "string"),
     # choice
-    "if": _if, "typeof": _typeof, "zeroifnull": _zeroifnull, "nullifzero": _nullifzero,
+    "if": _if, "typeof": _typeof, "nullifzero": _nullifzero,
+    "zeroifnull": lambda node: rows.FUNCTIONS["coalesce"](node, _ZERO),
     "greatest": _extreme("greatest"), "least": _extreme("least"), "nanvl": _nanvl,
     # numbers
     "round": _round, "ceil": _whole("ceil"), "ceiling": _whole("ceil"), "floor": _whole("floor"), "pmod": _pmod,
-    **{name: _float_or_double(name) for name in
+    **{name: fixed(name, "double", "double") for name in
        ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "rint")},
     "atan2": fixed("atan2", "double", "double", "double"),
     "pi": lambda: Literal(3.141592653589793, "double"), "e": lambda: Literal(2.718281828459045, "double"),
     "bit_count": lambda node: Call("bit_count", (take("bit_count", node, "exact bigint"),), "int"),
-    "decimal": _decimal_cast,
+    "decimal": lambda node: cast(node, type_name("decimal")),
     # time
     "date_part": _date_part, "datepart": _date_part, "timestampadd": _timestamp_add, "timestampdiff": _timestamp_diff,
     "date_add": _date_add, "dateadd": _date_add, "datediff": _date_diff, "date_diff": _date_diff,
     "add_months": _add_months, "last_day": fixed("last_day", "date", "date"),
     "dayname": fixed("dayname", "string", "date"), "monthname": fixed("monthname", "string", "date"),
     "make_date": fixed("make_date", "date", "int", "int", "int"),
-    "date_format": _date_format, "from_unixtime": _from_unixtime, "to_timestamp": _to_timestamp,
+    "date_format": _date_format, "from_unixtime": _from_unixtime,
+    "to_timestamp": lambda node: cast(take("to_timestamp", node, "timestamp"), "timestamp"),
     "date_from_unix_date": lambda node: Call(
         "date_add", (Literal(0, "date"), take("date_from_unix_date", node, "int")), "date"),
     # arrays

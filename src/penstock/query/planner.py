@@ -212,8 +212,8 @@ class SelectPlanner:
         return matches[0] if matches else None
 
     def subquery(self, tree: exp.Query, kind: str, arg: Node | None) -> Subquery:
-        inner_scope = Scope([], self.scope)
-        relation = self._inner(tree, inner_scope)
+        inner_scope = Scope([], self.scope)  # notices a column that is reached through it
+        relation = self.planner.query(tree, inner_scope, self.known)
         if kind == "exists":
             return Subquery("exists", relation.sql, "boolean", None, inner_scope.reached)
         if len(relation.outputs) != 1:
@@ -229,10 +229,6 @@ class SelectPlanner:
         value = self.planner.renderer.sql(cast(Column(f"{alias}.{output.column}", output.type), wanted))
         sql = f"SELECT {value} FROM ({relation.sql}) AS {alias}"
         return Subquery("in", sql, "boolean", cast(arg, wanted), inner_scope.reached)  # type: ignore[arg-type]
-
-    def _inner(self, tree: exp.Query, marker: Scope) -> Relation:
-        """A subquery; `marker` stands between the scopes and notices a column that is reached through it."""
-        return self.planner.query(tree, marker, self.known)
 
     def window(self, name: str) -> exp.Window:
         for window in self.tree.args.get("windows") or ():

@@ -5,7 +5,7 @@ that could not be read: then the file is read again. A row on which a step befor
 again to this one alone, and a row on which an operator itself failed comes to that operator.
 
 Those that pass count from that epoch on; those that fail again are dead letters of that epoch, with the new reason. All
-of them are marked as fed in the transaction that commits the epoch, so that none comes twice.
+of them are marked as retried in the transaction that commits the epoch, so that none comes twice.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _refuse_without_row(name: str, letters: pl.DataFrame) -> None:
     timers = letters.filter(pl.col("partition").is_null())
     if timers.height:
         raise RunError(
-            f"{timers.height} dead letters of '{name}' are timers: there is no row that could be fed in again",
+            f"{timers.height} dead letters of '{name}' are timers: there is no row to retry",
             hint='choose the others: --where "partition IS NOT NULL"',
         )
 

@@ -33,7 +33,7 @@ class Host:
     """The server's connection to the app, where both are one process or can communicate.
 
     `index` makes questions by some columns of a view fast; `failures` are those of sinks; `failed` is why it stopped.
-    `retry` feeds in dead letters of a name, all or those for which a condition holds: how many, how many of them failed
+    `retry` retries dead letters of a name, all or those for which a condition holds: how many, how many of them failed
     again, and how many are late by now.
     """
 

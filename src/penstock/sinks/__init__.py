@@ -1,4 +1,4 @@
-"""Who receives panes: sinks as frozen values, and the delivery that brings them what the outbox holds."""
+"""Sinks, which receive panes: frozen definitions, and the delivery of the outbox to them."""
 
 from penstock.sinks.base import MODES, Sink, SinkError, check, check_rows
 from penstock.sinks.console import Console, to_console

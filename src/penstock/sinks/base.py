@@ -39,7 +39,7 @@ MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete", "real
 
 
 class SinkError(PenstockError):
-    """A sink cannot take what it should, or holds something else than what this app has brought there.
+    """A sink cannot take panes, or contains data of something else than this app.
 
     `retry_after` is how many seconds the receiver asks to wait.
     """
@@ -97,9 +97,9 @@ class Batch:
 
 
 class OpenSink(ABC):
-    """A sink at work. `take` returns when the rows are safe; if it raises, they are brought again."""
+    """An open sink. `take` returns when the rows are durable; if it raises, they are delivered again."""
 
-    #: The last pane that is known to be there, whatever the store says; 0 where the sink cannot tell.
+    #: The last pane that the sink itself knows to be there; 0 if it cannot know.
     position: int = 0
 
     @property
@@ -111,7 +111,7 @@ class OpenSink(ABC):
     def take(self, batch: Batch) -> None: ...
 
     def close(self) -> None:
-        """Lets go of what was opened; many sinks hold nothing."""
+        """Releases what was opened; many sinks hold nothing."""
         return
 
 
@@ -137,10 +137,10 @@ class Sink(ABC):
 
     @abstractmethod
     def open(self, target: Target) -> OpenSink:
-        """Makes ready to take rows; refuses a place that holds something else."""
+        """Prepares to take rows; rejects a target that contains something else."""
 
     def check_view(self, view: View) -> None:
-        """Refuses a view that this sink in particular cannot have."""
+        """Rejects a view that this sink cannot take."""
         return
 
     def show(self, constructor: str, *arguments: str) -> str:
@@ -169,7 +169,7 @@ def above_zero(number: object, what: str) -> None:
 
 
 def check(sink: Sink, view: View) -> None:
-    """Refuses a sink that would get nothing of this view, or something wrong, with what to do about it."""
+    """Rejects a sink that would get nothing of this view, or wrong rows, with a hint."""
     if not isinstance(sink, Sink):
         raise DefinitionError(f"not a sink: {sink!r}", hint="for example ps.to_jsonl('directory')")
     if sink.mode == "realtime":
@@ -194,7 +194,7 @@ def check(sink: Sink, view: View) -> None:
 
 
 def check_rows(sink: Sink) -> None:
-    """Refuses a sink in a mode that rows of a flow without state do not have."""
+    """Rejects a mode that rows of a flow without state do not have."""
     if sink.mode not in ("panes", "append", "realtime"):
         raise DefinitionError(
             f"{sink!r} follows the windows of a view, and rows of a stream have none",

@@ -1,4 +1,4 @@
-"""Delivery: brings sinks the panes that the outbox holds, and trims the outbox of what all of them have.
+"""Delivery: brings the panes of the outbox to sinks, and removes from it what all of them have.
 
 Every sink has a position of its own, and a thread of its own while there is something for it. A sink that is slow or
 fails holds up neither epochs nor the others. One that fails is retried, with growing pauses.
@@ -27,7 +27,7 @@ from penstock.store.arrivals import DeliveryTime
 from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
 
-#: For how many seconds a receiver can ask to be left alone.
+#: For how many seconds a receiver can ask to wait.
 _LONGEST: Final = 3600.0
 _log = logging.getLogger("penstock.sinks")
 
@@ -42,7 +42,7 @@ class Failure:
 
 @dataclass
 class _Way:
-    """A sink at work: how far it is, what of that the store knows, and when it may be tried next."""
+    """A sink with its position, the position that the store knows, and when it is tried next."""
 
     target: Target
     sink: Sink
@@ -132,7 +132,7 @@ class Delivery:
         return {name: way.position for name, way in list(self._ways.items())}
 
     def add(self, name: str, view_name: str, view: View | Rows, sink: Sink) -> None:
-        """Takes up a sink where it was; a new one gets what the outbox still holds. Refuses what it cannot open."""
+        """Adds a sink at its position; a new one gets what the outbox holds. Rejects one that cannot be opened."""
         target = Target(name, view_name, view, self._outbox, self._app, self._check_owner, self._takes_over)
         saved, opened = self._outbox.position(name), sink.open(target)
         self._reader.forget()  # another view may have had the name
@@ -146,11 +146,11 @@ class Delivery:
 
     @property
     def targets(self) -> set[str]:
-        """The views and flows that some sink is delivered."""
+        """The views and flows that are delivered to some sink."""
         return {way.target.view for way in list(self._ways.values())}
 
     def drop(self, name: str) -> str:
-        """Gives up a sink; what it has stays where it is. The view or flow that it was delivered."""
+        """Removes a sink; delivered data stays where it is. Returns the view or flow that was delivered to it."""
         if name not in self._ways:
             raise unknown("sink", name, self._ways)
         way = self._ways.pop(name)
@@ -159,7 +159,7 @@ class Delivery:
         return way.target.view
 
     def drop_view(self, view_name: str) -> None:
-        """Gives up the sinks of a view that is gone: they would wait without end, and the outbox for them."""
+        """Removes the sinks of a dropped view: they would wait without end, and the outbox for them."""
         for name, way in list(self._ways.items()):
             if way.target.view == view_name:
                 self.drop(name)
@@ -189,7 +189,7 @@ class Delivery:
         self._trim()
 
     def deliver(self) -> int:
-        """Brings each sink what is there for it. How many panes were taken since the last call, by all sinks."""
+        """Delivers to each sink what it lacks. Returns how many panes all sinks took since the last call."""
         ways = list(self._ways.values())  # others may come and go meanwhile
         self.start()
         end = time.monotonic() + self._patience
@@ -203,7 +203,7 @@ class Delivery:
         return count
 
     def drain(self, seconds: float = 10.0) -> bool:
-        """Delivers until every sink has all that is there, but for those that fail, or the time is over: then false."""
+        """Delivers until every sink that does not fail has all panes; false if the time is over before."""
         end = time.monotonic() + seconds
         while True:
             self.deliver()

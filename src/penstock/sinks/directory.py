@@ -1,4 +1,4 @@
-"""A directory into which each pane goes once, whatever dies: files named by the pane ids that they hold.
+"""A directory into which each pane goes once, whatever fails: files named by the pane ids that they hold.
 
 A file is written under a temporary name, made durable, and moved to its own, all or nothing. So the names tell how far
 the sink is, also when the process dies before the store learns of it. The file `_penstock.json` says whose they are.
@@ -72,7 +72,7 @@ class Directory:
         os.close(self._handle)
 
     def write(self, first: int, last: int, write: Callable[[BinaryIO], None]) -> None:
-        """Adds a file with these panes; when this returns it is there, and stays there."""
+        """Adds a file with these panes; when this returns, it is durable."""
         if first <= self.position:
             raise SinkError(
                 f"'{self.path}' has the panes up to {self.position} already, and was given {first} to {last}"
@@ -167,7 +167,7 @@ _ELSEWHERE: Final = "choose an empty directory, or move these files away with th
 
 
 def birth_of(outbox: Outbox) -> int | None:
-    """What tells a store from one that took its place: when it made its first commit."""
+    """What distinguishes a store from one that replaced it: the time of its first commit."""
     commit = outbox.query(
         "SELECT value FROM __meta WHERE name = 'born' UNION ALL SELECT now FROM __commits WHERE number = 1 LIMIT 1"
     )

@@ -1,4 +1,4 @@
-"""A sink that is a function of the user's: it gets rows as a list of dictionaries, at least once.
+"""A sink that is a Python function of the user: it gets rows as a list of dictionaries, at least once.
 
 After a failure or a restart the same panes may come again, with the same ids in the column `pane`: a function that
 must count them once keeps the largest id that it has seen, together with what it writes.

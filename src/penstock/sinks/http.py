@@ -1,4 +1,4 @@
-"""A sink that is a web address: panes are posted as JSON, at least once, in requests that can be distinguished.
+"""A sink that is an HTTP endpoint: panes are posted as JSON, at least once, with keys for deduplication.
 
 >>> to_http("https://example.com/hooks/trending", secret="HOOK_SECRET", batch=100)
 ps.to_http('https://example.com/hooks/trending', batch=100, secret='HOOK_SECRET')
@@ -95,7 +95,7 @@ class _Posting(OpenSink):
                 yield rows_of_commit[start : start + self._sink.batch]
 
     def _post(self, rows: list[Row]) -> None:
-        """Brings rows, or those of them that the receiver takes: the others are found by halves."""
+        """Posts rows; if some are rejected, they are found by halves, and the others posted."""
         answer = self._send(rows)
         if answer.is_taken:
             return

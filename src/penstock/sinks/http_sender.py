@@ -26,7 +26,7 @@ from penstock.sinks.base import SinkError
 
 #: A variable of the environment in an address or a header.
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
-#: Answers that are about what was sent; all others are about the receiver, and may change.
+#: Responses that the request causes; all others are caused by the receiver, and may change.
 _ABOUT_THE_PANES: Final = frozenset({400, 406, 409, 411, 412, 413, 414, 415, 417, 418, 422, 428, 431, 451})
 _ANSWER: Final = 64 * 1024
 
@@ -108,7 +108,7 @@ class Sender:
         return SinkError(f"cannot post to {self._shown}", detail=detail, hint="check that it can be reached from here")
 
     def failed(self, answer: Answer) -> SinkError:
-        """The error for an answer that is no reason to give up a pane."""
+        """The error for a response after which the request is retried."""
         hint = "the panes are sent again"
         if 300 <= answer.status < 400:
             hint = "redirects are not followed: give the final address"
@@ -120,7 +120,7 @@ class Sender:
 
 
 def signature(secret: str, key: str, now: int, body: bytes) -> str:
-    """What proves to the receiver that a body is ours, as 'Standard Webhooks' has it."""
+    """The signature of a body, in the format of 'Standard Webhooks'."""
     raw = b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
     signed = hmac.new(raw, f"{key}.{now}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{b64encode(signed).decode()}"

@@ -105,7 +105,7 @@ class _Writing(OpenSink):
         database.commit()
 
     def _delete(self, database: Database, rows: list[Row]) -> None:
-        """Removes what these rows are to replace: one statement for all that have nulls in the same columns."""
+        """Deletes the rows that these rows replace: one statement for all that have nulls in the same columns."""
         if not self._key:
             database.run(f"DELETE FROM {self._sink.table}")
             return

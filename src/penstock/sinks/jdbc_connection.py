@@ -48,7 +48,7 @@ class Database:
         return self._quote + name.replace(self._quote, self._quote * 2) + self._quote
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a question gives."""
+        """The rows of a query."""
         prepared = self._prepared(statement)
         try:
             self._bind(prepared, values)
@@ -75,7 +75,7 @@ class Database:
             prepared.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Runs a statement, and tells how many rows it changed."""
+        """Runs a statement; how many rows it changed."""
         prepared = self._prepared(statement)
         try:
             self._bind(prepared, values)

@@ -186,11 +186,11 @@ class _Writing(OpenSink):
             )
 
     def _give_up(self, error: Exception) -> None:
-        """After a failure: the transaction is ended, and the next try begins with what Kafka knows."""
+        """After a failure: aborts the transaction; the next try begins with the position in Kafka."""
         producer, self._producer = self._producer, None
         if not _is_fatal(error):
             self._abort(producer)
-        elif self._positions.is_taken():  # else Kafka gave up a transaction that took too long
+        elif self._positions.is_taken():  # else Kafka aborted a transaction that took too long
             self._is_fenced = True
             raise self._fenced() from error
 
@@ -211,7 +211,7 @@ class _Writing(OpenSink):
 
 
 def _is_fatal(error: Exception) -> bool:
-    """Whether a producer can do nothing more. Its later calls tell so by their code only."""
+    """Whether a producer cannot be used any more. Its later calls report that by their code only."""
     if not isinstance(error, load().KafkaException):
         return False
     cause = error.args[0]

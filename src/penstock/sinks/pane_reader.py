@@ -18,7 +18,7 @@ _AT_ONCE: Final = 256
 
 
 class PaneReader:
-    """Knows which views have new panes, so that nobody asks without need. Threads of sinks share it.
+    """Tracks which views have new panes, so that no sink queries without need. Threads of sinks share it.
 
     The newest blocks stay in memory, up to `keep` panes of all views. A sink that is further behind reads the store.
     """
@@ -35,7 +35,7 @@ class PaneReader:
         self._lock = Lock()
 
     def refresh(self, views: Collection[str]) -> None:
-        """Looks what is new of these views."""
+        """Reads what is new of these views."""
         newest = newest_pane(self._outbox)  # before the blocks: all up to this one are there
         if not self._views.issuperset(views):
             self.forget()

@@ -182,7 +182,7 @@ class _Writing(OpenSink):
             )
 
     def _try(self, session: Session, wanted: Layout, layout: Layout) -> None:
-        """Has the database plan our statement: so it says now what it would refuse later."""
+        """Has the database plan our statement, so that errors show up now."""
         session.run(layout.stage)
         try:
             session.run(f"EXPLAIN {layout.insert}")

@@ -1,4 +1,4 @@
-"""A connection of a sink to PostgreSQL: statements, copies of whole frames, and errors that tell no password."""
+"""A connection of a sink to PostgreSQL: statements, copies of whole frames, and errors that contain no password."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Session:
             raise StatementError(_server_message(error, self._url), getattr(error, "sqlstate", None)) from None
 
     def close(self) -> None:
-        """Lets go; a transaction that is open is undone by the server."""
+        """Closes the connection; the server rolls back an open transaction."""
         with suppress(Exception):
             self._connection.close()
 

@@ -57,7 +57,7 @@ def literal(value: str | int | None) -> str:
 def sql_type(kind: pl.DataType) -> str:
     """PostgreSQL's type for a column: arrays of what is not an array itself, and JSON for what has parts."""
     if isinstance(kind, pl.List):
-        return "jsonb" if _has_parts(kind.inner) else f"{sql_type(kind.inner)}[]"  # type: ignore[arg-type]
+        return "jsonb" if isinstance(kind.inner, (pl.List, pl.Struct)) else f"{sql_type(kind.inner)}[]"  # type: ignore[arg-type]
     if isinstance(kind, pl.Struct):
         return "jsonb"
     if isinstance(kind, pl.Decimal):
@@ -109,7 +109,7 @@ class Layout:
 
     @property
     def insert(self) -> str:
-        """Takes over what was copied; where the key is there, in the place of what was."""
+        """Inserts what was copied; rows with the same key are replaced."""
         values = ", ".join(quoted(name) + ("::jsonb" if _is_json(kind) else "") for name, kind in self.columns.items())
         text = f"INSERT INTO {self.shown} ({_list(self.columns)}) SELECT {values} FROM {STAGE}"
         if not self.replaces:
@@ -180,10 +180,6 @@ def _without_zeros(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_zeros(part) for part in value]
     return {name: _without_zeros(part) for name, part in value.items()} if isinstance(value, dict) else value
-
-
-def _has_parts(kind: Any) -> bool:
-    return isinstance(kind, (pl.List, pl.Struct))
 
 
 def _has_text(kind: Any) -> bool:

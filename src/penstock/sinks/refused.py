@@ -1,4 +1,4 @@
-"""Panes that a receiver has refused, set aside: a file of JSON lines for each sink, with the reason of each."""
+"""Panes that a receiver has rejected are set aside: a file of JSON lines for each sink, with reasons."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RefusedPanes:
         return len(self._known)
 
     def add(self, row: Row, status: int, reason: str) -> None:
-        """Adds a pane; when this returns it is there, and stays there."""
+        """Adds a pane; when this returns, it is durable."""
         at = plain(datetime.now(UTC))
         line = {"at": at, "status": status, "reason": reason, "view": self._view, "row": plain(row)}
         if _name(line) in self._known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +32,7 @@ def log(source: Source, origin: Origin, options: Options, columns: tuple[Column,
     if kind == "GENERATOR":
         return generated(source, origin, options)
     factory_name, known = LOGS[kind]
-    factory = _factory(factory_name)
+    factory = getattr(import_module("penstock.sources"), factory_name, None)
     if factory is None:
         raise source.error(f"{kind} is not there yet: this version of Penstock has no ps.{factory_name}", origin.kind)
     assert origin.address is not None
@@ -63,7 +62,3 @@ def _address(
         topics = [topic.strip() for topic in address.text.split(",")]
         return [topics[0] if len(topics) == 1 else topics], {}
     return [address.text], {}
-
-
-def _factory(name: str) -> Callable[..., Any] | None:
-    return getattr(import_module("penstock.sources"), name, None)

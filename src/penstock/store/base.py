@@ -107,10 +107,10 @@ class Commit:
     `rows` are those of flows without state, by the flow's name, in order: their columns as `c:name`, and `__sign`.
     `deliver` names the views whose panes go to the outbox (None: all). `expire` removes the final rows of a view whose
     windows ended before an instant. `counters` are added to; everything else replaces what was there.
-    `files` are those that its tasks have written for the history. `retried` are places of dead letters that it feeds in
-    again, by stream. `memory` is what streams that are made from others remember from
-    here on (`store.memory`). `versions` are those of the tables that its rows were joined with, `past` those of a run
-    from the past that it swaps in.
+    `files` are those that its tasks have written for the history. `retried` are places of dead letters that it
+    retries, by stream. `memory` is what streams that are made from others remember from here on (`store.memory`).
+    `versions` are those of the tables that its rows were joined with, `past` those of a run from the past that it
+    swaps in.
     `operators` is what it does to the state of joins and processors, by the stream that each gives; `made` are the
     marks of such streams that got rows.
     `mark` and `figures` are those of an epoch; a derived stream's has read commits `read_through` one. `passed` tells

@@ -71,7 +71,7 @@ def _note_written(connection: Connection, files: Iterable[File], how: str) -> No
 
 
 def write_retried(connection: Connection, stream: str, places: pl.DataFrame, number: int) -> None:
-    """Remembers dead letters (`commit`, `partition`, `offset`) that a commit has fed in again."""
+    """Records the dead letters (`commit`, `partition`, `offset`) that a commit has retried."""
     rows = places.select(
         pl.lit(stream).alias("stream"),
         pl.col("commit").cast(pl.Int64),

@@ -121,7 +121,7 @@ def test_a_running_app_does_the_work_itself(app, tmp_path):
         result = penstock("history", "compact", "--dir", directory)
         assert "2 files became 1, 2 rows; 1 rows erased" in result.output
         result = penstock("dead-letter", "retry", "orders", "--where", "commit = 1", "--dir", directory)
-        assert "5 dead letters of 'orders' fed in again: 3 count now, 2 failed again" in result.output
+        assert "5 dead letters of 'orders' retried: 3 succeeded, 2 failed again" in result.output
         assert asked == [("orders", "commit = 1")]
         result = penstock("erase", "nobody", "--where", "user = 'b'", "--dir", directory)
         assert result.exit_code == 1

@@ -38,7 +38,7 @@ SHOWN: Final = 10
 
 @dataclass
 class AuditResult:
-    """What an audit of a view has found. `unable` says why none could be made."""
+    """The result of an audit of a view. `unable` says why there is none."""
 
     view: str
     commit: int

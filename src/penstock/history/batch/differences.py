@@ -1,4 +1,4 @@
-"""Where two tables of a view differ: the one in the store, and the one that was computed from the past."""
+"""Compares two tables of a view: the one in the store, and the one computed from the past."""
 
 from __future__ import annotations
 

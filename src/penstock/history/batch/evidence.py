@@ -77,6 +77,6 @@ class Evidence:
                 for name, text in view.keys:
                     rows = rows.where(f.expr(text).cast("string").eqNullSafe(f.lit(key[name]).cast("string")))
                 events += rows.limit(EVENTS).toArrow().to_pylist()
-            except Exception:  # a help for people: where it fails, the row itself is shown all the same
+            except Exception:  # only a help: if it fails, the row itself is shown all the same
                 continue
         return events[:EVENTS]

@@ -72,7 +72,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of it: rows of the past, the commit up to which it was read, and the commit that swapped."""
+    """The outcome: rows of the past, the commit up to which it was read, and the commit that swapped."""
 
     view: str
     kind: Kind
@@ -138,7 +138,7 @@ class Generation:
 
     @contextmanager
     def computed(self) -> Iterator[ComputedGeneration]:
-        """In here the generation is computed, and nearly caught up. Nobody sees it yet."""
+        """In here the generation is computed, and nearly caught up, but not visible yet."""
         folder = Path(tempfile.mkdtemp(prefix=SPOOL, dir=self.run_of.directory))
         asides = _Asides(folder)
         try:
@@ -220,7 +220,7 @@ class Generation:
     # progress
 
     def report(self, phase: str, share: float = 0.0, rows: int | None = None) -> None:
-        """Says how far it is."""
+        """Reports the progress."""
         self.progress = replace(self.progress, phase=phase, share=share, rows=rows or self.progress.rows)
         self._on_progress(self.progress)
 

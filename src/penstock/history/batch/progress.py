@@ -51,6 +51,6 @@ class JobProgress:
                         done, total = done + stage_info.numCompletedTasks, total + stage_info.numTasks
             try:
                 self._on_progress(done, total)
-            except PenstockError:  # who listens wants no more of it
+            except PenstockError:  # the listener cancels the run
                 self._spark.sparkContext.cancelJobGroup(self._group)
                 return

@@ -48,7 +48,7 @@ class Basis:
 
 
 class Recomputation:
-    """Computes the views of one app from their history, or says why that cannot be done."""
+    """Computes the views of one app from their history, or explains why it cannot."""
 
     def __init__(
         self,

@@ -129,7 +129,7 @@ def from_history(
 def back_fill(
     run: Run, name: str, view: View, *, statement: str | None = None, on_progress: OnProgress | None = None
 ) -> Outcome:
-    """Takes up a new view from the beginning of history: it appears when it is whole."""
+    """Fills a new view from all of history: it appears when it is complete."""
     if name in run.views:
         raise RunError(f"there is a view '{name}' already", hint="replace it")
     check_kept(run, name, view)
@@ -137,7 +137,7 @@ def back_fill(
 
 
 def rollback(run: Run, name: str, on_progress: OnProgress | None = None) -> tuple[Outcome, View]:
-    """Makes the definition before the current one the view again, recomputed from all of history."""
+    """Restores the definition before the current one, recomputed from all of history."""
     if name not in run.views:
         raise unknown("view", name, run.views)
     current = run.views[name].plan.written
@@ -168,7 +168,7 @@ def has_history(history: EventHistory | None, view: View) -> bool:
 
 
 def check_kept(run: Run, name: str, view: View) -> None:
-    """Refuses a view whose history is not whole."""
+    """Rejects a view whose history is incomplete."""
     for source in view.input.sources:
         if not run.history.has(source):
             since = run.history.since(source)

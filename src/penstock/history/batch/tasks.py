@@ -71,7 +71,7 @@ class Pieces:
 
 
 class PastTask(Task):
-    """A task of the past. What live had refused is not new, and is left out without a word."""
+    """A task of the past. Rows that live had rejected are left out without a report."""
 
     def take(self, frame: pl.DataFrame) -> None:
         super().take(frame)

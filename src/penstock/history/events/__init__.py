@@ -1,1 +1,1 @@
-"""The lake: everything that ever happened. The history holds each stream's events by epoch, and nothing edits it."""
+"""The history in files: each stream's accepted events by epoch, which nothing edits."""

@@ -1,4 +1,4 @@
-"""Compaction: many small files of old epochs become few large ones, sorted by event time, and nobody notices.
+"""Compaction: many small files of old epochs become few large ones, sorted by event time, without an effect on readers.
 
 It is tiered. An epoch's files have level 0; `least` neighbours of one level become one file of the next, up to the
 highest level or the target size. So an event is written again at most `levels` times, however old the app is, and at
@@ -36,7 +36,7 @@ from penstock.store.file import File, FileKind, Listing, Tombstone
 
 GRACE: Final = duration("10 minutes")
 SWEEP: Final = duration("10 minutes")
-#: Compressed less hastily than in an epoch.
+#: A stronger compression than in an epoch.
 _LEVEL: Final = 6
 _ORDER: Final[dict[FileKind, tuple[str, ...]]] = {
     "events": ("__at", "__commit", "__partition", "__offset"),
@@ -81,7 +81,7 @@ class CompactionResult:
 
 @dataclass
 class Compaction:
-    """Compacts the history of an app whose store is ours to write. One at a time."""
+    """Compacts the history of an app whose store this process writes. One run at a time."""
 
     history: EventHistory
     rules: Rules = field(default_factory=Rules)
@@ -96,7 +96,7 @@ class Compaction:
     def run(
         self, now: Instant, *, everything: bool = False, on_progress: Callable[[int, int], None] | None = None
     ) -> CompactionResult:
-        """Lets files expire, compacts, and removes what nobody needs. `on_progress` gets how many rows of all are done.
+        """Expires files, compacts, and removes unused files. `on_progress` gets how many rows of all are done.
 
         With `everything` also the newest commits and few small files are compacted.
         """
@@ -252,7 +252,7 @@ class Compaction:
         try:
             self.store.swap_files(paths(group), [writer.file] if writer.file is not None else [], now)
         except StoreError:
-            writer.abandon()  # a stream was dropped meanwhile: its files are none of ours any more
+            writer.abandon()  # a stream was dropped meanwhile: its files do not belong to the history any more
             return
         done.before, done.after = done.before + len(group), done.after + (writer.file is not None)
         done.rows, done.erased = done.rows + rows.num_rows, done.erased + rows.num_rows - left.num_rows

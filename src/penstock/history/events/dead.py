@@ -1,6 +1,6 @@
-"""Dead letters: rows that a stream refused or an operator failed on, as text with the reason.
+"""Dead letters: rows that a stream rejected or an operator failed on, as text with the reason.
 
-They wait here to be fed in again after a fix.
+They are kept here for a retry after a fix.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE: Final = pl.DataFrame(schema={"stream": pl.String, "operator": pl.String, 
 
 
 def letters_key(stream: str, reader: str | None) -> str:
-    """The name under which the store remembers the dead letters of a stream that were fed in again.
+    """The name under which the store records the retried dead letters of a stream.
 
     Several readers of a stream may have failed on the same event.
 
@@ -35,7 +35,7 @@ def letters_key(stream: str, reader: str | None) -> str:
 
 
 def dead_letters(history: EventHistory, name: str, where: str | None = None) -> pl.DataFrame:
-    """The dead letters of a stream, operator, view or sink that were not fed in again, in the order in which they came.
+    """The dead letters of a stream, operator, view or sink that were not retried, in the order in which they came.
 
     Of a stream these are rows that it refused. Of an operator, view or sink: rows on which its code or expressions
     failed, and `operator` says so. Rows that came to an operator itself are listed under the stream that it gives.
@@ -51,7 +51,7 @@ def dead_letters(history: EventHistory, name: str, where: str | None = None) -> 
 
 
 def all_letters(history: EventHistory) -> pl.DataFrame:
-    """All dead letters that were not fed in again."""
+    """All dead letters that were not retried."""
     streams = sorted(history.store.listing().streams)
     return _waiting(history, pl.concat([_of_stream(history, stream) for stream in streams])) if streams else _NONE
 
@@ -61,7 +61,7 @@ def _is_of(stream: str, name: str) -> pl.Expr:
 
 
 def _of_stream(history: EventHistory, stream: str) -> pl.DataFrame:
-    """The dead letters of a stream and of all that read it, also those that were fed in again."""
+    """The dead letters of a stream and of all that read it, also retried ones."""
     listing = history.store.listing()
     rows = read_files(history.place, listing.of(stream, "dead"), dead_schema())
     tombstones = [tombstone for tombstone in listing.tombstones if tombstone.stream == stream]
@@ -78,7 +78,7 @@ def _of_stream(history: EventHistory, stream: str) -> pl.DataFrame:
 
 
 def _waiting(history: EventHistory, rows: pl.DataFrame) -> pl.DataFrame:
-    """Dead letters without those that were fed in again."""
+    """Dead letters without retried ones."""
     done = history.store.query('SELECT stream AS key, "commit", partition, "offset" FROM __retried')
     if not rows.height or not done.height:
         return rows

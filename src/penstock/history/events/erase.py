@@ -24,7 +24,7 @@ from penstock.store.file import Tombstone
 def erase(store: Store, stream: str, condition: str, reason: str | None, now: Instant) -> Tombstone:
     """Appends a tombstone: the rows of a stream so far for which a condition holds are gone.
 
-    Of rows that were refused the store forgets the text, and keeps the reason.
+    Of rejected rows the store deletes the text, and keeps the reason.
     """
     streams = store.listing().streams
     if stream not in streams:

@@ -1,6 +1,6 @@
-"""The history: every event that a stream has accepted, by epoch, in Parquet files that nobody ever changes.
+"""The history: every event that a stream has accepted, by epoch, in immutable Parquet files.
 
-What belongs to it the store lists, with the commits that brought it. Rows have the stream's columns, `__at` (their
+The store lists its files, with the commits that brought them. Rows have the stream's columns, `__at` (their
 event time in microseconds) and their place in the log; in files of several commits also `__commit`.
 """
 
@@ -192,7 +192,7 @@ class EventHistory:
 
 
 def default_location(directory: Path) -> Path:
-    """Where the history lies unless one says otherwise. In a directory of an earlier version it stays in `master`."""
+    """The default location of the history. In a directory of an earlier version it stays in `master`."""
     before = directory / BEFORE
     return before if before.exists() else directory / "history"
 

@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from penstock.kernel.expressions.outcome import Outcome, Rule
-from penstock.model.expressions.tree import Call, Literal, Node
+from penstock.model.expressions.tree import Call, Literal
 
 _EMPTY = pl.lit("")
 _LONGEST = pl.lit((1 << 31) - 1)
@@ -27,12 +27,12 @@ def _length(text: pl.Expr) -> pl.Expr:
 def _known(call: Call, columns: Sequence[pl.Expr], value: pl.Expr) -> pl.Expr:
     """The value where none of the columns, the last arguments of the call, is null."""
     nodes = call.args[len(call.args) - len(columns) :]
-    present = [column.is_not_null() for node, column in zip(nodes, columns, strict=True) if _may_be_null(node)]
+    present = [
+        column.is_not_null()
+        for node, column in zip(nodes, columns, strict=True)
+        if not isinstance(node, Literal) or node.value is None
+    ]
     return pl.when(*present).then(value).otherwise(None) if present else value
-
-
-def _may_be_null(node: Node) -> bool:
-    return not isinstance(node, Literal) or node.value is None
 
 
 def _substring(call: Call, text: pl.Expr, *bounds: pl.Expr) -> pl.Expr:

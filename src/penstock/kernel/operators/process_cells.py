@@ -101,11 +101,13 @@ class CellFormat:
 
     def cell_tuple(self, values: Mapping[str, Any], cell: Cell) -> tuple[Any, ...] | None:
         """A cell as a tuple; None if it is empty."""
-        if self._all_plain and cell.timers and not cell.states:
-            packed = [values.get(name) for name in self.names]
-            timers = [(clock == PROCESSING, name, at) for (clock, name), at in cell.timers.items()]
-            return (self._head, *packed, timers, None)
-        return self._any_tuple(values, cell)
+        if not self._all_plain or cell.states:
+            return self._any_tuple(values, cell)
+        packed = [values.get(name) for name in self.names]
+        timers = [(clock == PROCESSING, name, at) for (clock, name), at in cell.timers.items()]
+        if not timers and packed.count(None) == len(packed):
+            return None
+        return (self._head, *packed, timers or None, None)
 
     def packed(self, cells: Sequence[tuple[Any, ...] | None]) -> list[bytes | None]:
         """Tuples as bytes; None stays None."""

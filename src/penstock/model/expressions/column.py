@@ -238,7 +238,7 @@ def lit(value: object) -> Expression:
         case bytes():
             return Expression(f"X'{value.hex().upper()}'")
         case datetime():
-            return Expression(f"TIMESTAMP '{_iso(value)}'")
+            return Expression(f"TIMESTAMP '{show_instant(instant(value))}'")  # without a zone it is in UTC
         case date():
             return Expression(f"DATE '{value.isoformat()}'")
         case timedelta():
@@ -338,11 +338,6 @@ def _double(value: float) -> Expression:
         name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return Expression(f"CAST('{name}' AS double)")
     return Expression(f"{value!r}D", Rank.SIGN if math.copysign(1, value) < 0 else Rank.ATOM)
-
-
-def _iso(value: datetime) -> str:
-    """A time in UTC. One without a zone means UTC, as everywhere in Penstock."""
-    return show_instant(instant(value))
 
 
 def _quoted(name: str) -> str:

@@ -201,20 +201,8 @@ def _unix_timestamp(node: Node) -> Node:
     return Call("unix_timestamp", (cast(node, "timestamp"),), "bigint")
 
 
-def _timestamp_seconds(node: Node) -> Node:
-    return fixed("timestamp_seconds", "timestamp", "exact bigint")(node)
-
-
-def _to_date(node: Node) -> Node:
-    return cast(take("to_date", node, "date"), "date")
-
-
 def _cast_function(kind: str) -> Rule:
     return lambda node: cast(node, kind)
-
-
-def _equal_null(left: Node, right: Node) -> Node:
-    return Call("same", comparable(left, right, "comparison"), "boolean")
 
 
 def _locate(part: Node, text: Node, start: Node = _FIRST) -> Node:
@@ -252,7 +240,8 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     "rlike": rlike, "regexp": rlike, "regexp_like": rlike,
     # choice
     "coalesce": _coalesce, "nvl": _nvl, "ifnull": _nvl, "nullif": _nullif, "nvl2": _nvl2,
-    "greatest": _extreme("greatest"), "least": _extreme("least"), "equal_null": _equal_null,
+    "greatest": _extreme("greatest"), "least": _extreme("least"),
+    "equal_null": lambda left, right: Call("same", comparable(left, right, "comparison"), "boolean"),
     "isnull": lambda node: Call("is_null", (node,), "boolean"),
     "isnotnull": lambda node: Call("not", (Call("is_null", (node,), "boolean"),), "boolean"),
     # numbers
@@ -262,7 +251,7 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     "signum": fixed("sign", "double", "double"),
     "pow": fixed("pow", "double", "double", "double"), "power": fixed("pow", "double", "double", "double"),
     # time
-    "date_trunc": _date_trunc, "trunc": _trunc, "to_date": _to_date,
+    "date_trunc": _date_trunc, "trunc": _trunc, "to_date": lambda node: cast(take("to_date", node, "date"), "date"),
     "day": _day, "dayofmonth": _day,
     **{name: fixed(name, "int", "date") for name in
        ("year", "month", "quarter", "dayofyear", "dayofweek", "weekday", "weekofyear")},
@@ -273,8 +262,8 @@ FUNCTIONS: Final[dict[str, Rule]] = {
     "unix_timestamp": _unix_timestamp, "to_unix_timestamp": _unix_timestamp,
     "unix_date": fixed("unix_date", "int", "exact date"),
     **{name: fixed(name, "bigint", "exact timestamp") for name in ("unix_micros", "unix_millis", "unix_seconds")},
-    **{name: fixed(name, "timestamp", "exact bigint") for name in ("timestamp_micros", "timestamp_millis")},
-    "timestamp_seconds": _timestamp_seconds,
+    **{name: fixed(name, "timestamp", "exact bigint") for name in
+       ("timestamp_micros", "timestamp_millis", "timestamp_seconds")},
     # casts
     **{kind: _cast_function(kind) for kind in (*INTEGERS, "float", "double", "boolean", "string", "date", "timestamp")},
 }  # fmt: skip

@@ -187,10 +187,6 @@ def _scaled(unit: int, what: str) -> Value:
     return lambda _, count: in_timestamp(count * unit, what)
 
 
-def _truncating(micros: int) -> int:
-    return abs(micros) // SECOND * (-1 if micros < 0 else 1)
-
-
 VALUES: Final[dict[str, Value]] = {
     **TEXT,
     **NESTED_VALUES,
@@ -226,7 +222,8 @@ VALUES: Final[dict[str, Value]] = {
     "date_subtract": lambda _, day, count: _wrapped_day(day - count),
     "date_diff": lambda _, end, start: _wrapped_day(end - start), "unix_date": lambda _, day: day,
     "unix_micros": lambda _, micros: micros, "unix_millis": lambda _, micros: micros // 1_000,
-    "unix_seconds": lambda _, micros: micros // SECOND, "unix_timestamp": lambda _, micros: _truncating(micros),
+    "unix_seconds": lambda _, micros: micros // SECOND,
+    "unix_timestamp": lambda _, micros: abs(micros) // SECOND * (-1 if micros < 0 else 1),
     "timestamp_micros": lambda _, count: count, "timestamp_millis": _scaled(1_000, "timestamp_millis"),
     "timestamp_seconds": _scaled(SECOND, "timestamp_seconds"),
     "timestamp_add": lambda _, micros, length: in_timestamp(micros + length, "timestamp + interval"),

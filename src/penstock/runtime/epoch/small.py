@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: The setting of Spark's with the size of epochs that the driver reduces without a job; 0 leaves all to tasks.
 SMALL_EPOCH: Final = "spark.penstock.smallEpochBytes"
-SMALL_EPOCH_BYTES: Final = 1 << 20
+SMALL_EPOCH_BYTES: Final = 2 << 20
 #: The size where nothing is set and Spark's Python workers are still being started.
 EARLY_EPOCH_BYTES: Final = 16 << 20
 

@@ -97,7 +97,7 @@ class RefusedPanel:
         self._dialog.open()
 
     async def _retry(self, of_one: bool) -> None:
-        """Feeds in the letter that is open, or all that failed where it did."""
+        """Retries the open letter, or all that failed at the same place."""
         row, retry = self._opened, self._place.service.host.retry
         if retry is None or not self._place.may_change():  # the token may have been removed meanwhile
             self._outcome.set_text("a token with the scope admin is needed")
@@ -138,12 +138,12 @@ def outcome_text(rows: int, dead: int, late: int) -> str:
     """The result of retried dead letters as text.
 
     >>> outcome_text(3, 1, 0), outcome_text(0, 0, 0)
-    ('3 fed in again: 2 count now, 1 failed again', 'nothing to retry: they were fed in already, or are not kept')
+    ('3 retried: 2 succeeded, 1 failed again', 'nothing to retry: they were retried already, or are not kept')
     """
     if not rows:
-        return "nothing to retry: they were fed in already, or are not kept"
-    parts = [f"{number(rows - dead - late)} count now", f"{number(dead)} failed again"]
-    return f"{number(rows)} fed in again: {', '.join(parts)}{f', {number(late)} are late by now' if late else ''}"
+        return "nothing to retry: they were retried already, or are not kept"
+    parts = [f"{number(rows - dead - late)} succeeded", f"{number(dead)} failed again"]
+    return f"{number(rows)} retried: {', '.join(parts)}{f', {number(late)} are late by now' if late else ''}"
 
 
 def lines(rows: list[list[Any]]) -> bytes:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 FORMATS = ("json", "csv", "parquet")
 #: By how much the bytes of compressed files are multiplied.
 _PACKED: Final = 16
+#: To open a file of Parquet is as much work as to read this number of bytes.
+_OPENED: Final = 16 << 10
 #: Spark leaves out a file that is older than the newest one by more than this; its default is a week.
 _ANY_AGE: Final = "36500d"
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
@@ -194,10 +196,23 @@ class Files(Source):
 
     def small_epoch(self, paths: Collection[str], size: int | None, schema: Schema, most: int) -> pa.Table | None:
         """Where tasks read the files, Spark has only their paths, and these are known without a job."""
-        if size is None or not self.decodes(schema):
+        if size is None or size > most or not self.decodes(schema) or self._held(paths, size, schema, most) > most:
             return None
-        held = size * _PACKED if _are_packed(self.format, paths) else size
-        return pa.table({PATH: pa.array(list(paths), pa.string())}) if held <= most else None
+        return pa.table({PATH: pa.array(list(paths), pa.string())})
+
+    def _held(self, paths: Collection[str], size: int, schema: Schema, most: int) -> int:
+        """About how many bytes files hold, as far as a limit. Of Parquet only the columns that are read count."""
+        if self.format != "parquet":
+            return size * _PACKED if any(path.endswith(COMPRESSED) for path in paths) else size
+        held = _OPENED * len(paths)
+        for path in paths if held <= most else ():
+            try:
+                held += parquet.decoded_size(path, schema.names)
+            except (OSError, pa.ArrowException):  # the file is damaged, which its reader reports
+                held += size
+            if held > most:
+                break
+        return held
 
     def follow(self, checkpoint: Folder) -> Follower:
         return FilesFollower(checkpoint / "sources" / "0", self.small_epoch, is_local=self._is_local)
@@ -270,11 +285,6 @@ def files(
             f"max_line must be above zero, and is {max_line}", hint="the most bytes that a line may have"
         )
     return Files(str(path), format, header, delimiter, files_per_epoch, max_line)
-
-
-def _are_packed(format: str, paths: Iterable[str] | None) -> bool:
-    """Whether files may hold far more than they have bytes."""
-    return format == "parquet" or any(path.endswith(COMPRESSED) for path in paths or ())
 
 
 def _in_path(path: str, schema: Schema) -> list[pl.Expr]:

@@ -27,7 +27,7 @@ PIECE, LARGE_PIECE = 1 << 20, 16 << 20
 READ: Final = 4 << 20
 _NAME: Final = re.compile(r"\w+", re.ASCII)
 _NEWLINE: Final = ord("\n")
-_NO_FAULT: Final = [pl.lit(None, pl.String).alias(name) for name in (MALFORMED, REASON)]
+_NO_TEXT: Final = pl.Series([None], dtype=pl.String)
 
 
 def reads(schema: Schema) -> bool:
@@ -130,7 +130,7 @@ def _plain_block(block: Block, schema: Schema, max_line: int) -> pl.DataFrame | 
     if len(block.text) > max_line and np.diff(begins, append=len(block.text) + 1).max() - 1 > max_line:
         return None  # the end of a line counts as a part of it here: what is nearly too long gets a closer look
     rows = plain_lines(block.text, ends, schema)
-    return None if rows is None else rows.with_columns(*_NO_FAULT, pl.Series(AT, begins + block.at, dtype=pl.Int64))
+    return None if rows is None else _faultless(rows).hstack([pl.Series(AT, begins + block.at, dtype=pl.Int64)])
 
 
 def _plain(lines: pl.Series, schema: Schema) -> pl.DataFrame | None:
@@ -138,4 +138,8 @@ def _plain(lines: pl.Series, schema: Schema) -> pl.DataFrame | None:
     if not len(lines):
         return None
     rows = plain_rows(str(lines.str.join("\n").item()).encode(), len(lines), schema)
-    return None if rows is None else rows.with_columns(_NO_FAULT)
+    return None if rows is None else _faultless(rows)
+
+
+def _faultless(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.hstack([_NO_TEXT.new_from_index(0, rows.height).alias(name) for name in (MALFORMED, REASON)])

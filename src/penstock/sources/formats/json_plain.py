@@ -41,6 +41,10 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
 }
 #: 'YYYY-MM-DD hh:mm:ss' and 'YYYY-MM-DD'.
 _SECOND, _DAY = 19, 10
+#: The length of a zone such as '+02:00'.
+_ZONE: Final = 6
+#: Bytes from here on are parts of longer characters.
+_NOT_ASCII: Final = 0x80
 #: The hours of a zone that Spark takes are less than this.
 _ZONE_HOURS: Final = "18"
 #: One block for Arrow: it would cut a larger one, and lines do not end where it cuts.
@@ -81,7 +85,8 @@ def plain_lines(text: bytes, ends: Ends, schema: Schema) -> pl.DataFrame | None:
         return None
     rows = pl.from_arrow(pa.table(columns))
     assert isinstance(rows, pl.DataFrame)
-    return rows.cast({name: dtype(kind) for name, kind in schema})
+    others = [pl.col(name).cast(dtype(kind)) for name, kind in schema if rows.schema[name] != dtype(kind)]
+    return rows.with_columns(others) if others else rows
 
 
 @lru_cache(maxsize=64)
@@ -136,9 +141,21 @@ def _instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
     shortest, _ = _lengths(column)
     if shortest < _SECOND:
         raise _NotPlain
-    ends = pc.utf8_slice_codeunits(column, -1, None)
-    has_zones = pc.all(pc.equal(ends, "Z")).as_py() or _has_zones(column)
+    judged = column.slice(0, 1) if _end_alike(column) else column
+    ends = pc.utf8_slice_codeunits(judged, -1, None)
+    has_zones = pc.all(pc.equal(ends, "Z")).as_py() or _has_zones(judged)
     return column.cast(pa.timestamp("us", "UTC" if has_zones else None)).cast(pa.timestamp("us", "UTC"))
+
+
+def _end_alike(column: pa.ChunkedArray) -> bool:
+    """Whether all texts end with the same characters, as many as a zone has: then one stands for all."""
+    if column.null_count or column.num_chunks != 1:
+        return False
+    chunk = column.chunk(0)
+    _, places, text = chunk.buffers()
+    ends = np.frombuffer(places, np.int32)[chunk.offset + 1 : chunk.offset + len(chunk) + 1]
+    characters = np.frombuffer(text, np.uint8)[ends[:, None] + np.arange(-_ZONE, 0)]
+    return bool((characters == characters[0]).all() and (characters[0] < _NOT_ASCII).all())
 
 
 def _has_zones(column: pa.ChunkedArray) -> bool:
