@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -32,8 +33,8 @@ JOB = "yahoo_kafka"
 SHARES = (0.25, 0.5, 0.75, 0.9)
 #: Of the rate at which a full topic is read: the steps in which the rate goes up.
 STEPS = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
-#: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait for
-#: the last counts.
+#: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait
+#: for the last counts.
 STEP, LOAD, BEFORE, BEHIND, WAIT = 20, 30, 30, 10, 20
 #: The same of a window.
 WINDOW = sender.WINDOW // 1000
@@ -104,17 +105,19 @@ def loads_of(
     source, target = log.new("in"), log.new("answer", partitions=1)
     every = [(stages[0][0], BEFORE), *stages, (stages[-1][0], BEHIND)]
     answer = Answer(log.servers, target)
-    with started(contender, log, source, target, table, work) as job:
+    # What it sent does not fit into a pipe that nobody reads meanwhile.
+    with started(contender, log, source, target, table, work) as job, TemporaryFile("w+") as said:
         command = [sys.executable, SENDER, log.servers, source, table / "ads.csv", json.dumps(every)]
-        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(list(map(str, command)), stdout=said)
         try:
             seen = dict[tuple[str, int], float]()
             patience = time.monotonic() + sum(seconds for _, seconds in every) + 60
             while process.poll() is None and time.monotonic() < patience:
                 note(answer, seen, job)
-            if process.stdout is None or process.poll() != 0:
+            if process.poll() != 0:
                 raise JobFailed("the sender failed")
-            sent = json.loads(process.stdout.read())
+            said.seek(0)
+            sent = json.load(said)
             right = rows_of(sent["counts"])
             patience = time.monotonic() + WAIT
             last = (sent["begin"] / 1000 + sum(seconds for _, seconds in every[:-1])) * 1000
