@@ -16,15 +16,20 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.peers import answers, chart, inputs, pages, results
+from bench.peers import answers, chart, inputs, latency, pages, results, topics
 from bench.peers.contender import CONTENDERS, ROOT, Contender
-from bench.peers.process import JobFailed, run
+from bench.peers.latency import Latency
+from bench.peers.process import JobFailed, Taken, run
 from bench.peers.results import Measured, Result
+from bench.peers.topics import Log
 from bench.peers.workloads import QUICK, WORKLOADS, Workload
 
 RESULTS = ROOT / "bench" / "results" / "peers"
@@ -37,6 +42,8 @@ QUICK_CONTENDERS, QUICK_FILES, QUICK_ROUNDS, QUICK_LIMIT = (
     2,
     60,
 )
+#: The events of the run that does not count.
+WARM = 5000
 ROUNDS, LIMIT = 3, 300
 
 
@@ -45,6 +52,9 @@ def main() -> None:
     if not options.render:
         work = options.work.resolve()
         ready, begun, failed = installed(options.contenders, work), time.monotonic(), []
+        if options.latency:
+            measure_latency(ready, options, work)
+            options.only = []
         for place, name in enumerate(options.only, 1):
             passed = (time.monotonic() - begun) / 60
             print(f"{name}: {place} of {len(options.only)}, after {passed:.0f} minutes", file=sys.stderr, flush=True)
@@ -74,7 +84,7 @@ def rendered(ordered: list[Result], folder: Path) -> dict[Path, str]:
     """The page and the charts. Those of the record are where the docs show them."""
     images = IMAGES if folder == RESULTS else folder
     return {
-        folder.with_suffix(".md"): pages.page(ordered),
+        folder.with_suffix(".md"): pages.page(ordered, latency.section(latency.read(latency_folder(folder)))),
         images / "peers-throughput.svg": chart.throughput(ordered),
         images / "peers-whole.svg": chart.whole(ordered),
     }
@@ -94,6 +104,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=inputs.PER_FILE, help="events of a file, to try things")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and inputs")
     parser.add_argument("--results", type=Path, help="default: bench/results/peers; with --quick, below --work")
+    parser.add_argument("--latency", action="store_true", help="the latency of Yahoo from Kafka, and nothing else")
     parser.add_argument("--render", action="store_true", help="only write the tables and charts again")
     options = parser.parse_args()
     quick = options.quick
@@ -126,15 +137,23 @@ def installed(names: Iterable[str], work: Path) -> dict[str, str]:
 
 def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
     """Runs a workload: first each contender once on little, which does not count, then rounds of all."""
+    with topics.started() if workload.on_kafka else nullcontext() as log:
+        measure_with(log, workload, ready, options, work)
+
+
+def measure_with(
+    log: Log | None, workload: Workload, ready: dict[str, str], options: argparse.Namespace, work: Path
+) -> None:
+    """The same, with the broker that the workload needs."""
     long = options.files or (QUICK_FILES if options.quick else workload.files)
-    root = work / "inputs"
-    folders = {count * options.events: workload.prepared(root, count, options.events) for count in (1, long)}
-    warm = workload.prepared(root, 1, 1000)
+    root, counts = work / "inputs", {1, *(min(long, CONTENDERS[name].files) for name in ready)}
+    folders = {count * options.events: workload.prepared(root, count, options.events) for count in sorted(counts)}
+    warm = workload.prepared(root, 1, WARM)
     table = inputs.table_of(root).parent
     right = {folder: answers.expected(workload, folder, table) for folder in (warm, *folders.values())}
     result = Result(
         workload.name, workload.title, workload.text, workload.has_state,
-        datetime.now(UTC).strftime("%Y-%m-%d"), shown_command(options, workload), machine(),
+        today(), shown_command(options, workload), machine(),
     )  # fmt: skip
     limit = max(options.limit, workload.limit)
     playing: list[Contender] = []
@@ -145,8 +164,9 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
             result.once.append(name)
         reason = problem or contender.reason(workload.name, workload.job)
         if reason is None:
-            result.versions[name], result.commands[name] = contender.versions(work), contender.shown(workload.job)
-            first = one_run(contender, workload, warm, table, right[warm], work, limit, 0, 1000)
+            result.versions[name] = contender.versions(work)
+            result.commands[name] = contender.shown(workload.job, cores_of(workload), endless=workload.on_kafka)
+            first = one_run(contender, workload, warm, table, right[warm], work, limit, 0, WARM, log)
             reason = first.problem
         if reason:
             result.reasons[name] = reason
@@ -155,8 +175,9 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
             playing.append(contender)
     for number in range(options.rounds):
         for contender in list(playing):
-            for events, folder in folders.items():
-                taken = one_run(contender, workload, folder, table, right[folder], work, limit, number, events)
+            for count in sorted({1, min(long, contender.files)}):
+                events, folder = count * options.events, folders[count * options.events]
+                taken = one_run(contender, workload, folder, table, right[folder], work, limit, number, events, log)
                 result.runs.append(taken)
                 shown = taken.problem or f"{taken.seconds:.1f} s, CPU {taken.cpu:.1f} s, {taken.memory / 1e6:,.0f} MB"
                 print(f"{workload.name} {number} {contender.title} {events:,}: {shown}", file=sys.stderr, flush=True)
@@ -167,22 +188,60 @@ def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespa
     print("\n".join([f"\n{result.title}", *pages.table(result), ""]), flush=True)
 
 
+def measure_latency(ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
+    """Runs each contender at several loads; how fast it reads a full topic must be measured already."""
+    full = results.read(options.results).get("yahoo-kafka")
+    if full is None:
+        raise SystemExit("first measure how fast a full topic is read: --only yahoo-kafka")
+    workload = WORKLOADS["yahoo-kafka"]
+    workload.prepared(work / "inputs", 1, options.events)
+    table = inputs.table_of(work / "inputs").parent
+    with topics.started() as log:
+        for name in ready:
+            contender, rate = CONTENDERS[name], full.rate(name) if name in full.measured() else None
+            if rate is None:
+                print(f"{contender.title}: {full.reason(name) or 'not measured from a full topic'}", file=sys.stderr)
+                continue
+            command = f'make peers ARGS="--latency --contenders {name}"'
+            taken = Latency(name, contender.title, today(), command, machine(), contender.versions(work), rate.median)
+            latency.measure(taken, contender, log, table, work)
+            latency.write(taken, latency_folder(options.results))
+    print("\n".join(["", *latency.section(latency.read(latency_folder(options.results))), ""]), flush=True)
+
+
+def latency_folder(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-latency")
+
+
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
 def one_run(
     contender: Contender, workload: Workload, folder: Path, table: Path, right, work: Path, limit: float,
-    number: int = 0, events: int = 0,
+    number: int = 0, events: int = 0, log: Log | None = None,
 ) -> Measured:  # fmt: skip
     """One run in an empty folder, and whether its answer is right."""
+    cores = cores_of(workload)
     output = work / "output" / f"{contender.name}-{time.time_ns()}"
     output.mkdir(parents=True)
     environment = {
         "PEERS_INPUT": str(folder), "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
-        "PEERS_EVENTS": str(events), "PEERS_QUERIES": str(workload.queries), "PYTHONPATH": str(contender.folder),
+        "PEERS_EVENTS": str(events + bool(workload.last)), "PEERS_QUERIES": str(workload.queries),
+        **contender.environment_of(cores),
     }  # fmt: skip
+    command = contender.arguments(workload.job, work, output, cores, endless=workload.on_kafka)
+    if cores < (os.cpu_count() or 1):
+        command = ["taskset", "--cpu-list", f"0-{cores - 1}", *command]
     measured = Measured(contender.name, number, events)
     try:
-        taken = run(contender.arguments(workload.job, work, output), environment, output, limit)
-        actual = answers.answer(output, workload)
-        answers.check(actual, right)
+        if log is None:
+            taken = run(command, environment, output, limit)
+            actual = answers.answer(output, workload)
+            answers.check(actual, right)
+        else:
+            taken = kafka_run(contender, log, folder, table, right, command, environment, output, limit)
+            actual = right
         figures = {"seconds": round(taken.seconds, 3), "cpu": round(taken.cpu, 2), "beside": round(taken.beside, 2)}
         return Measured(contender.name, number, events, memory=taken.memory, rows=len(actual), **figures)
     except Exception as error:  # of a contender, or of its answer: its row says so, and the others go on
@@ -192,9 +251,32 @@ def one_run(
         shutil.rmtree(output, ignore_errors=True)
 
 
+def kafka_run(
+    contender: Contender, log: Log, folder: Path, table: Path, right: pl.DataFrame, command: list[str],
+    environment: dict[str, str], output: Path, limit: float,
+) -> Taken:  # fmt: skip
+    """A run from a topic with the events of a folder into another one, until all of the answer is there."""
+    target = log.new("answer", partitions=1)
+    source = log.filled(folder, inputs.later_ads(table / "ads.csv"))
+    environment |= topics.environment(contender, log, source, target, topics.DISORDER)
+    answer = topics.Answer(log.servers, target)
+    awaited = topics.Awaited(answer, right)
+    try:
+        return run(command, environment, output, limit, awaited.is_complete, log.processes)
+    except JobFailed as error:
+        raise JobFailed(f"{error}; {awaited.lack}") from None
+    finally:
+        answer.close()
+
+
+def cores_of(workload: Workload) -> int:
+    return workload.cores or os.cpu_count() or 1
+
+
 def shown_command(options: argparse.Namespace, workload: Workload) -> str:
     size = "--quick" if options.quick else "--full"
     extra = f" --rounds {options.rounds}" if options.rounds != (QUICK_ROUNDS if options.quick else ROUNDS) else ""
+    extra += f" --files {options.files}" if options.files else ""
     usual = list(QUICK_CONTENDERS if options.quick else CONTENDERS)
     extra += f" --contenders {','.join(options.contenders)}" if options.contenders != usual else ""
     return f'make peers ARGS="{size} --only {workload.name}{extra}"'

@@ -21,7 +21,7 @@ class WrongAnswer(Exception):
 
 def expected(workload: Workload, folder: Path, table: Path) -> pl.DataFrame:
     """DuckDB's answer for an input."""
-    query = (HERE / "duckdb" / f"{workload.job}.sql").read_text().format(
+    query = (HERE / "duckdb" / f"{workload.query or workload.job}.sql").read_text().format(
         input=folder, table=table, queries=workload.queries
     )  # fmt: skip
     with duckdb.connect() as database:
@@ -30,7 +30,7 @@ def expected(workload: Workload, folder: Path, table: Path) -> pl.DataFrame:
 
 
 def answer(output: Path, workload: Workload) -> pl.DataFrame:
-    """What a job has left behind: files, a table `answer` of SQLite, or the view `result` in a store of Penstock's.
+    """What a job has left behind: files, a table `answer` of SQLite, or a view in a store of Penstock's.
 
     Files are lines of JSON, or CSV without a header.
     """
@@ -42,7 +42,7 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
         try:
             with scanning(reader) as snapshot:
                 frame = cast(
-                    pl.DataFrame, pl.from_arrow(snapshot.scan(snapshot.views["result"], columns, []).read_all())
+                    pl.DataFrame, pl.from_arrow(snapshot.scan(snapshot.views[workload.view], columns, []).read_all())
                 )
         finally:
             reader.close()
@@ -54,7 +54,9 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
         finally:
             database.close()
         return _typed(pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None), workload)
-    paths = [path for path in folder.rglob("*") if _has_rows(path)] if folder.is_dir() else [output / "answer.csv"]
+    paths = (
+        [path for path in folder.rglob("*") if _has_rows(path, folder)] if folder.is_dir() else [output / "answer.csv"]
+    )
     if not any(path.exists() for path in paths):
         raise WrongAnswer("it left no answer")
     files, columns = [str(path) for path in paths], dict(workload.columns)
@@ -68,9 +70,10 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
     return _typed(frame, workload)
 
 
-def _has_rows(path: Path) -> bool:
-    """Whether a file is one of an answer; hidden ones are not finished."""
-    return path.is_file() and path.stat().st_size > 0 and not path.name.startswith((".", "_"))
+def _has_rows(path: Path, folder: Path) -> bool:
+    """Whether a file is one of an answer; hidden ones are not finished, or say which ones are."""
+    hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    return path.is_file() and path.stat().st_size > 0 and not hidden
 
 
 def _typed(frame: pl.DataFrame, workload: Workload) -> pl.DataFrame:

@@ -24,7 +24,7 @@ def throughput(results: Iterable[Result]) -> str:
 
 
 def whole(results: Iterable[Result]) -> str:
-    """Seconds from the command to the end of the long run."""
+    """Seconds from the command to the end of the long run, of those that had the same one."""
     groups = []
     for result in results:
         bars = [(name, result.seconds(name, result.sizes[1])) for name in result.measured()]

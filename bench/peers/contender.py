@@ -1,17 +1,21 @@
 """Who is compared: how each is installed, and the command that runs one of its jobs.
 
 A contender has a folder with one job for each workload that it can run, written as its own documentation teaches. A job
-reads `PEERS_INPUT` (and `PEERS_TABLE`) until all of its `PEERS_EVENTS` are done, and leaves its answer in
-`PEERS_OUTPUT`.
+reads `PEERS_INPUT` (and `PEERS_TABLE`) until all of its `PEERS_EVENTS` are done, on `PEERS_CORES` cores, and leaves its
+answer in `PEERS_OUTPUT`. A job on Kafka reads `PEERS_TOPIC` of `PEERS_SERVERS` and writes `PEERS_ANSWER` there until it
+is ended; its messages are up to `PEERS_DISORDER` seconds out of order, and with `PEERS_LIVE` more of them are coming.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+
+from penstock.runtime.spark.jars import Artifact, fetched
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -22,7 +26,10 @@ class Contender:
     """One of those compared. Without `requirements.txt` in its folder it runs in the project's own environment.
 
     `package` is the one whose version is shown, `job` what its file is called for a workload, and `cannot` says for
-    which workloads, jobs or folders of jobs it has none, and why.
+    which workloads, jobs or folders of jobs it has none, and why. `files` is how many its long runs have at most, where
+    more would take minutes. `environment` is another contender in whose
+    environment it runs, `endless` its command for jobs without an end, and `connector` the library with which it reads
+    Kafka, where that is Java's.
     """
 
     name: str
@@ -32,6 +39,10 @@ class Contender:
     job: str = "{workload}.py"
     streams: bool = True
     cannot: dict[str, str] = field(default_factory=dict)
+    files: int = 60
+    environment: str = ""
+    endless: tuple[str, ...] = ()
+    connector: Artifact | None = None
 
     @property
     def folder(self) -> Path:
@@ -39,7 +50,7 @@ class Contender:
 
     @property
     def requirements(self) -> Path:
-        return self.folder / "requirements.txt"
+        return HERE / (self.environment or self.name) / "requirements.txt"
 
     def reason(self, workload: str, job: str) -> str | None:
         """Why it has no job for a workload; None if it has one."""
@@ -51,7 +62,9 @@ class Contender:
     def python(self, work: Path) -> Path:
         """The Python that it is installed in."""
         return (
-            work / "environments" / self.name / "bin" / "python" if self.requirements.exists() else Path(sys.executable)
+            work / "environments" / (self.environment or self.name) / "bin" / "python"
+            if self.requirements.exists()
+            else Path(sys.executable)
         )
 
     def install(self, work: Path) -> None:
@@ -69,17 +82,31 @@ class Contender:
             subprocess.run(command, check=True, capture_output=True, text=True)
         marker.write_text(wanted)
 
-    def arguments(self, job: str, work: Path, output: Path) -> list[str]:
+    def jars(self) -> list[Path]:
+        """The jars of its connector, which Maven fetches once; raises PenstockError."""
+        if self.connector is None:
+            return []
+        return fetched(f"peers-{self.connector.name}-{self.connector.version}", [self.connector])
+
+    def arguments(self, job: str, work: Path, output: Path, cores: int, *, endless: bool = False) -> list[str]:
         """The command that runs a job."""
         file = self.folder / self.job.format(workload=job)
         words = {"python": self.python(work), "bin": self.python(work).parent, "file": file, "output": output}
-        return [word.format(**words, folder=self.folder) for word in self.command]
+        command = self.endless if endless and self.endless else self.command
+        return [word.format(**words, folder=self.folder, cores=cores) for word in command]
 
-    def shown(self, job: str) -> str:
+    def environment_of(self, cores: int) -> dict[str, str]:
+        """What each job reads of its environment."""
+        return {
+            "PYTHONPATH": os.pathsep.join([str(self.folder), str(ROOT / "src")]), "PEERS_CORES": str(cores),
+        }  # fmt: skip
+
+    def shown(self, job: str, cores: int, *, endless: bool = False) -> str:
         """The same as people would type it in the project's folder."""
         file = (self.folder / self.job.format(workload=job)).relative_to(ROOT)
-        words = {"python": "python", "bin": "", "file": file, "output": "OUTPUT", "folder": file.parent}
-        return " ".join(word.format(**words) for word in self.command).replace(" /", " ").lstrip("/")
+        words = {"python": "python", "bin": "", "file": file, "output": "OUTPUT", "folder": file.parent, "cores": cores}
+        command = self.endless if endless and self.endless else self.command
+        return " ".join(word.format(**words) for word in command).replace(" /", " ").lstrip("/")
 
     def versions(self, work: Path) -> dict[str, str]:
         """The versions of its package and of its Python."""
@@ -94,22 +121,47 @@ class Contender:
         return {self.package: found[0], "Python": found[1]}
 
 
+FLINK_KAFKA = Artifact("org.apache.flink", "flink-sql-connector-kafka", "5.0.0-2.2")
+NO_KAFKA = {"yahoo_kafka": "reads files only"}
 CONTENDERS = {
     one.name: one
     for one in (
         Contender(
             "penstock", "Penstock", "penstock",
-            ("{bin}/penstock", "run", "{file}", "--dir", "{output}/state", "--until-caught-up", "--no-serve"),
+            ("{bin}/penstock", "run", "{file}", "--dir", "{output}/state", "--master", "local[{cores}]",
+             "--until-caught-up", "--no-serve"),
+            endless=("{bin}/penstock", "run", "{file}", "--dir", "{output}/state", "--master", "local[{cores}]",
+                     "--no-serve"),
         ),
         Contender("spark", "Structured Streaming by hand", "pyspark", ("{python}", "{file}")),
-        Contender("flink_sql", "Flink SQL", "apache-flink", ("{python}", "{file}")),
         Contender(
-            "bytewax", "Bytewax", "bytewax", ("{python}", "-m", "bytewax.testing", "-p", "2", "{file}:flow"),
+            "flink_sql", "Flink SQL", "apache-flink", ("{python}", "{file}"), connector=FLINK_KAFKA,
+            cannot={"quiet": "functions with state and timers are Java's only in SQL"},
         ),
-        Contender("pathway", "Pathway", "pathway", ("env", "PATHWAY_THREADS=2", "{python}", "{file}")),
         Contender(
-            "duckdb", "DuckDB, one shot", "duckdb", ("{python}", "{folder}/once.py", "{file}"), "{workload}.sql", False
+            "flink", "Flink DataStream, Python", "apache-flink", ("{python}", "{file}"), files=4,
+            environment="flink_sql", connector=FLINK_KAFKA,
+            cannot={"nexmark/q11": "with session windows its run ended at a checkpoint that failed; not looked into"},
         ),
-        Contender("polars", "Polars, one shot", "polars", ("{python}", "{file}"), streams=False),
+        Contender(
+            "beam", "Beam, direct runner", "apache-beam", ("{python}", "{file}"), files=2,
+            cannot={"yahoo_kafka": "in Python its local runner takes bounded inputs; a service in Java reads Kafka"},
+        ),
+        Contender(
+            "bytewax", "Bytewax", "bytewax", ("{python}", "-m", "bytewax.testing", "-p", "{cores}", "{file}:flow"),
+        ),
+        Contender(
+            "pathway", "Pathway", "pathway", ("env", "PATHWAY_THREADS={cores}", "{python}", "{file}"),
+            cannot={"quiet": "has no functions with state and timers"},
+        ),
+        Contender(
+            "quix", "Quix Streams", "quixstreams", ("{python}", "{folder}/processes.py", "{cores}", "{file}"), files=2,
+            cannot=dict.fromkeys(("keys", "yahoo", "words", "join", "quiet", "nexmark"), "reads Kafka only"),
+        ),
+        Contender(
+            "duckdb", "DuckDB, one shot", "duckdb", ("{python}", "{folder}/once.py", "{file}"), "{workload}.sql",
+            False, NO_KAFKA,
+        ),
+        Contender("polars", "Polars, one shot", "polars", ("{python}", "{file}"), streams=False, cannot=NO_KAFKA),
     )
 }  # fmt: skip

@@ -5,6 +5,7 @@ A file holds 250,000 events, and file n is the same however many are written: a 
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from string import ascii_lowercase
 
 import numpy as np
 import polars as pl
+
+from examples.nexmark.events import Nexmark
 
 PER_FILE = 250_000
 #: The time of the first event, in microseconds, and the time between two events.
@@ -75,6 +78,27 @@ def keyed(keys: int, skewed: bool, each: int = EACH) -> Writer:
     return write
 
 
+def brief(folder: Path, number: int, events: int) -> None:
+    """Half a minute of events of keys that no other file has, up to two seconds out of order."""
+    chance, keys = np.random.default_rng([11, number]), max(1, events // 25)
+    frame = pl.DataFrame(
+        {
+            "key": np.char.add("k", (number * keys + chance.integers(0, keys, events)).astype(str)),
+            "v": chance.integers(0, 1000, events),
+            "at": _text(_times(number, events, 30_000_000 / events) - chance.integers(0, DISORDER, events)),
+        }
+    )
+    frame.write_ndjson(folder / f"{number:04}.json")
+
+
+def bids(folder: Path, number: int, events: int) -> None:
+    """Nexmark's bids, 50,000 of its events a second, groups of 200 of them shuffled."""
+    count = events * 50 // 46 + 100
+    frame = Nexmark(50_000 * events // PER_FILE or 1, disorder=200).parts(number * count, count)["bids"].head(events)
+    texts = pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+    frame.drop("received").with_columns(texts).write_ndjson(folder / f"{number:04}.json")
+
+
 def ads(folder: Path, number: int, events: int) -> None:
     """The Yahoo benchmark's events, all values texts: 100 campaigns with ten ads each, a third of the events views."""
     names = Random(1)
@@ -99,6 +123,14 @@ def ads(folder: Path, number: int, events: int) -> None:
         }
     )
     frame.write_ndjson(folder / f"{number:04}.json")
+
+
+def later_ads(table: Path) -> list[str]:
+    """A view of each campaign two hours after all events, as lines: it closes the windows before it."""
+    campaigns = {campaign: ad for ad, campaign in (line.split(",") for line in table.read_text().splitlines())}
+    time = str((START + 7_200_000_000) // 1000)
+    names = {"user_id": "", "page_id": "", "ad_type": "mail", "ip_address": "1.2.3.4"}
+    return [json.dumps(names | {"ad_id": ad, "event_type": "view", "event_time": time}) for ad in campaigns.values()]
 
 
 def lines(folder: Path, number: int, events: int) -> None:

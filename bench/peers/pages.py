@@ -10,11 +10,11 @@ from bench.peers.results import QUIET, Result, Spread
 OURS = "penstock"
 
 
-def page(results: Iterable[Result]) -> str:
+def page(results: Iterable[Result], latency: Sequence[str] = ()) -> str:
     """All results as Markdown."""
     known = list(results)
     parts = [text for result in known for text in (section(result), "")]
-    return "\n".join([*summary(known), *parts]).rstrip() + "\n"
+    return "\n".join([*summary(known), *parts, *latency]).rstrip() + "\n"
 
 
 def section(result: Result) -> str:
@@ -67,12 +67,14 @@ def table(result: Result) -> list[str]:
             rows.append([result.titles[name], reason or "not measured", "", "", "", "", ""])
             continue
         rate = None if name in result.once else result.rate(name)
-        whole = result.seconds(name, long)
+        own = result.sizes_of(name)[1]
+        whole = result.seconds(name, own)
         if name in result.once and whole is not None:
             rate = Spread(*(long / seconds for seconds in (whole.median, whole.most, whole.least)))
         of_it = f"{ours.median / rate.median:.2f}" if ours and rate and name != OURS else ""
         rows.append([
-            result.titles[name], rates(rate), of_it, times(result.seconds(name, short)), times(whole),
+            result.titles[name], rates(rate), of_it, times(result.seconds(name, short)),
+            times(whole) if own == long else f"{count(own)}: {times(whole)}",
             f"{result.cpu(name):.1f} µs", f"{result.memory(name) / 1e6:,.0f} MB",
         ])  # fmt: skip
     return grid(head, rows)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +32,17 @@ class Taken:
     beside: float
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], output: Path, limit: float) -> Taken:
-    """Runs a command to its end, in an empty folder; its messages go to `log.txt` there."""
+def run(
+    command: Sequence[str], environment: Mapping[str, str], output: Path, limit: float,
+    is_done: Callable[[], bool] | None = None, others: Collection[int] = (),
+) -> Taken:  # fmt: skip
+    """Runs a command in an empty folder to its end, or until it is done; its messages go to `log.txt` there.
+
+    `others` are processes that work for it and do not disturb it.
+    """
     log = output / "log.txt"
     with log.open("wb") as file:
-        begun, busy = time.perf_counter(), busy_ticks()
+        begun, busy = time.perf_counter(), busy_ticks() - ticks(others)
         process = subprocess.Popen(
             command, cwd=output, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             process_group=0,
@@ -44,20 +50,45 @@ def run(command: Sequence[str], environment: Mapping[str, str], output: Path, li
         watch = Watch(process.pid)
         watch.start()
         try:
-            code = process.wait(limit)
+            code = process.wait(limit) if is_done is None else _wait(process, is_done, limit)
         except subprocess.TimeoutExpired:
-            raise JobFailed(f"not done after {limit:.0f} s") from None
+            raise JobFailed(f"not done after {limit:.0f} s: {last_lines(log)}"[:600]) from None
         finally:
             seconds = time.perf_counter() - begun
+            busy = busy_ticks() - ticks(others) - busy
             watch.stop()
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end(process)
     if code:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        raise JobFailed(f"ended with {code}: {' / '.join(lines[-4:])}"[:600])
-    beside = max(0.0, (busy_ticks() - busy) / TICKS - watch.cpu) / seconds
-    return Taken(seconds, watch.cpu, watch.memory, beside)
+        raise JobFailed(f"ended with {code}: {last_lines(log)}"[:600])
+    return Taken(seconds, watch.cpu, watch.memory, max(0.0, busy / TICKS - watch.cpu) / seconds)
+
+
+def last_lines(log: Path) -> str:
+    """The end of what a job wrote, but for Java's lists of calls."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return " / ".join([line for line in lines if line and not line.startswith(("at ", "... "))][-4:])
+
+
+def _wait(process: subprocess.Popen[bytes], is_done: Callable[[], bool], limit: float) -> int:
+    """Waits until a process that has no end is done; 0 then, else the code with which it ended."""
+    begun = time.monotonic()
+    while not is_done():
+        if (code := process.poll()) is not None:
+            return code or int(not any(is_done() for _ in range(40)))
+        if time.monotonic() - begun > limit:
+            raise subprocess.TimeoutExpired(process.args, limit)
+    return 0
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and all that it has started, also in sessions of their own."""
+    started = processes(process.pid)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid in started:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
 
 
 class Watch(threading.Thread):
@@ -92,6 +123,16 @@ def busy_ticks() -> int:
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _, _, interrupts, soft, *_ = fields
     return user + nice + system + interrupts + soft
+
+
+def ticks(pids: Collection[int]) -> int:
+    """The ticks of CPU that these processes and this one have used."""
+    used = 0
+    for pid in (*pids, os.getpid()):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            used += int(fields[11]) + int(fields[12])
+    return used
 
 
 def processes(root: int) -> dict[int, int]:

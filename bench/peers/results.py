@@ -67,6 +67,11 @@ class Result:
         sizes = sorted({run.events for run in self.runs}) or [0]
         return sizes[0], sizes[-1]
 
+    def sizes_of(self, contender: str) -> tuple[int, int]:
+        """The same of one contender: the long runs of slow ones are shorter."""
+        sizes = sorted({run.events for run in self.runs if run.contender == contender}) or [0]
+        return sizes[0], sizes[-1]
+
     def reason(self, contender: str) -> str | None:
         """Why a contender has no figures: it cannot, or one of its runs did not count."""
         problems = [run.problem for run in self._of(contender) if run.problem]
@@ -85,7 +90,7 @@ class Result:
 
         The median's is that of the median times, since a difference of single rounds adds their noise.
         """
-        short, long = self.sizes
+        short, long = self.sizes_of(contender)
         times = {(run.round, run.events): run.seconds for run in self._of(contender)}
         both = [(times[n, short], times[n, long]) for n, size in times if size == short and (n, long) in times]
         rates = [(long - short) / (late - early) for early, late in both if late > early]
@@ -101,7 +106,7 @@ class Result:
 
     def cpu(self, contender: str) -> float:
         """Microseconds of CPU for an event, in steady state."""
-        short, long = self.sizes
+        short, long = self.sizes_of(contender)
         used = [
             statistics.median(run.cpu for run in self._of(contender) if run.events == size) for size in (short, long)
         ]

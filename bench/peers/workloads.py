@@ -16,7 +16,9 @@ class Workload:
 
     `columns` are those of the answer, with DuckDB's types: `bench/peers/duckdb` has the query that computes it.
     `last` is a line behind all files, from which on everything before it is closed. `queries` are those that the job
-    runs, and `limit` the seconds that a run may take, if it is longer than others.
+    runs, and `limit` the seconds that a run may take, if it is longer than others. `cores` are those that a job may
+    use; without them it has all. `on_kafka` says that the input is in a topic, and the answer comes into another.
+    `view` is the one of Penstock's that has the answer, and `query` DuckDB's, where it is not called as the job.
     """
 
     name: str
@@ -31,6 +33,10 @@ class Workload:
     last: str = ""
     queries: int = 1
     limit: float = 0
+    cores: int = 0
+    on_kafka: bool = False
+    view: str = "result"
+    query: str = ""
 
     @property
     def folder(self) -> str:
@@ -42,6 +48,13 @@ class Workload:
         return inputs.folder_of(root, self.folder, self.write, files, events, self.last)
 
 
+#: A line an hour behind the others, of a key that is in no answer.
+LATER = '{"key": "end", "v": 0, "at": "2024-05-01T01:00:00.000000Z"}'
+#: The same of Nexmark, of nobody.
+LATER_BID = (
+    '{"auction": 0, "bidder": 0, "price": 0, "channel": "", "url": "", "at": "2015-07-15T01:00:00.000000Z", '
+    '"extra": ""}'
+)
 WINDOWED = {"key": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT", "total": "BIGINT"}
 WORKLOADS = {
     one.name: one
@@ -50,6 +63,10 @@ WORKLOADS = {
             "keys-100", "Windows, 100 keys",
             "JSON lines; counts and sums by one of 100 skewed keys, in windows of ten seconds of event time.",
             "keys", inputs.keyed(100, skewed=True), WINDOWED,
+        ),
+        Workload(
+            "keys-100-one-core", "Windows, 100 keys, on one core", "The same with one of the two cores.",
+            "keys", inputs.keyed(100, skewed=True), WINDOWED, input="keys-100", files=10, cores=1,
         ),
         Workload(
             "keys-1k", "Windows, 1,000 keys", "The same by 1,000 skewed keys.",
@@ -75,6 +92,14 @@ WORKLOADS = {
             "yahoo", inputs.ads, {"campaign": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT"}, files=12,
         ),
         Workload(
+            "yahoo-kafka", "Yahoo, from Kafka to Kafka",
+            "The Yahoo benchmark as published: JSON from four partitions of a topic, only views, joined with a table "
+            "of 1,000 ads, counted by campaign in windows of ten seconds, into another topic. A job ends when the "
+            "last count of its answer is there.",
+            "yahoo_kafka", inputs.ads, {"campaign": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT"}, input="yahoo",
+            files=12, on_kafka=True, query="yahoo",
+        ),
+        Workload(
             "words", "Word count", "Lines of eight words in JSON; every word counted by hour of event time.",
             "words", inputs.lines, {"word": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT"}, files=8,
         ),
@@ -83,6 +108,33 @@ WORKLOADS = {
             "Clicks, a tenth of the events, with the impressions of the minute before them, counted by place in "
             "windows of ten seconds.",
             "join", inputs.shown_and_clicked, {"place": "BIGINT", "start": "TIMESTAMP", "n": "BIGINT"}, files=12,
+        ),
+        Workload(
+            "quiet", "Keyed processor",
+            "User code with state and timers for each key: how many events a key had and their sum, given out when it "
+            "is quiet for a minute of event time. A key has 25 events on average.",
+            "quiet", inputs.brief, {"key": "VARCHAR", "n": "BIGINT", "total": "BIGINT"}, files=8, last=LATER,
+        ),
+        *(
+            Workload(
+                f"nexmark-{query}", f"Nexmark {query}", text, f"nexmark/{query}", inputs.bids, columns, input="bids",
+                files=8, has_state=query != "q2", last=LATER_BID, view=query,
+            )
+            for query, text, columns in (
+                ("q2", "Bids for every 123rd auction.", {"auction": "BIGINT", "price": "BIGINT"}),
+                (
+                    "q5", "The auctions with the most bids of ten seconds, every two seconds, with ties.",
+                    {"start": "TIMESTAMP", "bids": "BIGINT", "auctions": "BIGINT"},
+                ),
+                (
+                    "q7", "The highest bids of ten seconds, with ties.",
+                    {"start": "TIMESTAMP", "price": "BIGINT", "bids": "VARCHAR"},
+                ),
+                (
+                    "q11", "How many bids somebody makes without a pause of ten seconds.",
+                    {"bidder": "BIGINT", "start": "TIMESTAMP", "bids": "BIGINT"},
+                ),
+            )
         ),
     )
 }  # fmt: skip

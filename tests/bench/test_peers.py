@@ -159,7 +159,7 @@ def test_every_contender_has_a_job_for_a_workload_or_a_reason(workload: str, job
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
 def test_duckdb_answers_every_workload(workload: Workload, tmp_path: Path) -> None:
-    folder = workload.prepared(tmp_path, 2, 1000)
+    folder = workload.prepared(tmp_path, 2, 3000)
     last = ["0002.json"] if workload.last else []
     assert sorted(path.name for path in folder.iterdir()) == ["0000.json", "0001.json", *last]
     frame = answers.expected(workload, folder, inputs.table_of(tmp_path).parent)

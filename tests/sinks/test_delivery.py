@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pytest
 
 from penstock.errors import DefinitionError
 from penstock.sinks import Delivery, read_jsonl, to_function, to_jsonl
+from penstock.sinks.pane_reader import PaneReader
 from penstock.store.arrivals import DeliveryTime
 from penstock.store.outbox import take_over
 from tests.outbox import panes
@@ -330,3 +332,37 @@ def test_few_panes_are_not_worth_a_transaction(feed):
     assert all(after - before >= 4 for before, after in zip([0, *trimmed], trimmed, strict=False))
     assert trimmed
     delivery.close()
+
+
+class Interrupting:
+    """An outbox in which a sink is added, or another thread looks, while new blocks are read."""
+
+    def __init__(self, outbox: Any, meanwhile: Callable[[], object]) -> None:
+        self._outbox, self._meanwhile = outbox, meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+    def new_blocks(self, *where: Any) -> Any:
+        blocks = self._outbox.new_blocks(*where)
+        other = threading.Thread(target=self._meanwhile)
+        other.start()
+        other.join(0.2)  # it waits until this look is over
+        return blocks
+
+
+@pytest.mark.parametrize("what", ["a sink is added", "another thread looks"])
+def test_panes_are_read_once_whatever_happens_while_new_ones_are_looked_for(feed, what):
+    fed = feed()
+    fed.step(2)
+    reader = PaneReader(fed.store)
+    reader.refresh({"v"})
+    first = fed.ids()
+    fed.step(2)
+    changes = {"a sink is added": reader.forget, "another thread looks": lambda: reader.refresh({"v"})}
+    reader._outbox = Interrupting(fed.store, changes[what])
+    reader.refresh({"v"})
+    reader._outbox = fed.store
+    reader.refresh({"v"})
+    assert fed.ids() > first
+    assert reader.panes("v", 0, 1 << 30)[0]["id"].to_list() == fed.ids()

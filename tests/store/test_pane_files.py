@@ -69,7 +69,7 @@ def test_panes_have_the_ids_and_the_order_of_those_in_the_store(store: SqliteSto
     reader, taken = PaneReader(Reader(tmp_path / "app"), keep=5), []
     reader.refresh(["by_word"])
     last = 0
-    while reader.has_more("by_word", last):
+    while reader.look("by_word")[1] > last:
         panes, last = reader.panes("by_word", last, 3)
         taken += panes["id"].to_list()
     assert taken == outbox.panes(other)["id"].to_list()

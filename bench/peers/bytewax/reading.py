@@ -44,7 +44,7 @@ def rows_of_windows(windows, length=LENGTH):
 
 
 def write(rows):
-    """Two files: one for each worker."""
+    """A file for each worker."""
     folder = Path(os.environ["PEERS_OUTPUT"], "answer")
     folder.mkdir(exist_ok=True)
-    op.output("write", rows, DirSink(folder, 2, lambda number, _: f"{number}.csv"))
+    op.output("write", rows, DirSink(folder, int(os.environ["PEERS_CORES"]), lambda number, _: f"{number}.csv"))

@@ -7,9 +7,10 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 #: Files are given out in no particular order, so windows wait for the past that they may hold.
 DISORDER = "INTERVAL '1' HOUR"
 SETTINGS = {
-    "parallelism.default": "2",
+    "parallelism.default": os.environ["PEERS_CORES"],
     "execution.checkpointing.interval": "10 s",
     "pipeline.object-reuse": "true",
+    "restart-strategy.type": "none",
     "table.local-time-zone": "UTC",
 }
 
@@ -20,6 +21,9 @@ def session():
         environment.get_config().set(name, value)
     directory = os.environ["PEERS_OUTPUT"]
     environment.get_config().set("execution.checkpointing.dir", f"file://{directory}/checkpoints")
+    if jars := os.environ.get("PEERS_JARS"):
+        addresses = ";".join(f"file://{jar}" for jar in jars.split(os.pathsep))
+        environment.get_config().set("pipeline.jars", addresses)
     return environment
 
 
@@ -30,6 +34,16 @@ def read(environment, name, columns, *, table=False):
     environment.execute_sql(
         f"CREATE TABLE {name} ({columns}) WITH ("
         f"'connector' = 'filesystem', 'path' = 'file://{path}', 'format' = '{kind}'{times})"
+    )
+
+
+def on_kafka(topic, way):
+    """The options of a topic that is read from its beginning, or written."""
+    servers = os.environ["PEERS_SERVERS"]
+    start = ", 'scan.startup.mode' = 'earliest-offset'" if way == "read" else ""
+    return (
+        f"'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', "
+        f"'format' = 'json'{start}"
     )
 
 

@@ -18,12 +18,14 @@ def table(schema):
         return pw.debug.table_from_rows(schema, [tuple(row) for row in csv.reader(file)])
 
 
-def run(read, rows, columns):
+def run(read, rows, columns, is_answer=lambda row: True):
     """Runs until the rows contain all events that there are, and writes them as CSV."""
     wanted = int(os.environ["PEERS_EVENTS"])
     answer, progress = {}, {"events": 0, "time": None}
 
     def changed(key, row, time, is_addition):
+        if not is_answer(row):
+            return
         if is_addition:
             answer[key] = [row[name] for name in columns]
         elif answer.get(key) == [row[name] for name in columns]:

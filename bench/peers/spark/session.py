@@ -2,15 +2,19 @@
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+# Functions in Python run in the environment that this job runs in.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+CORES = os.environ["PEERS_CORES"]
 STATE = "spark.sql.streaming.stateStore"
 SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": CORES,
     "spark.ui.enabled": "false",
     f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
@@ -21,9 +25,9 @@ OUTPUT = Path(os.environ["PEERS_OUTPUT"])
 FILES = 4
 
 
-def session():
-    builder = SparkSession.builder.master("local[2]").appName("peers")
-    for name, value in SETTINGS.items():
+def session(further=None):
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("peers")
+    for name, value in {**SETTINGS, **(further or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -175,8 +175,8 @@ class Delivery:
                 if way.busy:
                     way.again = True
                     continue
-                newest = self._reader.newest
-                if not (way.owes or self._reader.has_more(way.target.view, way.position)):
+                newest, own = self._reader.look(way.target.view)
+                if not (way.owes or own > way.position):
                     way.position = max(way.position, newest)
                     if way.position - way.saved < self._save_every:
                         continue

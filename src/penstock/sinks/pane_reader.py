@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from itertools import takewhile
-from threading import Lock
+from threading import Lock, RLock
 from typing import Final
 
 import polars as pl
@@ -15,6 +15,8 @@ from penstock.store.block import Block
 
 #: The number of blocks that are looked up at once.
 _AT_ONCE: Final = 256
+#: A position after all panes: no block is in memory.
+_NOWHERE: Final = 1 << 63
 
 
 class PaneReader:
@@ -31,11 +33,16 @@ class PaneReader:
         self._newest_of: dict[str, int] = {}
         #: The blocks of these views that end after `_since`, in order.
         self._recent: deque[tuple[str, Block]] = deque()
-        self._since = 0
+        self._since = _NOWHERE
         self._lock = Lock()
+        self._refreshing = RLock()  # one at a time reads what is new, or forgets it
 
     def refresh(self, views: Collection[str]) -> None:
         """Reads what is new of these views."""
+        with self._refreshing:
+            self._refresh(views)
+
+    def _refresh(self, views: Collection[str]) -> None:
         newest = newest_pane(self._outbox)  # before the blocks: all up to this one are there
         if not self._views.issuperset(views):
             self.forget()
@@ -46,6 +53,7 @@ class PaneReader:
         blocks = self._outbox.new_blocks(sorted(views), self.newest, _AT_ONCE)
         with self._lock:
             if len(blocks) < _AT_ONCE:
+                self._since = min(self._since, self.newest)
                 self._recent.extend(blocks)
                 self._newest_of |= {view: block.last for view, block in blocks}
             else:
@@ -57,10 +65,10 @@ class PaneReader:
 
     def forget(self) -> None:
         """The next look starts over: there are sinks of other views."""
-        with self._lock:
+        with self._refreshing, self._lock:
             self._recent.clear()
             self._newest_of.clear()
-            self.newest = self._since = 0
+            self.newest, self._since = 0, _NOWHERE
 
     def _shrink(self) -> None:
         count = sum(len(block) for _, block in self._recent)
@@ -68,14 +76,15 @@ class PaneReader:
             _, oldest = self._recent.popleft()
             self._since, count = oldest.last, count - len(oldest)
 
-    def has_more(self, view: str, after: int) -> bool:
-        """Whether a view had panes after an id when the outbox was last looked at."""
-        return self._newest_of.get(view, 0) > after
+    def look(self, view: str) -> tuple[int, int]:
+        """The newest pane of all views, and of this one, when the outbox was last looked at: both of one moment."""
+        with self._lock:
+            return self.newest, self._newest_of.get(view, 0)
 
     def ids(self, view: str, after: int) -> tuple[pl.DataFrame, int]:
         """The ids and commits of all panes of a view after an id, and the id up to which that is all."""
-        newest, last, parts = self.newest, after, [pl.DataFrame(schema={"id": pl.Int64, "commit": pl.Int64})]
-        while self.has_more(view, last) and (heads := self._outbox.heads(view, last, _AT_ONCE)):
+        (newest, own), last, parts = self.look(view), after, [pl.DataFrame(schema={"id": pl.Int64, "commit": pl.Int64})]
+        while own > last and (heads := self._outbox.heads(view, last, _AT_ONCE)):
             for head in heads:
                 ids = pl.int_range(max(head.first, after + 1), head.last + 1, dtype=pl.Int64, eager=True)
                 parts.append(pl.select(id=ids, commit=pl.lit(head.commit, pl.Int64)))
@@ -84,8 +93,8 @@ class PaneReader:
 
     def panes(self, view: str, after: int, limit: int) -> tuple[pl.DataFrame, int]:
         """At most `limit` panes of a view after an id, and the id up to which these are all."""
-        newest, last, parts = self.newest, after, list[pl.DataFrame]()
-        while limit and self.has_more(view, last) and (blocks := self._blocks(view, last, limit)):
+        (newest, own), last, parts = self.look(view), after, list[pl.DataFrame]()
+        while limit and own > last and (blocks := self._blocks(view, last, limit)):
             for block in blocks:
                 if parts and block.panes.schema != parts[0].schema:
                     return pl.concat(parts), last
