@@ -1,6 +1,6 @@
 """Batch runs over the history against a plain Spark aggregation and DuckDB on the same Parquet, and what they disturb.
 
-    python bench/batch.py [--quick]
+    python bench/batch.py [--quick] [--only whole questions growth]
 
 Three tables: how fast the whole history is computed; how long questions take before, during and after a batch run and
 its swap, on a view of many rows; and what ten times the history does to a batch run over the newest hour.
@@ -28,10 +28,11 @@ from pyspark.sql import functions as F
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import penstock as ps
-from bench.side_by_side import Report, measure, middle, milliseconds, ratio
+from bench.side_by_side import Report, chosen, measure, middle, milliseconds, ratio
 from penstock.app import App
 from penstock.history.batch.generation import Progress
 from penstock.history.batch.runs import batch
+from penstock.query.ask import Questions
 from penstock.runtime.run import Run
 from penstock.runtime.spark.session import spark_session
 from penstock.store import Reader
@@ -123,7 +124,7 @@ def whole_history(report: Report, spark: SparkSession, root: Path) -> None:
             "DuckDB, one shot": duckdb_does,
         }
         taken = measure(jobs, 2 if QUICK else 3)
-        groups = run.store.query("SELECT count(*) FROM by_key").item()
+        groups = run.query("SELECT count(*) FROM by_key").item()
         middles = middle(taken)
         reading = statistics.median(one["reading"] for one in phases[1:])
         lines = [[name, milliseconds(s), f"{files * rows / s / 1e6:.2f} M/s"] for name, s in middles.items()]
@@ -153,7 +154,7 @@ def questions(report: Report, spark: SparkSession, root: Path) -> None:
             }
             pq.write_table(pa.table(table), root / "in" / f"{number}.parquet")
         run.catch_up()
-        reader, phase, stop = Reader(root / "state"), ["before"], threading.Event()
+        reader, phase, stop = Questions(Reader(root / "state")), ["before"], threading.Event()
         taken: dict[str, dict[str, list[float]]] = {}
 
         def ask() -> None:
@@ -165,10 +166,9 @@ def questions(report: Report, spark: SparkSession, root: Path) -> None:
                     ("range", f"SELECT key, n FROM by_key WHERE key BETWEEN {key} AND {key + 1000}"),
                 ):
                     when, begun = phase[0], time.perf_counter()
-                    reader.query(sql)
+                    reader.ask(sql)
                     taken.setdefault(what, {}).setdefault(when, []).append(time.perf_counter() - begun)
 
-        run.store.index("by_key", "key")
         asker = threading.Thread(target=ask)
         asker.start()
         time.sleep(3)
@@ -225,9 +225,11 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     spark = spark_session("bench", master="local[2]")
     try:
-        report = Report("batch", "python bench/batch.py")
-        for number, table in enumerate((whole_history, questions, growth)):
-            table(report, spark, root / str(number))
+        tables = {"whole": whole_history, "questions": questions, "growth": growth}
+        only = chosen(tables)
+        report = Report("-".join(["batch", *only]), " ".join(["python bench/batch.py", *sys.argv[1:]]))
+        for name in only or tables:
+            tables[name](report, spark, root / name)
         report.write()
     finally:
         spark.stop()

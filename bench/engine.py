@@ -182,7 +182,7 @@ def run_engine(spark: SparkSession, make: Callable[[], App], epochs: Epochs | No
         run.catch_up()
         seconds = time.perf_counter() - begun
         view = min(run.views)
-        counted = run.store.query(f"SELECT sum(n) FROM {view}").item()
+        counted = run.query(f"SELECT sum(n) FROM {view}").item()
         if epochs is not None:
             epochs.take(run)
         run.stop()

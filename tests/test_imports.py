@@ -77,7 +77,7 @@ ALLOWED = {
         "topology",
         "start",
     },  # the last one only in App.run and App.start
-    "start": {"app", "control", "model", "runtime", "serve", "store"},
+    "start": {"app", "control", "model", "plans", "runtime", "serve", "store"},
     "plans": {"app", "dataflow", "model", "redaction", "sinks"},
     "dev": {"app", "sources", "model", "runtime", ""},
     "sql": {"lazy", "app", "dev", "sources", "model", "postgres", "redaction", "sinks", "text_table"},

@@ -141,6 +141,7 @@ CONTENDERS = {
         Contender(
             "flink", "Flink DataStream, Python", "apache-flink", ("{python}", "{file}"), files=4,
             environment="flink_sql", connector=FLINK_KAFKA,
+            cannot={"nexmark/q11": "with session windows its run ended at a checkpoint that failed; not looked into"},
         ),
         Contender(
             "beam", "Beam, direct runner", "apache-beam", ("{python}", "{file}"), files=2,

@@ -18,9 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
+from bench.peers import sender
 from bench.peers.contender import Contender
 from bench.peers.pages import grid
 from bench.peers.process import JobFailed, end
@@ -31,9 +33,11 @@ JOB = "yahoo_kafka"
 SHARES = (0.25, 0.5, 0.75, 0.9)
 #: Of the rate at which a full topic is read: the steps in which the rate goes up.
 STEPS = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
-#: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, of a window, and
-#: of the wait for the last counts.
-STEP, LOAD, BEFORE, BEHIND, WINDOW, WAIT = 20, 30, 30, 10, 10, 20
+#: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait
+#: for the last counts.
+STEP, LOAD, BEFORE, BEHIND, WAIT = 20, 30, 30, 10, 20
+#: The same of a window.
+WINDOW = sender.WINDOW // 1000
 #: A rate is held if 99 of 100 counts are there so many seconds after their window.
 HELD = 10.0
 #: Seconds for which those wait that need a bound of the disorder: all partitions get their events at the same time.
@@ -101,17 +105,19 @@ def loads_of(
     source, target = log.new("in"), log.new("answer", partitions=1)
     every = [(stages[0][0], BEFORE), *stages, (stages[-1][0], BEHIND)]
     answer = Answer(log.servers, target)
-    with started(contender, log, source, target, table, work) as job:
+    # What it sent does not fit into a pipe that nobody reads meanwhile.
+    with started(contender, log, source, target, table, work) as job, TemporaryFile("w+") as said:
         command = [sys.executable, SENDER, log.servers, source, table / "ads.csv", json.dumps(every)]
-        sender = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(list(map(str, command)), stdout=said)
         try:
             seen = dict[tuple[str, int], float]()
             patience = time.monotonic() + sum(seconds for _, seconds in every) + 60
-            while sender.poll() is None and time.monotonic() < patience:
+            while process.poll() is None and time.monotonic() < patience:
                 note(answer, seen, job)
-            if sender.stdout is None or sender.poll() != 0:
+            if process.poll() != 0:
                 raise JobFailed("the sender failed")
-            sent = json.loads(sender.stdout.read())
+            said.seek(0)
+            sent = json.load(said)
             right = rows_of(sent["counts"])
             patience = time.monotonic() + WAIT
             last = (sent["begin"] / 1000 + sum(seconds for _, seconds in every[:-1])) * 1000
@@ -120,7 +126,7 @@ def loads_of(
                     break
                 note(answer, seen, job)
         finally:
-            sender.kill()
+            process.kill()
             answer.close()
     taken = delays(right, answer.rows, seen)
     found, begin = [], sent["begin"] + BEFORE * 1000

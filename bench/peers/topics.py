@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.peers.answers import WrongAnswer
 from bench.peers.contender import Contender
+from bench.peers.sender import PARTITIONS
 from penstock.dev.broker import Cluster
 
-PARTITIONS = 4
 #: Seconds that events of a full topic may be out of order: its partitions are read each at its own speed, and all end
 #: with views that are two hours later.
 DISORDER = 10_800

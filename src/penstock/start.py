@@ -18,8 +18,10 @@ from penstock.app import App
 from penstock.control import Live, copied
 from penstock.control.ending import end_check, stop_signals
 from penstock.control.live import with_new_names
-from penstock.errors import PenstockError, unknown
+from penstock.control.starting import Apply
+from penstock.errors import PenstockError, in_quotes, unknown
 from penstock.model.time import SECOND, Instant, positive
+from penstock.plans.plan import Plan
 from penstock.runtime.queries.admission import Bounds
 from penstock.runtime.reading import TableSizes
 from penstock.runtime.run import Run
@@ -56,6 +58,7 @@ class RunOptions(TypedDict, total=False):
     patience: float | str | timedelta
     long_calls: float | str | timedelta
     table_sizes: TableSizes
+    apply: bool
 
 
 def start(app: App, directory: str | Path, serve: bool | int, options: RunOptions) -> Run:
@@ -104,10 +107,18 @@ def _live(app: App, directory: str | Path, serve: bool | int, options: RunOption
         from penstock.serve.listen import check_free
 
         check_free("127.0.0.1", port)
-    live = Live(copied(app), directory, server=None if port is None else _server(port), **settings)
+    apply = Apply(_check_lossless) if settings.pop("apply", False) else None
+    live = Live(copied(app), directory, server=None if port is None else _server(port), apply=apply, **settings)
     for warning in live.warnings:
         _log.warning(warning)
     return live
+
+
+def _check_lossless(plan: Plan) -> None:
+    """Refuses to lose state where nobody was asked."""
+    if plan.lossy:
+        names = in_quotes(change.name for change in plan.lossy)
+        raise PenstockError(f"state would be lost: {names}", hint="penstock apply shows what, and asks")
 
 
 def _port(serve: bool | int) -> int | None:

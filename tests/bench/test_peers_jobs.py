@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,13 +12,23 @@ from pyspark.sql import SparkSession
 
 from bench.peers import __main__ as peers
 from bench.peers import answers, inputs
-from bench.peers.contender import CONTENDERS
+from bench.peers.contender import CONTENDERS, ROOT
 from bench.peers.workloads import WORKLOADS, Workload
 from penstock.cli.load import load_app
 
 #: One workload for each job that reads files.
 JOBS = {one.job: one for one in WORKLOADS.values() if not one.on_kafka and one.cores == 0}
+NEXMARK = [one for one in JOBS.values() if one.job.startswith("nexmark/")]
 EVENTS, FILES = 3000, 2
+#: Runs jobs one after the other in one process, which starts Spark once.
+ONE_SPARK = """
+import os, runpy, sys
+for file, *variables in map(str.split, sys.argv[1:]):
+    for name in [name for name in sys.modules if name == "session" or name.startswith("nexmark")]:
+        del sys.modules[name]
+    os.environ.update(variable.split("=", 1) for variable in variables)
+    runpy.run_path(file, run_name="__main__")
+"""
 
 
 class Case:
@@ -67,3 +79,22 @@ def test_a_job_of_penstock_has_duckdbs_answer(
     finally:
         run.stop()
     case.check()
+
+
+def test_the_jobs_of_structured_streaming_have_duckdbs_answers(tmp_path: Path) -> None:
+    contender, cases = CONTENDERS["spark"], []
+    for number, workload in enumerate(JOBS.values()):
+        root = tmp_path / str(number)
+        root.mkdir()
+        cases.append(Case(workload, root))
+    lines = [
+        " ".join([str(contender.folder / f"{case.workload.job}.py"), *map("=".join, case.variables.items())])
+        for case in cases
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_SPARK, *lines], capture_output=True, text=True, check=False,
+        env=os.environ | contender.environment_of(2) | {"PEERS_OUTPUT": str(tmp_path)}, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    for case in cases:
+        case.check()

@@ -177,4 +177,5 @@ def test_options_are_checked_before_anything_starts(tmp_path: Path) -> None:
 
 def test_the_options_of_an_app_are_those_of_its_run() -> None:
     internal = {"self", "name", "streams", "views", "directory", "sinks", "resting", "companion", "placements"}
-    assert RunOptions.__annotations__.keys() == {*inspect.signature(Run.__init__).parameters} - internal - {"phases"}
+    of_run = {*inspect.signature(Run.__init__).parameters} - internal - {"phases"}
+    assert RunOptions.__annotations__.keys() == of_run | {"apply"}

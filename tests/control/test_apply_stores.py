@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from penstock.app import App
-from penstock.control.apply_stopped import apply_stopped
+from penstock.control.applying import Application
 from penstock.control.planning import planned, recorded_definitions
 from penstock.model.commits import Event
 from penstock.model.stream import Stream
@@ -90,7 +90,7 @@ def test_after_a_plan_is_done_the_app_starts_with_the_new_file(before: str, afte
     app, store = app_of(after, tmp_path), opened(tmp_path)
     had, plan = rows_of(store), planned(app, store)
     assert not plan.by("fill", "replace"), "without a history nothing is computed"
-    assert apply_stopped(app, store, plan, no_run) == []
+    assert Application(app, store, plan, no_run).do() == []
     assert planned(app, store).changes == ()
     engine_of(app, store)
     assert set(store.views()) == set(app.views)
@@ -120,9 +120,9 @@ def test_a_plan_that_fails_at_its_end_changes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(store, "note_graph", die)
         with pytest.raises(Killed):
-            apply_stopped(app, store, planned(app, store), no_run)
+            Application(app, store, planned(app, store), no_run).do()
     assert contents(tmp_path) == there
-    apply_stopped(app, store, planned(app, store), no_run)
+    Application(app, store, planned(app, store), no_run).do()
     engine_of(app, store)
     store.close()
 
@@ -130,7 +130,7 @@ def test_a_plan_that_fails_at_its_end_changes_nothing(
 def die_in_the_middle(root: Path, after: str) -> None:
     app, store = app_of(after, root), opened(root)
     store.note_graph = lambda graph: os._exit(9)  # type: ignore[method-assign]
-    apply_stopped(app, store, planned(app, store), no_run)
+    Application(app, store, planned(app, store), no_run).do()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_process_that_is_killed_in_the_middle_has_changed_nothing(before: str,
     assert process.exitcode == 9
     assert contents(tmp_path) == there
     app, store = app_of(after, tmp_path), opened(tmp_path)
-    apply_stopped(app, store, planned(app, store), no_run)
+    Application(app, store, planned(app, store), no_run).do()
     engine_of(app, store)
     store.close()
 
@@ -180,7 +180,7 @@ def test_a_renamed_view_keeps_its_generations_and_their_signatures(tmp_path: Pat
     code = dumped(store.directory, "by_page", view)
     store.generations.note_definition("by_page", repr(view), code, NOON)
     app = app_of("a renamed view", tmp_path)
-    apply_stopped(app, store, planned(app, store), no_run)
+    Application(app, store, planned(app, store), no_run).do()
     assert stored_view(store, "pages") == view
     assert store.generations_of("by_page") == []
     assert isinstance(store.query("SELECT * FROM pages"), pl.DataFrame)

@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,6 +63,18 @@ CREATE STREAM orders (item STRING, price INT, at TIMESTAMP, WATERMARK FOR at AS 
   FROM FILES 'orders';
 CREATE CONTINUOUS VIEW totals AS SELECT item, sum(price) AS total FROM orders WHERE price > 1 GROUP BY item;
 """
+#: What is added to the app that `penstock init` writes: a view of rows that a function of another file makes.
+DEAR = """
+from prices import cents
+
+prices = orders.map(cents, schema="item string, cents bigint, at timestamp")
+app.view("dear", prices.group_by("item").agg(cents=ps.max("cents")))
+"""
+PRICES = """
+def cents(row):
+    return {"item": row.item, "cents": int(row.price * 100), "at": row.at}
+"""
+RUN = ("penstock", "run", "app.py", "--until-caught-up", "--no-serve")
 #: Without any extra, a definition can be made and tried, and what is missing is named with the extra that has it.
 CORE = """
 import sys
@@ -104,23 +117,32 @@ class Environment:
         return {**kept, "PENSTOCK_CLASS_ARCHIVE": "0"}  # of an environment that is gone in a minute
 
     def run(self, *command: str, folder: str = ".") -> str:
-        finished = subprocess.run(
-            [self.bin / command[0], *command[1:]],
-            capture_output=True, text=True, cwd=self.folder / folder, env=self.variables,
-        )  # fmt: skip
+        finished = self.finished(*command, folder=folder)
         assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished.stdout
 
+    def finished(self, *command: str, folder: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.bin / command[0], *command[1:]],
+            capture_output=True, text=True, cwd=self.folder / folder, env=self.variables,
+        )  # fmt: skip
+
+    def ask(self, sql: str, folder: str) -> list[dict[str, object]]:
+        """The rows of an answer; none while there is no answer."""
+        asked = self.finished("penstock", "query", sql, "--format", "json", folder=folder)
+        return json.loads(asked.stdout) if asked.returncode == 0 else []
+
     @contextmanager
-    def serving(self, folder: str) -> Iterator[str]:
-        """Serves the app in a folder; yields the URL."""
-        command = [self.bin / "penstock", "serve", "--port", "0"]
+    def running(self, *command: str, folder: str) -> Iterator[str]:
+        """Runs or serves the app in a folder until the end of the block; yields the URL."""
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=self.folder / folder, env=self.variables
-        )
+            [self.bin / "penstock", *command, "--port", "0"],
+            stdout=subprocess.PIPE, text=True, cwd=self.folder / folder, env=self.variables,
+        )  # fmt: skip
         try:
             assert process.stdout is not None
-            address = re.search(r"http://[^/\s]+", process.stdout.readline())
+            addresses = (re.search(r"http://[^/\s]+", line) for line in process.stdout)
+            address = next((one for one in addresses if one is not None), None)
             assert address is not None
             yield address[0]
         finally:
@@ -159,17 +181,38 @@ def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environ
 
 
 def test_the_way_of_a_new_user(everything: Environment, tmp_path: Path):
-    """Installed from the wheel: a new app, its test, a run, a question, the dashboard."""
+    """Installed from the wheel: a new app, a run, a question, a change while it runs, another one, the dashboard."""
     everything.run("penstock", "init", "shop")
-    everything.run("penstock", "run", "app.py", "--until-caught-up", "--port", "0", folder="shop")
-    question = ("query", "SELECT item, sum(orders) AS orders FROM sales GROUP BY item ORDER BY item")
-    rows = json.loads(everything.run("penstock", *question, "--format", "json", folder="shop"))
-    assert rows == [{"item": item, "orders": 6} for item in ("cup", "pot", "tea")]
-    with everything.serving("shop") as url:
-        picture = tmp_path / "dashboard.png"
-        assert "sales" in dashboard(url, picture)
+    app, picture = everything.folder / "shop" / "app.py", tmp_path / "dashboard.png"
+    sold = [{"item": item, "orders": 6} for item in ("cup", "pot", "tea")]
+    with everything.running("run", "app.py", folder="shop") as url:
+        question = "SELECT item, sum(orders) AS orders FROM sales GROUP BY item ORDER BY item"
+        wait_until(lambda: everything.ask(question, "shop") == sold)
+        text = app.read_text()
+        app.write_text(text.replace('"1 minute"', '"2 minutes"') + DEAR)
+        (app.parent / "prices.py").write_text(PRICES)
+        plan = everything.run("penstock", "plan", "app.py", folder="shop")
+        assert "2 changes" in plan
+        assert "penstock apply pauses it" in plan
+        assert "goes on with the file" in everything.run("penstock", "apply", "app.py", folder="shop")
+        assert everything.ask("SELECT count(*) AS n FROM sales", "shop") == [{"n": 6}]
+        assert everything.ask("SELECT max(cents) AS n FROM dear", "shop") == [{"n": 550}]
+        assert "running" in dashboard(url, picture)
         assert picture.read_bytes().startswith(b"\x89PNG")
+    app.write_text(text)
+    assert "state would be lost" in everything.finished(*RUN, "--apply", folder="shop").stderr
+    assert "sales" in everything.run(*RUN, "--apply", "--yes", folder="shop")
+    assert everything.ask("SELECT count(*) AS n FROM sales", "shop") == [{"n": 9}]
+    with everything.running("serve", folder="shop") as url:
+        assert "sales" in dashboard(url, picture)
     assert "totals" in everything.run("penstock", "explain", "app.sql")
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.2)
 
 
 def dashboard(url: str, picture: Path) -> str:

@@ -17,7 +17,7 @@ class Count(ps.Processor):
     output = "user string, n bigint"
     n = ps.value("bigint", default=0)
 
-    def on_event(self, key, event):
+    def on_event(self, key, event, time):
         self.n += 1
         self.emit(user=event.user, n=self.n)
 

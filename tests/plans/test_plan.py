@@ -106,7 +106,7 @@ EXPECTED = {
         ("change", "stream", "visits", "nothing", "alter"),
         ("change", "view", "by_page", "replacement", "replace"),
     ],
-    ("one view", "another folder"): [("change", "stream", "visits", "nothing", "alter")],
+    ("one view", "another folder"): [("change", "stream", "visits", "state lost", "reread")],
     ("one view", "another watermark"): [
         ("change", "stream", "visits", "nothing", "alter"),
         ("change", "view", "by_page", "nothing", "alter"),

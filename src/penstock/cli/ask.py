@@ -17,6 +17,7 @@ from penstock.cli.components import components_table
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, errors_shown, output
 from penstock.control import Client, ask
+from penstock.control.dropping import no_longer_defined
 from penstock.dataflow.drawing import draw
 from penstock.errors import PenstockError, unknown
 from penstock.history.events.dead import dead_letters
@@ -52,6 +53,11 @@ def views(directory: Directory = DIRECTORY, debug: Debug = False) -> None:
             state = IN_STORE if size is None else size.text()
             table.add_row(name, rows, final, fig.show_mark(times.get(name)), state, Text(short(definition)))
         output().print(table if table.row_count else "no views")
+        for name in no_longer_defined(reader):
+            output().print(
+                f"the app no longer defines the view '{name}': it gets no events; penstock drop {name} removes it",
+                markup=False,
+            )
 
 
 def _counts(reader: Reader, view: str, size: StateSize | None) -> tuple[str, str]:

@@ -35,6 +35,11 @@ COMMANDS: Final = {
         "apply",
         "Change the app in --dir to the one in a file, as penstock plan shows: all of it or, if a step fails, nothing.",
     ),
+    "drop": Entry(
+        "drop",
+        "drop",
+        "Drop views, sinks and streams from the store of a stopped app, for example those that its file no longer has.",
+    ),
     "sql": Entry(
         "sql",
         "sql",

@@ -13,6 +13,7 @@ import typer
 
 from penstock.app import App
 from penstock.errors import PenstockError, unknown
+from penstock.runtime.spark.shipping import importable
 
 
 class LoadError(PenstockError):
@@ -44,14 +45,59 @@ def load_app(path: Path, name: str | None = None) -> App:
     return next(iter(apps.values()))
 
 
+class LoadedFile:
+    """The file of an app that runs, which can be loaded again: itself, and the modules beside it."""
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path, self._name = path.resolve(), name
+        self._first = self._state()
+
+    def load(self) -> App:
+        """Runs the file again. If that fails, modules are as before."""
+        own = set(importable(self.path.parent).values())
+        before = {name: module for name, module in sys.modules.items() if _place_of(module) in own}
+        before.pop("__main__", None)
+        for name in before:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        try:
+            return load_app(self.path, self._name)
+        except BaseException:
+            sys.modules.update(before)
+            raise
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file, or a module beside it, is another one than when this process began."""
+        return self._state() != self._first
+
+    @property
+    def has_other_modules(self) -> bool:
+        """The same of the modules beside it."""
+        own = {self.path: self._first.get(self.path)}
+        return {**self._state(), **own} != {**self._first, **own}
+
+    def _state(self) -> dict[Path, tuple[int, int] | None]:
+        """When each file was written, and how long it is."""
+        stats = {path: path.stat() for path in (self.path, *importable(self.path.parent).values()) if path.is_file()}
+        return {path: (stat.st_mtime_ns, stat.st_size) for path, stat in stats.items()}
+
+
+def _place_of(module: ModuleType) -> Path | None:
+    """The file that a module lies in."""
+    file = getattr(module, "__file__", None)
+    return None if file is None else Path(file).resolve()
+
+
 def load_module(path: Path) -> ModuleType:
     """Runs a file as a module. What lies beside it can be imported, in Spark's tasks too."""
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise typer.BadParameter(f"'{path}' {what}; give the Python file that makes the app", param_hint="APP.py")
     folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     spec = importlib.util.spec_from_file_location(f"__penstock_app_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise LoadError(f"'{path}' is not a Python file", hint="its name must end in .py")

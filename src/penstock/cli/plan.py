@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,20 +14,17 @@ from penstock.cli.generations import Bar, show
 from penstock.cli.load import load_app
 from penstock.cli.options import DIRECTORY, AppFile, AppName, Debug, Directory, Master, errors_shown, output
 from penstock.cli.start import quietly
-from penstock.control import Client
-from penstock.control.apply_stopped import OpenRun, apply_stopped, check_possible
+from penstock.control import Client, RemoteError, Reply
+from penstock.control.applying import Application, check_possible, run_opener
 from penstock.control.planning import has_store, planned
 from penstock.control.works import reply_of
 from penstock.errors import PenstockError
-from penstock.model.stream import Stream
-from penstock.model.view import View
 from penstock.plans.of_app import definitions_of
 from penstock.plans.plan import Facts, Plan
 from penstock.plans.plan import plan as plan_of
 from penstock.plans.text import text_of
 from penstock.runtime.queries.standby import taken
-from penstock.runtime.run import Run
-from penstock.store import Keep, Reader, SqlStore
+from penstock.store import Keep, Reader
 
 #: The exit code that says that there are changes, as in other tools that plan.
 CHANGES = 2
@@ -58,6 +53,8 @@ def plan(
     with errors_shown(debug):
         made = _planned(load_app(file, app), directory, keep_removed)
         print(made.to_json() if as_json else text_of(made))
+        if made.changes and not as_json:
+            _print_way(file, directory)
         if detailed_exitcode and made.changes:
             raise typer.Exit(CHANGES)
 
@@ -72,7 +69,10 @@ def apply(
     app: AppName = None,
     debug: Debug = False,
 ) -> None:
-    """Change the app in --dir to the one in a file, as penstock plan shows: all of it or, if a step fails, nothing."""
+    """Change the app in --dir to the one in a file, as penstock plan shows: all of it or, if a step fails, nothing.
+
+    An app that penstock run has started with this file goes on running: it pauses between two commits.
+    """
     with errors_shown(debug):
         loaded, console = load_app(file, app), output()
         made = _planned(loaded, directory, keep_removed)
@@ -81,7 +81,20 @@ def apply(
             return
         check_possible(made)
         confirm(made, yes)
-        apply_here(loaded, directory, console, made, master=master, store=store, debug=debug)
+        client = Client(directory)
+        if client.is_there:
+            request = {"file": str(file.resolve()), "plan": made.to_json(), "keep_removed": keep_removed}
+            with Bar(console) as hear:
+                reply: Reply | None = client.watch("apply", request, hear)
+            client.close()
+            what = "The app goes on with the file"
+        else:
+            reply = apply_here(loaded, directory, console, made, master=master, store=store, debug=debug)
+            what = "Start the app with the file"
+        if reply is not None:
+            if reply.rows:
+                show(reply)
+            console.print(f"applied {_counted(made)}. {what}", markup=False)
 
 
 def confirm(made: Plan, yes: bool) -> None:
@@ -107,40 +120,45 @@ def _planned(app: App, directory: Path, keep_removed: bool) -> Plan:
 
 def apply_here(
     app: App, directory: Path, console: Console, made: Plan, *, master: str, store: str | None, debug: bool
-) -> None:
-    """Does a plan on a stopped app."""
-    if Client(directory).is_there:
-        raise PenstockError(
-            f"the app in '{directory}' is running", hint="stop it, apply the file, and start it with the file"
-        )
+) -> Reply | None:
+    """Does a plan on a stopped app; None where nothing has run yet."""
     if not has_store(directory):
         console.print(f"nothing has run in '{directory}' yet: penstock run begins with the file", markup=False)
-        return
+        return None
     opened = taken(directory, Keep(), False, store, app.name)
     try:
         current = planned(app, opened)
         if set(made.changes) - set(current.changes):
             raise PenstockError("the app has changed since the plan was made", hint="apply again")
+        opener = run_opener(app, opened, {"master": master}, lambda: quietly(directory, console, debug))
         with Bar(console) as hear:
-            outcomes = apply_stopped(app, opened, made, open_run(app, directory, console, opened, master, debug), hear)
+            return reply_of(Application(app, opened, made, opener, hear).do())
     finally:
         opened.close()
-    if outcomes:
-        show(reply_of(outcomes))
+
+
+def confirm_start(made: Plan, console: Console, yes: bool) -> None:
+    """Shows what a start applies. Refuses to lose state, unless that was allowed."""
+    console.print(text_of(made), markup=False)
+    if made.lossy and not yes:
+        names = ", ".join(change.subject for change in made.lossy)
+        raise PenstockError(f"state would be lost: {names}", hint="say --yes to do it, or apply it: penstock apply")
+
+
+def _print_way(file: Path, directory: Path) -> None:
+    """What `apply` would do to the app that runs, if one runs."""
+    client = Client(directory)
+    if not client.is_there:
+        return
+    try:
+        client.do("check apply", file=str(file.resolve()))
+        print("The app runs: penstock apply pauses it between two commits, and new events wait meanwhile")
+    except RemoteError as error:
+        print(f"The app runs and cannot take this: {error.message}. To do it, {error.hint}")
+    finally:
+        client.close()
+
+
+def _counted(made: Plan) -> str:
     count = len(made.changes)
-    console.print(f"applied {count} change{'' if count == 1 else 's'}. Start the app with the file", markup=False)
-
-
-def open_run(app: App, directory: Path, console: Console, store: SqlStore, master: str, debug: bool) -> OpenRun:
-    """What opens a run of some streams and views on a locked store. It reads nothing and delivers nothing."""
-
-    @contextmanager
-    def opened(streams: Mapping[str, Stream], views: Mapping[str, View]) -> Iterator[Run]:
-        with quietly(directory, console, debug):
-            run = Run(app.name, streams, views, directory, master=master, store=store, placements=app.placements)
-        try:
-            yield run
-        finally:
-            run.stop()
-
-    return opened
+    return f"{count} change{'' if count == 1 else 's'}"

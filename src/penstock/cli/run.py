@@ -107,6 +107,10 @@ def run(
     restart: Annotated[
         bool, typer.Option("--restart", help="Restart the app when its process is killed or fails.")
     ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="If the file has changed, apply it first, as penstock apply does.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --apply: do it even if state is lost.")] = False,
     target: Annotated[
         float | None,
         typer.Option(
@@ -137,6 +141,8 @@ def run(
     console = output()
     if drain and not until_caught_up:
         raise typer.BadParameter("--drain closes the windows when all is read: pass --until-caught-up too")
+    if apply and file is None:
+        raise typer.BadParameter("--apply needs the file of the app")
     if restart:
         command = [sys.executable, *(part for part in sys.orig_argv[1:] if part != "--restart")]
         end_like(keep_running(command, lambda text: console.print(text, markup=False)))
@@ -147,7 +153,7 @@ def run(
     with errors_shown(debug), early.begun(file, executor_python) as java:
         # A standby has time, and warms its session up.
         spark = None if java is None or standby else early.session(java, file, app, phases)
-        from penstock.cli.running import AppRun
+        from penstock.cli.running import AppliesFirst, AppRun
         from penstock.cli.serve import Serve
         from penstock.store import Standby
 
@@ -161,6 +167,7 @@ def run(
                 "standby": standby and Standby(takeover_after or 10.0, lambda text: console.print(text, markup=False)),
             },
             {"seconds": seconds, "until_caught_up": until_caught_up, "drain": drain},
+            AppliesFirst(apply, yes),
         )  # fmt: skip
         app_run.run(console, phases, java, spark)
 

@@ -14,16 +14,26 @@ from rich.text import Text
 
 from penstock.app import App
 from penstock.cli.figures import Figures, number, show_lag, show_late, show_mark
-from penstock.cli.load import load_app
+from penstock.cli.load import LoadedFile, load_app
+from penstock.cli.plan import confirm_start
 from penstock.cli.serve import Serve, preload, served
 from penstock.cli.start import start
 from penstock.cli.watch import watch
+from penstock.control.starting import Apply
 from penstock.errors import PenstockError
 from penstock.runtime.phases import LOADING, Phases
 from penstock.runtime.spark.java import Java
 from penstock.runtime.spark.starting import SparkStart
 from penstock.sql.loading import app_name
 from penstock.store.base import REFUSALS
+
+
+@dataclass(frozen=True)
+class AppliesFirst:
+    """Whether a start applies a changed file first, and whether state may be lost by that."""
+
+    does: bool = False
+    may_lose: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,10 +47,12 @@ class AppRun:
     serve: Serve
     options: Mapping[str, Any]
     end: Mapping[str, Any]
+    apply: AppliesFirst
 
     def run(self, console: Console, phases: Phases, java: Java | None, spark: SparkStart | None) -> None:
         """Runs it until it is to end. `java` is starting already, and so may be `spark` in it."""
         directory = self.directory
+        file = None if self.file is None else LoadedFile(self.file, self.name)
         app = App(app_name(directory)) if self.file is None else load_app(self.file, self.name)
         phases.end(LOADING)
         if self.file is not None and not app.views and not app.sinks:
@@ -48,12 +60,14 @@ class AppRun:
         if not self.options["standby"]:  # the app that runs may be served there until it ends
             self.serve.check()
         preload(self.serve)
+        applying = Apply(lambda plan: confirm_start(plan, console, self.apply.may_lose)) if self.apply.does else None
         running = start(
-            app, directory, console, debug=self.debug, java=java, spark=spark, phases=phases, **self.options
-        )
+            app, directory, console, debug=self.debug, java=java, spark=spark, phases=phases, file=file,
+            apply=applying, **self.options,
+        )  # fmt: skip
         for warning in running.warnings:
             console.print(f"note: {warning}", markup=False)
-        what = ", ".join(app.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
+        what = ", ".join(running.app.views) or f"nothing yet. CREATE something: penstock sql --dir {directory}"
         console.print(f"running '{app.name}' in {directory}: {what}. Ctrl-C stops it", markup=False)
         with served(running, self.serve, console):
             last = watch(running, Totals(app.name), console, each=2.0, **self.end)

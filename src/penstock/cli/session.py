@@ -11,6 +11,7 @@ from rich.console import Console
 from penstock.cli.answers import Format, Printer, Ticker
 from penstock.cli.apart import apart
 from penstock.control import Client, NoApp, Panes, Reply, ask
+from penstock.control.dropping import no_longer_defined
 from penstock.errors import PenstockError
 from penstock.sql import Statement, parse
 from penstock.sql import statements as sql
@@ -70,7 +71,11 @@ class Session:
         except PenstockError:
             return None
         if isinstance(statement, sql.Show) and statement.what == "VIEWS":
-            rows = [(name, "stopped", definition) for name, definition in self.reader.views().items()]
+            gone = no_longer_defined(self.reader)
+            rows = [
+                (name, "not defined" if name in gone else "stopped", definition)
+                for name, definition in self.reader.views().items()
+            ]
             return Reply(("view", "state", "definition"), tuple(rows))
         if isinstance(statement, sql.Describe) and statement.name.text in views:
             return Reply(("column", "type"), views[statement.name.text].columns)

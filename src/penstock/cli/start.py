@@ -16,6 +16,7 @@ from rich.console import Console
 
 from penstock.app import App
 from penstock.cli.early import LOG
+from penstock.cli.load import LoadedFile
 from penstock.control import Live
 from penstock.errors import PenstockError
 from penstock.private import is_shared, private_umask, protect
@@ -49,6 +50,7 @@ def start(
     java: Java | None = None,
     spark: SparkStart | None = None,
     phases: Phases | None = None,
+    file: LoadedFile | None = None,
     **options: Any,
 ) -> Live:
     """The app, ready to read. Spark starts while the store is opened, in `java` where that is starting already.
@@ -68,9 +70,11 @@ def start(
                 locked = taken(directory, Keep(), standby, store, app.name)
         except KeyboardInterrupt:
             raise PenstockError("stopped before it could take over") from None
+        if standby and file is not None and file.has_changed:
+            app = file.load()  # it was applied to the app that ran until now
         options |= {"master": master, "store": locked, "code": _folders(), "spark": spark, "phases": phases}
         with phases.span("preparing the dataflow"):
-            return Live(app, directory, **options)
+            return Live(app, directory, file=file, **options)
 
 
 def _spark_start(

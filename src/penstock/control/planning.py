@@ -45,7 +45,7 @@ def recorded_definitions(store: Reader) -> dict[str, Definition]:
     A view may be recorded whose table the next start makes.
     """
     text, fingerprints = store.definitions(), store.fingerprints()
-    known = _names(store) if text is None else by_identity(Record.from_json(text).definitions)
+    known = stored_names(store) if text is None else by_identity(Record.from_json(text).definitions)
     for name, fingerprint in fingerprints.items():
         one = known.get(identity("view", name))
         if one is None or one.state != fingerprint:  # it was replaced while the app was stopped
@@ -53,7 +53,7 @@ def recorded_definitions(store: Reader) -> dict[str, Definition]:
     return known
 
 
-def _names(store: Reader) -> dict[str, Definition]:
+def stored_names(store: Reader) -> dict[str, Definition]:
     """The names of what a store of an earlier version has. Its views are known by their definitions."""
     operators = [Definition("operator", name) for name in store.operator_definitions()]
     known = {one.name for one in operators}

@@ -42,6 +42,16 @@ def named(app: App) -> set[Named]:
     return names | {("view", name) for name in app.views} | {("sink", name) for name in app.sinks}
 
 
+def only(app: App, names: set[Named]) -> App:
+    """An app with these of its definitions only."""
+    part = copied(app)
+    for kind, definitions in (("stream", part.streams), ("stream", part.flows), ("table", part.tables),
+                              ("view", part.views), ("sink", part.sinks), ("view", part.alerts)):  # fmt: skip
+        for name in [one for one in definitions if (kind, one) not in names]:
+            del definitions[name]
+    return part
+
+
 def restore(app: App, catalog: Iterable[Entry]) -> ShellDefinitions:
     """Adds to an app what shells have created. What cannot be defined any more is left out, with a warning."""
     restored = ShellDefinitions(named(app))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock.app import App
 from penstock.control.changes import carry_out, copied, goes_on, take
@@ -27,6 +28,9 @@ from penstock.store.entry import Part
 _PARTS: dict[str, Part] = {"STREAM": "stream", "VIEW": "view", "SINK": "sink", "TABLE": "table", "ALERT": "view"}
 #: What is done outside the lock that keeps statements apart.
 Later = Callable[[], Reply]
+_OTHER_FILE = (
+    "the app's own code has another definition: change it there too, or the next start is refused and says what differs"
+)
 _AGAIN = "the app's own code defines it, and brings it back at the next start"
 
 
@@ -38,12 +42,23 @@ class Statements:
         self._remembered, self._resting = remembered, remembered.resting
         self._changing = threading.Lock()
         self._stopped = False
+        self._refusal: str | None = None
         self._graph = self._definitions = ""
         self._note_app()
 
     def refuse(self) -> None:
         """Takes no more statements."""
         self._stopped = True
+
+    @contextmanager
+    def refused(self, message: str) -> Iterator[None]:
+        """In here no statement is carried out."""
+        with self._changing:
+            self._refusal = message
+        try:
+            yield
+        finally:
+            self._refusal = None
 
     def wait(self) -> None:
         """Waits for the statement at hand."""
@@ -52,8 +67,8 @@ class Statements:
 
     def check_open(self) -> None:
         """Raises an error if no more statements are taken."""
-        if self._stopped:
-            raise PenstockError("the app is stopping")
+        if self._stopped or self._refusal is not None:
+            raise PenstockError(self._refusal or "the app is stopping")
 
     def index(self, view: str, columns: Sequence[str]) -> None:
         """Adds an index, so that lookups by these columns of a view are fast."""
@@ -169,7 +184,7 @@ class Statements:
                 outcome = replace(self.run, name, view, statement=None if own else statement.text, on_progress=hear)
             self.define(name, view)
             text = f"view '{name}' has another definition from commit {outcome.commit} on, computed from all of history"
-            return Reply(message=f"{text}{self._warning('view', name)}")
+            return Reply(message=f"{text}{f'. Note: {_OTHER_FILE}' if own else ''}")
 
         return compute
 

@@ -5,7 +5,7 @@ The caller brings the windows that the commit touched and those that time has ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -72,8 +72,8 @@ def pane_schema(plan: Plan) -> dict[str, pl.DataType]:
     return schema | kinds
 
 
-def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fired:
-    """Judges each window once. `ghosts` are those of the rows' keys."""
+def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time, *, panes: bool = True) -> Fired:
+    """Judges each window once. `ghosts` are those of the rows' keys. Without `panes` those that fire are not made."""
     if plan.view.firing == Never():
         gone = is_closed(plan, time.after)
         return Fired(rows.filter(~gone), rows.filter(gone), nothing(pane_schema(plan)), ghosts)
@@ -102,9 +102,10 @@ def fire(plan: Plan, rows: pl.DataFrame, ghosts: pl.DataFrame, time: Time) -> Fi
     firing = rows.filter(pl.col("__fires"))
     if not firing.height:
         return _sorted_out(plan, rows, nothing(pane_schema(plan)), ghosts)
-    panes, firing, ghosts = _panes(plan, firing, ghosts)
+    made, firing, ghosts = _panes(plan, firing, ghosts)
+    shown_panes = _in_order(plan, made) if panes else nothing(pane_schema(plan))
     rest_of = rows.filter(~pl.col("__fires"))
-    return _sorted_out(plan, pl.concat([rest_of, firing.select(rest_of.columns)]), panes, ghosts)
+    return _sorted_out(plan, pl.concat([rest_of, firing.select(rest_of.columns)]), shown_panes, ghosts)
 
 
 def _sorted_out(plan: Plan, rows: pl.DataFrame, panes: pl.DataFrame, ghosts: pl.DataFrame) -> Fired:
@@ -152,7 +153,17 @@ def _bounds(plan: Plan) -> list[pl.Expr]:
     return [pl.col(bound).cast(kind).alias(name) for bound, name in bounds]
 
 
-def _panes(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _in_order(plan: Plan, panes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Panes by key and window, with what is taken back before what stands for it."""
+    order = [*plan.keys, OWNER_START, OWNER_END, "__insert", START, END, "__index"]
+    schema = pane_schema(plan)
+    columns = [*schema, OWNER_START, OWNER_END]
+    return pl.concat([frame.select(columns) for frame in panes]).sort(order).select(*schema)
+
+
+def _panes(
+    plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame
+) -> tuple[list[pl.DataFrame], pl.DataFrame, pl.DataFrame]:
     """The panes of the windows that fire, and their state after that."""
     names = list(plan.values)
     columns = plan.pending if plan.discarding else plan.columns
@@ -190,11 +201,7 @@ def _panes(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[pl.D
     after = firing.with_columns(updates)
     if plan.retracting:
         after = after.with_columns(series.alias(shown(name)) for name, series in zip(names, values, strict=True))
-    order = [*plan.keys, OWNER_START, OWNER_END, "__insert", START, END, "__index"]
-    schema = pane_schema(plan)
-    columns_of = [*schema, OWNER_START, OWNER_END]
-    together = pl.concat([frame.select(columns_of) for frame in panes])
-    return together.sort(order).select(*schema), after, ghosts
+    return panes, after, ghosts
 
 
 def _retractions(plan: Plan, firing: pl.DataFrame, ghosts: pl.DataFrame) -> tuple[list[pl.DataFrame], pl.DataFrame]:

@@ -55,7 +55,7 @@ class Memory(Open):
 
 def _matching(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows that agree with one of `rows` in all its columns; all, if it has none."""
-    return frame.join(rows, on=rows.columns, how="semi", nulls_equal=True) if rows.width else frame
+    return frame.join(rows, on=rows.columns, how="semi", nulls_equal=True) if rows.width and frame.height else frame
 
 
 def _without(frame: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

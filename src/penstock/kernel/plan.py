@@ -26,7 +26,7 @@ from penstock.kernel.expressions import dtype
 from penstock.kernel.triggers import Node, compile_trigger
 from penstock.model.aggregates import Aggregate
 from penstock.model.row_steps import makes_rows
-from penstock.model.stream import Branch, branches
+from penstock.model.stream import Branch, Stream, branches
 from penstock.model.time import BEGINNING, Instant
 from penstock.model.view import View
 from penstock.model.windows import Assigned, CountBased, CustomMerging, Merging
@@ -92,6 +92,11 @@ class Plan:
     @cached_property
     def key_types(self) -> dict[str, pl.DataType]:
         return {name: dtype(kind) for name, kind in self.key_names.items()}
+
+    @cached_property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that the view reads, as its user wrote it."""
+        return self.written.input.sources
 
     @cached_property
     def sources(self) -> dict[str, int]:

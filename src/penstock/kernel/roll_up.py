@@ -29,8 +29,8 @@ def roll_up(
 ) -> Iterator[pl.DataFrame]:
     """The deltas of each view, in order.
 
-    `rows` are those of the base, with the keys and partials of the first view and the start of their slice, `__t`.
-    Windows that end at a view's bound or before are closed.
+    `rows` are those of the base for the first view: one for each of its keys and slices of time, with its partials and
+    the start of the slice, `__t`. Windows that end at a view's bound or before are closed.
     """
     at_once = max(1, largest // max(1, rows.height))
     for begin in range(0, len(plans), at_once):
@@ -58,9 +58,10 @@ def _together(
     parts = [expression for part in first.aggregates for expression in part.columns.combine()]
     open_rows = open_rows.with_columns(combine_places(first.columns))
     grouped = open_rows.group_by([_VIEW, *first.keys, START]).agg(pl.col("__n").sum(), *parts)
-    deltas = settle(grouped.collect(), first.columns)
+    deltas = settle(grouped.collect(), first.columns).select(_VIEW, *first.delta_schema)
     own = deltas.partition_by(_VIEW, as_dict=True, include_key=False)
     for number, plan in enumerate(plans):
-        names = dict(zip(first.delta_schema, plan.delta_schema, strict=True))
-        frame = own.get((number,), deltas.clear())
-        yield frame.select(pl.col(name).alias(other) for name, other in names.items())
+        frame = own.get((number,))
+        frame = deltas.drop(_VIEW).clear() if frame is None else frame
+        frame.columns = list(plan.delta_schema)
+        yield frame

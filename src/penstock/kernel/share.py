@@ -152,9 +152,7 @@ class Cluster:
         bound = closing_bound(plan, watermark)
         if bound is not None:
             rows = rows.filter(reach(kind, pl.col(START)).last > bound)
-        parts = [e for part in plan.aggregates for e in part.columns.combine()]
-        rows = rows.with_columns(combine_places(plan.columns))
-        return rows.group_by([*plan.keys, START]).agg(pl.col("__n").sum(), *parts)
+        return _combined(plan, rows, [*plan.keys, START])
 
     def _rows_of(self, base: pl.DataFrame, plan: Plan, time: pl.Expr) -> pl.LazyFrame:
         """The rows of the base that count for a view, with the view's names for keys and partials."""
@@ -189,12 +187,21 @@ class Cluster:
             if len(places) < FEW:
                 queries |= {place: self.unfold(base, self.plans[place], watermarks[place]) for place in places}
                 continue
-            rows = self._rows_of(base, plans[0], pl.col("__t")).collect()
+            first = plans[0]
+            slices = _combined(first, self._rows_of(base, first, pl.col("__t")), [*first.keys, "__t"])
+            rows = settle(slices.collect(), first.columns)  # fewer than the base has: all views begin with them
             bounds = [closing_bound(self.plans[place], watermarks[place]) for place in places]
             by_place |= dict(zip(places, roll_up(rows, plans, bounds, largest), strict=True))
         for place, frame in zip(queries, pl.collect_all(queries.values()), strict=True):
             by_place[place] = settle(frame, self.plans[place].columns).select(*self.plans[place].delta_schema)
         return [by_place[place] for place in range(len(self.plans))]
+
+
+def _combined(plan: Plan, rows: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+    """A view's partials by group (before `settle`)."""
+    parts = [e for part in plan.aggregates for e in part.columns.combine()]
+    rows = rows.with_columns(combine_places(plan.columns))
+    return rows.group_by(by).agg(pl.col("__n").sum(), *parts)
 
 
 @dataclass

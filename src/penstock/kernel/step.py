@@ -21,14 +21,14 @@ from penstock.kernel.fire import Time, fire
 from penstock.kernel.merge import is_forgotten, merge, number, widen
 from penstock.kernel.plan import END, START, Plan, nothing
 from penstock.kernel.reduce import combine, late_schema
-from penstock.model.windows import CountBased
+from penstock.model.windows import CountBased, Fixed, Global
 
 
 class State(Protocol):
     """Where a view's open windows are kept. Frames have the plan's schemas."""
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
-        """The stored rows of these windows (keys, `__start`, `__end`)."""
+        """The stored rows of these windows (keys, `__start`, `__end`), each once. A window may be asked for twice."""
 
     def of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """All stored rows of these keys. Without key columns: all rows."""
@@ -57,21 +57,25 @@ class Change:
     seen: pl.DataFrame
 
 
-def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time) -> Change:
-    """Merges a commit's deltas into the state and judges every trigger that may be ready."""
+def step(plan: Plan, deltas: Sequence[pl.DataFrame], state: State, time: Time, *, panes: bool = True) -> Change:
+    """Merges a commit's deltas into the state and judges every trigger that may be ready.
+
+    Without `panes` the state goes on as if windows had fired, and what they show is not made.
+    """
     if not deltas:
-        return advance(plan, None, state, time)
-    combined = combine(plan, list(deltas))
+        return advance(plan, None, state, time, panes=panes)
+    # Where a delta is one row of a window, the merge brings the rows of a window together anyway.
+    combined = pl.concat(deltas) if isinstance(plan.view.windows, Fixed | Global) else combine(plan, list(deltas))
     seen = None
     if isinstance(plan.view.windows, CountBased):
         combined, seen = number(plan, combined, state.seen_of(combined.select(plan.keys).unique()))
-    change = advance(plan, widen(plan, combined, time.before), state, time)
+    change = advance(plan, widen(plan, combined, time.before), state, time, panes=panes)
     if seen is not None:
         change.seen = seen
     return change
 
 
-def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time) -> Change:
+def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time, *, panes: bool = True) -> Change:
     """The same from deltas that know their windows."""
     by = [*plan.keys, START, END]
     rows = taken = nothing(plan.state_schema)
@@ -82,7 +86,7 @@ def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time)
             keys = windowed.select(plan.keys).unique()
             taken, old_ghosts = state.of(keys), state.ghosts_of(keys)
         else:
-            taken = state.at(windowed.select(by).unique())
+            taken = state.at(windowed.select(by))
         merged = merge(plan, windowed, taken, old_ghosts, time.before, time.now)
         rows, ghosts, late = merged.rows.select(*plan.state_schema), merged.ghosts, merged.late
     waking = state.due(time)
@@ -94,7 +98,7 @@ def advance(plan: Plan, windowed: pl.DataFrame | None, state: State, time: Time)
             more = state.ghosts_of(waking.select(plan.keys).unique())
             more = more.join(old_ghosts, on=[*by, "__shown"], how="anti", nulls_equal=True)
             ghosts, old_ghosts = pl.concat([ghosts, more]), pl.concat([old_ghosts, more])
-    fired = fire(plan, rows, ghosts, time)
+    fired = fire(plan, rows, ghosts, time, panes=panes)
     live = fired.live.filter(~is_forgotten(plan, time.after)) if plan.forgets else fired.live
     gone = old_ghosts.select(*by, "__shown")
     seen = nothing({**plan.key_types, "__seen": pl.Int64()})

@@ -136,7 +136,7 @@ class _Planner:
                 yield change
         # Nothing is removed before all else is there. What reads others goes before them.
         gone.reverse()
-        yield from (_removal(one, self.facts) for one in sorted(gone, key=_removal_order))
+        yield from (_removal(one, self.facts) for one in sorted(gone, key=removal_order))
 
     def _renamed(self) -> dict[str, str]:
         """By the old identity the new one, where one definition only can be meant."""
@@ -228,7 +228,7 @@ class _Planner:
             case "operator":
                 return self._changed_operator(old, new, differences)
             case "stream":
-                return _changed_stream(old, new, differences)
+                return _changed_stream(new, differences)
             case "table":
                 meaning = "it is read again at the next start"
                 return Change("change", "table", new.name, Cost.NOTHING, "begin", meaning, differences)
@@ -301,24 +301,18 @@ def _differences(old: Definition, new: Definition) -> tuple[Difference, ...]:
     )
 
 
-def _changed_stream(old: Definition, new: Definition, differences: tuple[Difference, ...]) -> Change:
+def _changed_stream(new: Definition, differences: tuple[Difference, ...]) -> Change:
     parts = {one.part for one in differences}
 
     def change(cost: Cost, way: Way, meaning: str) -> Change:
         return Change("change", "stream", new.name, cost, way, meaning, differences)
 
-    if "source" in parts and not (_is_files(old) and _is_files(new)):
+    if "source" in parts:
         meaning = "how far the old source was read is forgotten: the new one is read from its beginning; events stay"
         return change(Cost.STATE_LOST, "reread", meaning)
-    if "source" in parts:
-        return change(Cost.NOTHING, "alter", "files of the new folder are read; events of the old one stay")
     if "schema" in parts:
         return change(Cost.NOTHING, "alter", "columns that are new are null in the past")
     return change(Cost.NOTHING, "alter", "from the next epoch on; events so far stay as they are")
-
-
-def _is_files(stream: Definition) -> bool:
-    return stream.part("source").startswith("files(")
 
 
 def _changed_sink(new: Definition, differences: tuple[Difference, ...]) -> Change:
@@ -349,7 +343,7 @@ def _removal(old: Definition, facts: Facts) -> Change:
     return remove(Cost.STATE_LOST, f"its history{has} is removed, and how far its source was read")
 
 
-def _removal_order(definition: Definition) -> int:
+def removal_order(definition: Definition) -> int:
     """What others may read goes last."""
     return ("sink", "view", "operator", "stream", "table").index(definition.kind)
 

@@ -13,7 +13,7 @@ app 'shop': 1 change
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from penstock.plans.plan import Change, Plan, Verb
@@ -32,6 +32,22 @@ def text_of(plan: Plan, rows: Mapping[str, str] | None = None) -> str:
     for change in plan.changes:
         lines += _lines(change, (rows or {}).get(change.name) if change.kind == "view" else None)
     return "\n".join([*lines, "", summary(plan)])
+
+
+def brief(changes: Iterable[Change]) -> str:
+    """Changes in a sentence: what differs, and what it costs.
+
+    >>> from penstock.plans.plan import Change, Cost
+    >>> brief([Change("add", "view", "by_user", Cost.BACK_FILL, "fill", "it is computed from all of history")])
+    "view 'by_user' is new (back-fill)"
+    """
+    return "; ".join(map(_sentence, changes))
+
+
+def _sentence(change: Change) -> str:
+    parts = " and ".join(one.part for one in change.differences) or "input"
+    what = {"add": "is new", "change": f"has another {parts}", "rename": f"was '{change.was}'", "remove": "is gone"}
+    return f"{change.subject} {what[change.verb]}" + ("" if change.cost == "nothing" else f" ({change.cost})")
 
 
 def summary(plan: Plan) -> str:

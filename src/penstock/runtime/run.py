@@ -319,6 +319,13 @@ class Run:
         """Stops at an epoch boundary. A run that has stopped stays as it is."""
         if self._is_stopped:
             return
+        try:
+            self.halt()
+        finally:
+            self.workspace.close()
+
+    def halt(self) -> None:
+        """Stops at an epoch boundary, and leaves the store open and locked: another run of this process goes on."""
         self._is_stopped = True
         if self._companion is not None:
             self._companion.end()
@@ -332,7 +339,6 @@ class Run:
             self._outputs.stop()
         finally:
             self.queries.close()
-            self.workspace.close()
 
     def __enter__(self) -> Run:
         return self

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.model.stream import Stream
 from penstock.private import protect
+from penstock.runtime.errors import RunError
 from penstock.runtime.queries.checkpoints import prepare_checkpoints, remove_empty
 from penstock.runtime.queries.standby import taken
 from penstock.runtime.spark.session import spark_session
@@ -104,6 +105,12 @@ def open_workspace(
         opened.close()  # gives the lock back
         raise
     return Workspace(app, directory, opened, session, places(directory, checkpoints))
+
+
+def check_connector(spark: SparkSession, streams: Mapping[str, Stream]) -> None:
+    """Refuses streams from Kafka where Spark runs without what reads them."""
+    if reads_kafka(streams) and "kafka" not in (spark.conf.get("spark.jars", "") or ""):
+        raise RunError("Spark was started without its Kafka connector", hint="start the app with --kafka")
 
 
 def reads_kafka(streams: Mapping[str, Stream]) -> bool:

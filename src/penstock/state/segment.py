@@ -114,7 +114,7 @@ def shards(count: int) -> list[HashRange]:
 class EncodedRows:
     """The bytes of a segment, and what is listed of it."""
 
-    data: bytes
+    data: pa.Buffer
     segment: Segment
 
 
@@ -144,14 +144,13 @@ def _encoded(owner: str, layout: Layout, run: int, table: pa.Table, hashed: Arra
     assert isinstance(frame, pl.DataFrame)
     event_time = DUE_MARK if DUE_MARK in names else TOUCHED
     times = (_by_time(frame, DUE), _by_time(frame, event_time))
-    parts = [_arrow(one) for one in (table, _windows(layout, frame), *times)]
-    data = b"".join([*parts, _LENGTHS.pack(*map(len, parts))])
+    data = _packed([table, _windows(layout, frame), *times])
     live = frame.filter(~pl.col(GONE))
     ends = live.filter(~pl.col(FINAL))[END] if FINAL in names else pl.Series(dtype=pl.Int64)
     due = live[DUE].min() if DUE in names else None
     last_end = frame[END].max() if END in names else None
     segment = Segment(
-        owner, layout.kind, run, "", 0, len(data), frame.height, frame.height - live.height,
+        owner, layout.kind, run, "", 0, data.size, frame.height, frame.height - live.height,
         int(hashed.min()) - _SHIFT if len(hashed) else 0, int(hashed.max()) - _SHIFT if len(hashed) else 0,
         _instant(ends.min(), FOREVER), _instant(last_end, BEGINNING), _instant(due, FOREVER), zlib.crc32(data),
     )  # fmt: skip
@@ -181,12 +180,27 @@ def _by_time(frame: pl.DataFrame, column: str) -> pa.Table:
     return pa.table({"time": timed[column].to_numpy(), "row": timed["row"].cast(pl.Int64).to_numpy()})
 
 
-def _arrow(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
+def _packed(tables: Sequence[pa.Table]) -> pa.Buffer:
+    """Tables as Arrow files, one after the other, and their lengths. The bytes are copied once: there may be many."""
+    tables = [table.combine_chunks() for table in tables]
+    lengths = []
+    for table in tables:
+        sizing = pa.MockOutputStream()
+        _write(table, sizing)
+        lengths.append(sizing.size())
+    data = np.empty(sum(lengths) + _LENGTHS.size, np.uint8)
+    begin = 0
+    for table, length in zip(tables, lengths, strict=True):
+        _write(table, pa.FixedSizeBufferWriter(pa.py_buffer(data[begin : begin + length])))
+        begin += length
+    data[begin:] = np.frombuffer(_LENGTHS.pack(*lengths), np.uint8)
+    return pa.py_buffer(data)
+
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
     with pa.ipc.new_file(sink, table.schema) as writer:
-        for batch in table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
+        for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
             writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 class SegmentFile:
@@ -205,7 +219,7 @@ class SegmentFile:
             return
         begin = self._file.write(rows.data)
         self._listed.append(replace(rows.segment, path=self._name, offset=begin))
-        self._file.write(b"\0" * (-(begin + len(rows.data)) % 64))  # Arrow's buffers are aligned
+        self._file.write(b"\0" * (-(begin + rows.data.size) % 64))  # Arrow's buffers are aligned
 
     def close(self) -> list[Segment]:
         """Forces the file to disk; what is to be listed of it. Without rows there is no file."""

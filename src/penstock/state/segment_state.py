@@ -48,7 +48,7 @@ class SegmentState:
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
         """The open rows of these windows."""
-        return self._open(self._kinds["rows"].lookup(windows))
+        return self._open(self._kinds["rows"].lookup(windows.unique()))
 
     def of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """All open rows of these keys."""

@@ -18,15 +18,15 @@ from penstock.state.segment import ALL, EncodedRows, HashRange, SegmentFile, enc
 from penstock.state.segment_state import SegmentState, presented
 from penstock.state.sharded import ShardedState
 from penstock.state.sorted_rows import SortedRows
-from penstock.store.connection import Connection
+from penstock.store.connection import BATCH, Connection
 from penstock.store.dialect import select
 from penstock.store.encode import loaded_frame
 from penstock.store.segments import list_segments, replace_segments
 from penstock.store.tables import Layout
 from penstock.store.views import afresh, kept_columns
 
-#: The number of rows moved at a time.
-_ROWS: Final = 200_000
+#: The number of batches of rows that are moved together, into one segment.
+_TOGETHER: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,19 +141,26 @@ def _chunks(connection: Connection, layout: Layout, final: bool) -> Iterator[pl.
     columns = select([layout.stored[name] for name in schema])
     after = ""
     bound: list[object] = []
+    frames: list[pl.DataFrame] = []
     while True:
+        # Fewer than a batch: the answer of more rows is asked for twice.
         rows = connection.rows(
             f"SELECT {columns}, __end AS __e, __start AS __s, __key AS __k FROM {layout.table} "
-            f"WHERE final = {int(final)}{after} ORDER BY __end, __start, __key LIMIT {_ROWS}",
+            f"WHERE final = {int(final)}{after} ORDER BY __end, __start, __key LIMIT {BATCH - 1}",
             bound,
         )
-        if not rows.height:
+        if rows.height:
+            bound = list(rows.select("__e", "__s", "__k").row(-1))
+            after = " AND (__end, __start, __key) > (?1, ?2, ?3)"
+            frame = loaded_frame(rows.drop("__e", "__s", "__k"), schema)
+            lacking = [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in schema]
+            frames.append(frame.with_columns(lacking).select(*plan.state_schema))
+        is_last = rows.height < BATCH - 1
+        if frames and (is_last or len(frames) == _TOGETHER):
+            yield pl.concat(frames)
+            frames.clear()
+        if is_last:
             return
-        bound = list(rows.select("__e", "__s", "__k").row(-1))
-        after = " AND (__end, __start, __key) > (?1, ?2, ?3)"
-        frame = loaded_frame(rows.drop("__e", "__s", "__k"), schema)
-        lacking = [pl.lit(None, kind).alias(name) for name, kind in plan.state_schema.items() if name not in schema]
-        yield frame.with_columns(lacking).select(*plan.state_schema)
 
 
 def _seen(connection: Connection, layout: Layout) -> pl.DataFrame:

@@ -50,12 +50,16 @@ class SqlStore(Reader, Store):
         #: The connection of a transaction of several parts, and whether one of them has failed.
         self._joined: Connection | None = None
         self._is_broken = False
-        access = Access(self._transaction, self._own_read, self._exclusive, lambda: self.token, self.segments_at)
-        self._views, self.known_ids, self.operators = ViewStates(access), KnownIds(access), Operators(access)
-        self.generations = ViewGenerations(access, self._views, self, keep)
-        self.records = AppRecords(access, self.directory)
+        self.forget_definitions()
         #: Whether the writer before may still live: it was silent, and this process took over.
         self.took_over = False
+
+    def forget_definitions(self) -> None:
+        """Nothing is known of views, ids and operators until they are prepared: a run has ended, or none was there."""
+        access = Access(self._transaction, self._own_read, self._exclusive, lambda: self.token, self.segments_at)
+        self._views, self.known_ids, self.operators = ViewStates(access), KnownIds(access), Operators(access)
+        self.generations = ViewGenerations(access, self._views, self, self.keep)
+        self.records = AppRecords(access, self.directory)
 
     def lock(self, standby: Standby | None = None) -> int:
         """Makes this process the only writer, and gives it a new token. A standby waits until it can."""

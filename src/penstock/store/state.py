@@ -44,7 +44,9 @@ class SqlState:
 
     def at(self, windows: pl.DataFrame) -> pl.DataFrame:
         """The stored rows of these windows."""
-        return self._rows(f"{self._open} AND __end = ?1 AND __start = ?2 AND __key = ?3", self._places(windows))
+        return self._rows(
+            f"{self._open} AND __end = ?1 AND __start = ?2 AND __key = ?3", self._places(windows.unique())
+        )
 
     def of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """All stored rows of these keys."""

@@ -178,7 +178,7 @@ class ViewGenerations:
 
     def _has_erased(self, view: str, plan: Plan) -> bool:
         """Whether events of a view were erased since its last generation. Then no file may keep their rows."""
-        records, sources = self._reader.generations_of(view), {source.name for source in plan.written.input.sources}
+        records, sources = self._reader.generations_of(view), {source.name for source in plan.streams}
         last = records[-1].commit if records else 0
         return any(one.stream in sources and one.commit >= last for one in self._reader.listing().tombstones)
 

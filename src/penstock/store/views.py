@@ -51,7 +51,7 @@ def prepare(
         note_columns(connection, name, plan)
         if name in statements:
             note(connection, "view", name, statements[name])
-        for source in plan.written.input.sources:
+        for source in plan.streams:
             if source.id is not None:
                 connection.script(create_ids(source.name))
     return stale

@@ -10,7 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.history.batch.as_live import Decisions, LiveReading, before_end, joined
+from penstock.history.batch.as_live import Decisions, LiveReading, before_end
 from penstock.kernel.fire import Time
 from penstock.kernel.memory import Memory
 from penstock.kernel.plan import PLACE, Plan
@@ -81,7 +81,7 @@ def test_a_view_that_forgets_keys_is_computed_again_as_live_held_it(commits, ret
     reading = LiveReading(None, "v", SimpleNamespace(views={"v": plan.view}), 0, Path())  # type: ignore[arg-type]
     schema = {"__commit": pl.Int64, "before": pl.Int64, "after": pl.Int64, "now": pl.Int64}
     reading.decisions = Decisions(point, pl.DataFrame(marks, schema=schema, orient="row"), forgotten)
-    reading.parts = lambda: iter([joined(plan, deltas)] if deltas else [])  # type: ignore[method-assign]
+    reading.parts = lambda: iter([deltas] if deltas else [])  # type: ignore[method-assign]
     computed = [change.live for change in reading.states(mark, 0)]
     columns = ["k", "n", "last", "__touched"]
     rows = pl.concat(computed).select(columns).sort("k").rows() if computed else []

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.history.events.columns import arrow_schema, of_one_commit
 from penstock.history.events.event_history import EventHistory
 from penstock.history.events.verify import verify
-from penstock.history.events.writer import FileWriter
+from penstock.history.events.writer import BackgroundWriter, FileWriter
 from penstock.store import Commit, Reader, StoreError
 from penstock.store.file import File
 from tests.history.events.support import NOW, START, App, rows
@@ -152,6 +152,28 @@ def test_row_groups_are_written_as_rows_come(app):
     group = footer.row_group(0)
     at = next(group.column(n) for n in range(group.num_columns) if group.column(n).path_in_schema == "__at")
     assert (at.statistics.min, at.compression) == (START, "ZSTD")
+
+
+def test_a_file_that_is_written_beside_the_task_holds_all_rows_in_order(app):
+    with app.history.keeping(app.stream, "q", 0) as keeping:
+        writer = keeping.writer_beside(0)
+        for first in range(10):
+            writer.add(ROW.with_columns(pl.lit(first, pl.Int64).alias("__offset")))
+        writer.begin_close()
+        file = writer.close()
+    with app.history.place.open(file.path) as opened:
+        assert pq.read_table(opened)["__offset"].to_pylist() == list(range(10))
+
+
+def test_a_file_that_cannot_be_written_beside_the_task_fails_the_task_and_is_removed(app):
+    with app.history.keeping(app.stream, "q", 0) as keeping:
+        writer = BackgroundWriter(keeping.writer(0), most_waiting=1)
+        writer.add(ROW)
+        writer.add(ROW.drop("id"))
+        with pytest.raises(pl.exceptions.ColumnNotFoundError):
+            writer.close()
+        writer.abandon()
+    assert app.paths() == set()
 
 
 def test_a_stream_that_is_not_kept_writes_nothing(tmp_path):

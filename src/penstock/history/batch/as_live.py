@@ -171,8 +171,8 @@ class LiveReading(Reading):
 
     def states(self, watermark: Instant, now: Instant) -> Iterator[Change]:
         """The view's windows as they must stand, open and closed, part by part; each key is in one of them."""
-        for deltas in self.parts():
-            for change in self._stood(deltas, _time(BEGINNING, watermark, now)):
+        for sent in self.parts():
+            for change in self._stood(self._combined(sent), _time(BEGINNING, watermark, now)):
                 yield answered(self.wide, self.plan, change)
 
     def _stood(self, deltas: pl.DataFrame, end: Time) -> Iterator[Change]:

@@ -42,7 +42,7 @@ from penstock.store.file import PastVersions
 from penstock.store.generations import Difference, Origin, Scope
 from penstock.store.tables import quoted
 
-Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit"]
+Kind: TypeAlias = Literal["batch", "as-live", "replay", "replace", "back-fill", "rollback", "audit", "apply"]
 #: What a generation is made of: given how far everything is, each stream's past, and which windows it speaks about.
 Pasts: TypeAlias = Callable[[GenerationStart], "Reach"]
 #: With so few commits put aside, the rest is merged in while commits wait.
@@ -215,7 +215,7 @@ class Generation:
         mark, wide = before_end(begun.plan, begun.watermark, forgotten), widened(begun.plan)
         time = Time(BEGINNING, mark, begun.now, lambda _: mark)
         for deltas in reading.parts():
-            yield answered(wide, begun.plan, step(wide, [deltas], Memory(wide), time))
+            yield answered(wide, begun.plan, step(wide, deltas, Memory(wide), time, panes=False))
 
     # progress
 
@@ -258,7 +258,7 @@ class ComputedGeneration:
         plan, store = self._run.generations.pending(self._begun).view.plan, self._run.store
         time = Time(aside.before, aside.after, aside.now, lambda _: aside.after)
         deltas = [] if aside.deltas is None else [aside.deltas]
-        change = step(plan, deltas, store.state(self._begun.hidden), time)
+        change = step(plan, deltas, store.state(self._begun.hidden), time, panes=False)
         if self._reach.spans is not None:
             change = _within(plan, change, self._reach.spans)
         store.generations.load(self._begun.hidden, change, aside.after)

@@ -37,7 +37,7 @@ def moment_of(reader: Reader, layout: Layout, as_of: int | None = None) -> ViewM
     """All that the store has of a view now; of its generations those that were there as of a commit."""
     columns = list(dict.fromkeys([*PLACE, "final", *layout.plan.keys, *compared(layout)]))
     name = layout.name
-    sources = [source.name for source in layout.plan.written.input.sources]
+    sources = [source.name for source in layout.plan.streams]
     with reader.moment_of() as connection:
 
         def one(sql: str, *parameters: object) -> tuple[Any, ...]:

@@ -165,10 +165,10 @@ class Reading:
         """Deltas of one part, from several tasks, as one."""
         return partial(combine, self.wide)
 
-    def parts(self) -> Iterator[pl.DataFrame]:
-        """The deltas, part by part; each key is in one of them."""
+    def parts(self) -> Iterator[list[pl.DataFrame]]:
+        """What the tasks sent of each part; each key is in one of them."""
         for part in sorted(self._spooled):
-            yield self._as_past(self._combined([unpack(path.read_bytes()) for path in self._spooled[part]]))
+            yield [self._as_past(unpack(path.read_bytes())) for path in self._spooled[part]]
             for path in self._spooled[part]:
                 path.unlink()
 

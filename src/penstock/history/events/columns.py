@@ -69,6 +69,16 @@ def encodings(schema: pa.Schema) -> tuple[list[str], dict[str, str]]:
     return dictionary, others
 
 
+def bounded(schema: pa.Schema) -> list[str]:
+    """The columns of which a file lists the smallest and largest values: numbers and times, by which readers leave rows
+    out. For texts this takes a third of the time that a file takes."""
+    return [
+        field.name
+        for field in schema
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_temporal(field.type)
+    ]
+
+
 def table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     """A frame with these columns and types."""
     return frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)

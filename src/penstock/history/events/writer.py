@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.history.events.columns import arrow_schema, dead_schema, encodings, of_one_commit, table
+from penstock.history.events.columns import arrow_schema, bounded, dead_schema, encodings, of_one_commit, table
 from penstock.history.events.place import ChecksumFile, Place
 from penstock.history.events.writes import WriteId
 from penstock.model.types import Schema
@@ -47,6 +49,10 @@ class Keeping:
         """The file of a task."""
         blank = File(self.path(task), self.stream, "events", 0, 0, 0, 0, "", None, None)
         return FileWriter(Place(self.location), blank, of_one_commit(arrow_schema(self.schema)))
+
+    def writer_beside(self, task: int) -> BackgroundWriter:
+        """The file of a task, written by a thread beside its other work."""
+        return BackgroundWriter(self.writer(task))
 
     def write_dead(self, rows: pl.DataFrame) -> File | None:
         """Keeps dead letters: row, reason, raw, view, at, partition and offset."""
@@ -100,6 +106,7 @@ class FileWriter:
                 compression_level=self.level,
                 use_dictionary=dictionary,
                 column_encoding=encoding,
+                write_statistics=bounded(self.schema),
                 store_schema=False,
                 write_page_index=True,
             )
@@ -145,8 +152,47 @@ class FileWriter:
                 self.place.remove(self.blank.path)
 
 
+class BackgroundWriter:
+    """A file that a thread of its own writes, so that a task goes on meanwhile. Few frames wait for it at a time.
+
+    What fails in the thread is raised by the next call.
+    """
+
+    def __init__(self, writer: FileWriter, most_waiting: int = 2) -> None:
+        self._writer, self._most_waiting = writer, most_waiting
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-history")
+        self._waiting: deque[Future[None]] = deque()
+        self._closing: Future[File | None] | None = None
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Takes rows along."""
+        while len(self._waiting) >= self._most_waiting:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._writer.add, rows))
+
+    def begin_close(self) -> None:
+        """Ends the file as soon as all of its rows are written; nobody waits for that yet."""
+        self._closing = self._thread.submit(self._writer.close)
+
+    def close(self) -> File | None:
+        """Waits for the end of the file; what the store lists of it, None if there was nothing to write."""
+        if self._closing is None:
+            self.begin_close()
+        assert self._closing is not None
+        while self._waiting:
+            self._waiting.popleft().result()
+        file = self._closing.result()
+        self._thread.shutdown()
+        return file
+
+    def abandon(self) -> None:
+        """Leaves nothing behind, if possible."""
+        self._thread.shutdown(cancel_futures=True)
+        self._writer.abandon()
+
+
 def paths(files: Iterable[File]) -> list[str]:
     return [file.path for file in files]
 
 
-__all__ = ["FileWriter", "Keeping", "paths"]
+__all__ = ["BackgroundWriter", "FileWriter", "Keeping", "paths"]

@@ -129,7 +129,7 @@ class Consumers:
         """The watermarks of the views and derived streams that read a stream."""
         times = self._registry.inputs.marks(stream)
         for name, view in self._registry.views.items():
-            sources = tuple(source.name for source in view.plan.written.input.sources)
+            sources = tuple(source.name for source in view.plan.streams)
             if stream in sources:
                 times[name] = ReaderTime(sources, view.time.watermark)
         return times

@@ -70,6 +70,7 @@ class Registry:
             history.keep(self.streams)
         self.views: dict[str, ViewRuntime] = {}
         self.lowered = Lowered({}, {}, {})
+        self._read: dict[str, list[Flow]] = {}  # what is read of each stream, since the views were compiled
         self.generations: dict[str, PendingGeneration] = {}  # by their hidden name
         self.beginning: set[str] = set()  # views and operators over views that have not taken a step yet
         self.version = 0
@@ -131,7 +132,7 @@ class Registry:
 
     def _track_below(self, plan: Plan) -> None:
         """The changes of the views below a view have a tracker of their own, which follows those views."""
-        for source in plan.written.input.sources:
+        for source in plan.streams:
             self._track_changes(source)
 
     def _track_changes(self, source: Stream) -> None:
@@ -141,7 +142,7 @@ class Registry:
             self.trackers[source.name] = tracker
 
     def _trackers_of(self, plan: Plan) -> dict[str, Tracker]:
-        return {s.name: self.trackers[s.name] for s in plan.written.input.sources if s.name in self.trackers}
+        return {s.name: self.trackers[s.name] for s in plan.streams if s.name in self.trackers}
 
     @property
     def definitions(self) -> dict[str, View]:
@@ -171,7 +172,10 @@ class Registry:
 
     def flows_of(self, stream: str) -> list[Flow]:
         """What views and sinks read of a stream."""
-        return [flow for flow in self._all_flows(self._fed_definitions) if stream in {s.name for s in flow.sources}]
+        if stream not in self._read:
+            flows = self._all_flows(self._fed_definitions)
+            self._read[stream] = [flow for flow in flows if stream in {source.name for source in flow.sources}]
+        return self._read[stream]
 
     def _all_flows(self, views: Mapping[str, View]) -> list[Flow]:
         """What views, sinks and operators read."""
@@ -344,6 +348,7 @@ class Registry:
     def _relower(self, lowered: Lowered) -> None:
         """Views read their feeds as these are now: another view may have brought or taken along columns."""
         self.lowered = lowered
+        self._read.clear()
         for name, view in self.fed.items():
             if lowered.views[name] is not view.plan.view:
                 view.plan = Plan(lowered.views[name], view.plan.written, view.plan.closed)

@@ -146,7 +146,7 @@ class Stepper:
         for hidden, generation in self._registry.generations.items():
             fed = generation.of or hidden
             if generation.of is None:
-                self._watermarks.look(generation.view.time, generation.view.plan.written.input.sources, work.now)
+                self._watermarks.look(generation.view.time, generation.view.plan.streams, work.now)
             taken = GenerationInput(work.deltas.get(fed), before[fed], generation.view.time.watermark, work.now)
             inputs.append((generation, taken))
         return tuple(inputs)
@@ -306,7 +306,7 @@ class Stepper:
         lower = below(view.plan.written.input)
         first: dict[str, pl.DataFrame] = {}
         for one in stack.names:
-            self._watermarks.look(views[one].time, views[one].plan.written.input.sources, cascade.now)
+            self._watermarks.look(views[one].time, views[one].plan.streams, cascade.now)
         if lower:
             first = self._standing(lower, cascade) if name in self._registry.beginning else {}
             taken = [*cascade.deltas(name, view.plan, before[name], first), *own.values()]

@@ -55,7 +55,7 @@ class Task:
         self.observed = Observation()
         self.ages = Ages()
         self.rows = 0
-        self.file = None if job.keeping is None else job.keeping.writer(number)
+        self.file = None if job.keeping is None else job.keeping.writer_beside(number)
 
     def frames(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of the log, as its own code decodes them."""
@@ -264,9 +264,8 @@ class Task:
         """What the driver gets."""
         if self.rows:
             yield wire.observed(self.rows, self.observed, self.ages)
-        file = None if self.file is None else self.file.close()
-        if file is not None:
-            yield wire.history_file(file)
+        if self.file is not None:
+            self.file.begin_close()
         for kind, frames in self.refused.items():
             if frames:
                 yield wire.rejected(kind, pl.concat(frames))
@@ -291,6 +290,9 @@ class Task:
                     yield wire.spooled(number, self.job.spool.put(parts))
                     deltas = deltas.clear()
                 yield wire.deltas(number, deltas)
+        file = None if self.file is None else self.file.close()
+        if file is not None:
+            yield wire.history_file(file)
 
 
 def read(plan: Plan) -> set[str]:

@@ -14,7 +14,7 @@ from penstock.runtime.queries.lifecycle import Lifecycle
 from penstock.runtime.queries.queries import Queries
 from penstock.runtime.queries.realtime import is_lane
 from penstock.runtime.queries.stream_query import part
-from penstock.runtime.workspace import Workspace, reads_kafka
+from penstock.runtime.workspace import Workspace, check_connector
 from penstock.sinks import Sink
 from penstock.sources import Source
 
@@ -64,8 +64,7 @@ class Definitions:
 
     def add_stream(self, name: str, stream: Stream, statement: str | None = None) -> None:
         """Reads another stream, from where its source begins."""
-        if reads_kafka({name: stream}) and "kafka" not in (self._workspace.spark.conf.get("spark.jars", "") or ""):
-            raise RunError("Spark was started without its Kafka connector", hint="start the app with --kafka")
+        check_connector(self._workspace.spark, {name: stream})
         if isinstance(stream.log, Source):
             stream.log.check_answer()
         self._groups.add_stream(name, stream, self._lifecycle.clock())

@@ -18,7 +18,7 @@ def packed(folders: Iterable[Path] = ()) -> list[Path]:
     """Archives that Python can import from: one of Penstock, one for each folder with modules."""
     own = Path(__file__).parents[2]
     every = [(own, _files(own, own.parent))]
-    every += [(folder, _importable(folder.resolve())) for folder in dict.fromkeys(folders)]
+    every += [(folder, importable(folder.resolve())) for folder in dict.fromkeys(folders)]
     return [_archive(folder.name or "app", files) for folder, files in every if files]
 
 
@@ -42,7 +42,7 @@ def _files(folder: Path, root: Path) -> dict[str, Path]:
     return files
 
 
-def _importable(folder: Path) -> dict[str, Path]:
+def importable(folder: Path) -> dict[str, Path]:
     """The modules and packages of a folder; what else lies there stays there."""
     paths = {path.name: path for path in folder.glob("*.py")}
     for package in folder.glob("*/__init__.py"):

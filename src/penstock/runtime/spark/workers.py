@@ -9,11 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from penstock.process_state import process
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+
+#: Counts how often modules of the app were loaded again.
+_CODE: Final = "APP_MODULES_LOADED"
 
 
 class WorkerStart:
@@ -41,6 +47,13 @@ class WorkerStart:
                 session.range(0, tasks, 1, tasks).mapInArrow(_nothing, "id long").toArrow()
         finally:
             self._running.discard(threading.current_thread())
+
+
+def renew_workers(session: SparkSession) -> None:
+    """From here on tasks run in new processes: they import modules again. Spark makes these by their environment."""
+    environment: dict[str, str] = session.sparkContext.environment
+    environment[_CODE] = str(int(environment.get(_CODE, "0")) + 1)
+    process.of(WorkerStart).begin(session)
 
 
 def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
