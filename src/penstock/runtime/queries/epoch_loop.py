@@ -129,9 +129,9 @@ class EpochLoop:
             waits = clock_time.perf_counter()
             with self._groups.turn([name]) as engine:
                 began += clock_time.perf_counter() - waits
-                rows = self._commit(engine, query, source, step)
+                count = self._commit(engine, query, source, step)
         seconds = clock_time.perf_counter() - began
-        query.pace.ended(query.query, query.follower.epoch_size, seconds, None if isinstance(log, Derived) else rows)
+        query.pace.ended(query.query, query.follower.epoch_size, seconds, None if isinstance(log, Derived) else count)
 
     def _commit(self, engine: Engine, query: StreamQuery, source: EpochOrigin, step: Step) -> int:
         """Steps all views of the group with an epoch, and commits it. The number of its rows."""
