@@ -143,7 +143,7 @@ def _streams_below(sources: Iterator[tuple[Stream, ...]]) -> Iterator[tuple[str,
 
 
 def _old(store: SqlStore, name: str, streams: Mapping[str, Stream]) -> View | None:
-    """The definition that a view has in the store, where it can be run on the streams of now."""
+    """The definition that a view has in the store, where it can be run on the current streams."""
     view = stored_view(store, name)
     if view is None:
         return None

@@ -143,22 +143,22 @@ class Live:
         """The answer to a SELECT over the views, of one commit."""
         return with_zones(self._instance.questions.ask(bound(sql, parameters)).table)
 
-    def do(self, name: str, given: dict[str, Any]) -> Reply:
+    def do(self, name: str, arguments: dict[str, Any]) -> Reply:
         """Does a task that a command asks for, between two epochs where it must."""
         self._instance.statements.check_open()
         if name == "apply":
-            return self._update.do(self._instance, given)
+            return self._update.do(self._instance, arguments)
         if name == "check apply":
-            self._update.check(self._instance, str(given["file"]))
+            self._update.check(self._instance, str(arguments["file"]))
             return Reply()
         if name == "progress":
-            return self.works.told()
+            return self.works.progress_reply()
         if name == "index":
-            self.index(str(given["view"]), [str(column) for column in given["columns"]])
+            self.index(str(arguments["view"]), [str(column) for column in arguments["columns"]])
             return Reply()
         if name == "compare":
-            return self._instance.statements.compare(str(given["sql"]))
-        return self.works.do(name, given) if name in TASKS else do(self.run, name, given)
+            return self._instance.statements.compare(str(arguments["sql"]))
+        return self.works.do(name, arguments) if name in TASKS else do(self.run, name, arguments)
 
     def _switched(self, app: App) -> None:
         """Goes on with another app, on the store that the run before has left."""

@@ -110,7 +110,7 @@ class Works:
                 outcomes = [outcome]
         return reply_of(outcomes)
 
-    def told(self) -> Reply:
+    def progress_reply(self) -> Reply:
         """How far the generations in the making are, and which of those due by the clock have failed."""
         rows: list[tuple[str, str, str, float]] = [
             (one.view, one.kind, one.phase, round(one.share, 3)) for one in list(self.progress.values())
