@@ -338,16 +338,15 @@ class Interrupting:
     """An outbox in which a sink is added, or another thread looks, while new blocks are read."""
 
     def __init__(self, outbox: Any, meanwhile: Callable[[], object]) -> None:
-        self._outbox, self._meanwhile = outbox, meanwhile
+        self._outbox, self.other = outbox, threading.Thread(target=meanwhile)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._outbox, name)
 
     def new_blocks(self, *where: Any) -> Any:
         blocks = self._outbox.new_blocks(*where)
-        other = threading.Thread(target=self._meanwhile)
-        other.start()
-        other.join(0.2)  # it waits until this look is over
+        self.other.start()
+        self.other.join(0.2)  # it waits until this look is over
         return blocks
 
 
@@ -360,9 +359,33 @@ def test_panes_are_read_once_whatever_happens_while_new_ones_are_looked_for(feed
     first = fed.ids()
     fed.step(2)
     changes = {"a sink is added": reader.forget, "another thread looks": lambda: reader.refresh({"v"})}
-    reader._outbox = Interrupting(fed.store, changes[what])
+    reader._outbox = interrupting = Interrupting(fed.store, changes[what])
     reader.refresh({"v"})
     reader._outbox = fed.store
+    interrupting.other.join()
     reader.refresh({"v"})
     assert fed.ids() > first
     assert reader.panes("v", 0, 1 << 30)[0]["id"].to_list() == fed.ids()
+
+
+def test_a_sink_that_is_dropped_while_its_thread_begins_ends_after_it(feed, monkeypatch):
+    fed, got, begins, dropped = feed(), Collected(), threading.Event(), []
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            begins.set()
+            dropping.start()
+            dropping.join(0.2)  # it waits until this thread has begun
+            super().start()
+
+    delivery = fed.delivery(one=to_function(got))
+    dropping = threading.Thread(target=lambda: dropped.append(delivery.drop("one")))
+    fed.step(2)
+    monkeypatch.setattr("penstock.sinks.delivery.threading.Thread", Late)
+    delivery.start()
+    monkeypatch.undo()
+    dropping.join()
+    assert begins.is_set()
+    assert dropped == ["v"]
+    assert delivery.positions == {}
+    delivery.close()

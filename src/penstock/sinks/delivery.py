@@ -63,8 +63,10 @@ class _Way:
 
     def wait(self, seconds: float) -> None:
         """Waits until it has nothing to do, at most for `seconds`."""
-        if self.thread is not None:
-            self.thread.join(seconds)
+        with self.lock:  # a thread is started under it
+            thread = self.thread
+        if thread is not None:
+            thread.join(seconds)
 
     def close(self, patience: float) -> None:
         """Ends after the batch at hand; a sink that takes longer than one's patience is left to itself."""
@@ -172,6 +174,8 @@ class Delivery:
             if self._clock() < way.due:
                 continue
             with way.lock:
+                if way.closing.is_set():
+                    continue
                 if way.busy:
                     way.again = True
                     continue
