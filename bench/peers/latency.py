@@ -106,9 +106,9 @@ def loads_of(
     every = [(stages[0][0], BEFORE), *stages, (stages[-1][0], BEHIND)]
     answer = Answer(log.servers, target)
     # What it sent does not fit into a pipe that nobody reads meanwhile.
-    with started(contender, log, source, target, table, work) as job, TemporaryFile("w+") as said:
+    with started(contender, log, source, target, table, work) as job, TemporaryFile("w+") as output:
         command = [sys.executable, SENDER, log.servers, source, table / "ads.csv", json.dumps(every)]
-        process = subprocess.Popen(list(map(str, command)), stdout=said)
+        process = subprocess.Popen(list(map(str, command)), stdout=output)
         try:
             seen = dict[tuple[str, int], float]()
             patience = time.monotonic() + sum(seconds for _, seconds in every) + 60
@@ -116,8 +116,8 @@ def loads_of(
                 note(answer, seen, job)
             if process.poll() != 0:
                 raise JobFailed("the sender failed")
-            said.seek(0)
-            sent = json.load(said)
+            output.seek(0)
+            sent = json.load(output)
             right = rows_of(sent["counts"])
             patience = time.monotonic() + WAIT
             last = (sent["begin"] / 1000 + sum(seconds for _, seconds in every[:-1])) * 1000

@@ -47,16 +47,16 @@ def test_the_sender_counts_what_it_sends(tmp_path: Path) -> None:
     (tmp_path / "ads.csv").write_text(ADS)
     producer = Sent()
     stages = [(100.0, 10.0), (300.0, 20.0)]
-    said = sender.send(producer, "events", tmp_path / "ads.csv", stages, 1_000_003.0)  # type: ignore[arg-type]
-    assert said["begin"] == 1_000_010_000
+    report = sender.send(producer, "events", tmp_path / "ads.csv", stages, 1_000_003.0)  # type: ignore[arg-type]
+    assert report["begin"] == 1_000_010_000
     assert len(producer.values) == 1000 + 6000
     events = pl.read_ndjson(b"\n".join(producer.values))
     ads = pl.read_csv(ADS.encode(), has_header=False, new_columns=["ad_id", "campaign"])
     views = events.filter(pl.col("event_type") == "view").join(ads, on="ad_id")
     counted = views.group_by("campaign", start=pl.col("event_time").cast(pl.Int64) // 10_000 * 10_000).len()
-    right = latency.rows_of(said["counts"])  # type: ignore[arg-type]
+    right = latency.rows_of(report["counts"])  # type: ignore[arg-type]
     assert right == {(campaign, start): n for campaign, start, n in counted.rows()}
-    assert len(said["late"]) == 2  # type: ignore[arg-type]
+    assert len(report["late"]) == 2  # type: ignore[arg-type]
 
 
 def test_the_latency_of_a_window_is_that_of_its_right_count() -> None:
