@@ -91,7 +91,7 @@ def main() -> None:
         print(f"maximum rate: {highest:,.0f} events/s", flush=True)
         load, folder = Load(highest / 2, SECONDS, WARM), root / "half"
         way = Started(pipeline("half", kafka.servers, pairs[1], "latest"), folder, spark)
-        result = through_kafka(way, kafka.servers, pairs[1], folder, load, "counts")
+        result = through_kafka(way, kafka.servers, pairs[1], folder, load, "counts", [])
     spark.stop()
     report = Report("pipeline", "python bench/pipeline.py" + (" --quick" if QUICK else ""))
     report.table(
