@@ -5,7 +5,6 @@ It is a process of its own, because memory is measured by its highest use.
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 
@@ -18,6 +17,7 @@ from penstock.model.join import join_behind
 from penstock.model.time import SECOND
 from penstock.state.step_output import OutputWriter
 from tests.kernel.rows_in_memory import RowsInMemory
+from tests.peak_memory import peak_memory
 
 START = 1_000_000 * SECOND
 CANDIDATES = 1 << 16
@@ -47,12 +47,12 @@ def main(rows: int, chunked: bool) -> None:
         side(rows, 1, {"id": pl.lit(7, pl.Int64), "w": offset, "seen": at}),
     ]
     step.step([one.head(2) for one in sides], state, OperatorTime(0, 0, START))  # loads what a step needs
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     with tempfile.TemporaryDirectory() as root, OutputWriter(root, "hot", many=CANDIDATES) as output:
         stepped = step.step(sides, state, OperatorTime(0, 0, START), output.add if chunked else None)
         given = output.close(stepped.rows, stepped.order)
         assert sum(chunk.height for chunk in given.chunks()) == given.count == rows * rows
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(peak_memory() - before)
 
 
 if __name__ == "__main__":
