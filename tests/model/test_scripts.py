@@ -95,3 +95,7 @@ def test_what_is_neither_a_view_nor_a_stream_is_refused_with_what_to_do() -> Non
         run(CLICKS, script, engine="spark")
     with pytest.raises(DefinitionError, match="lacks the stream 'visits'"):
         run(VISITS, script)
+    with pytest.raises(DefinitionError, match="not a script: '12:00 page=/a'"):
+        run(CLICKS, "12:00 page=/a")  # type: ignore[call-overload]
+    with pytest.raises(DefinitionError, match="not a script: None"):
+        process(Totals, None, by="page")  # type: ignore[arg-type]

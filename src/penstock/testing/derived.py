@@ -18,7 +18,7 @@ from penstock.model.side_tables import Rows
 from penstock.model.stream import Flow, Stream
 from penstock.model.table import Table
 from penstock.model.time import duration
-from penstock.testing.script import TestStream
+from penstock.testing.script import TestStream, check_script
 
 if TYPE_CHECKING:
     from penstock.learning.played import LearningRun
@@ -43,6 +43,7 @@ def process(
     `of` is the flow that it reads; without it, the one stream of the script. `tables` are those that its code looks
     things up in, and `initial` the rows that keys begin with.
     """
+    check_script(script)
     if isinstance(processor, Processed):
         return played(processor.process, script.commits())
     keys = (by,) if isinstance(by, str) else tuple(by)
@@ -84,6 +85,7 @@ def run_topology(
 
 def join(joined: Stream, script: TestStream) -> JoinRun:
     """Runs a join of streams, as `app.join` gave it, over a script, without Spark."""
+    check_script(script)
     definition = join_behind(joined)
     if definition is None:
         raise DefinitionError(f"'{joined.name}' is not a join of streams", hint="give what app.join(…) returned")
@@ -97,4 +99,5 @@ def iterate(loop: Stream, script: TestStream) -> LoopRun:
     iteration = getattr(loop.log, "iteration", None)
     if not isinstance(iteration, Iteration):
         raise DefinitionError(f"'{loop.name}' is not a loop", hint="give what app.iterate(…) returned")
+    check_script(script)
     return loop_played(iteration, script.commits())

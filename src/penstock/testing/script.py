@@ -197,6 +197,14 @@ class TestStream:
         return TestStream(*self.streams, clock=self.start, steps=(*self.steps, replace(step, also=self.continues)))
 
 
+def check_script(script: object) -> None:
+    """Rejects what is not a script, with an example of one."""
+    if not isinstance(script, TestStream):
+        raise DefinitionError(
+            f"not a script: {script!r}", hint='write one: TestStream(stream).add(("/a", "12:00:05")).watermark("12:01")'
+        )
+
+
 def _row(stream: Stream | Table, row_values: ScriptRow, partition: int) -> tuple[int, Mapping[str, object]]:
     names = stream.schema.names
     if isinstance(row_values, Mapping):

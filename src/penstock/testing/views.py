@@ -10,7 +10,7 @@ from penstock.model.stream import Flow
 from penstock.model.view import Grouped, View
 from penstock.testing.engines import replay, start
 from penstock.testing.result import Result, StreamResult
-from penstock.testing.script import TestStream
+from penstock.testing.script import TestStream, check_script
 from penstock.testing.streams import run_stream
 
 EngineName: TypeAlias = Literal["reference", "kernel", "engine", "spark"]
@@ -30,6 +30,7 @@ def run(view: View | Flow, script: TestStream, engine: EngineName | None = None)
         raise DefinitionError("this is not a view yet: it has keys and no aggregates", hint="end it with .agg(…)")
     if not isinstance(view, (View, Flow)):
         raise DefinitionError(f"not a view or a stream: {view!r}", hint="give what .agg(…) or app.stream(…) returned")
+    check_script(script)
     fed, flow = script.fed, view.input if isinstance(view, View) else view
     missing = far_sources((flow,), fed).keys() - {stream.name for stream in script.streams}
     if missing:
