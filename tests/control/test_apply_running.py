@@ -32,8 +32,9 @@ from tests.plans.apps import VERSIONS
 #: One way through the kinds of changes; the deep run takes every step from one version to another.
 WAY = [
     "one view", "an added view", "another window", "a view over a changed view", "a view over a view", "an operator",
-    "an operator by another key", "a renamed view", "another column", "two streams", "a sink", "a renamed sink",
-    "another target", "another trigger", "another watermark", "no view", "another input", "another folder",
+    "an operator by another key", "a renamed view", "another column", "two streams", "a sink",
+    "a renamed view with a sink", "a renamed sink", "another target", "another trigger", "another watermark",
+    "no view", "another input", "another folder",
 ]  # fmt: skip
 LAST = "another folder"
 
@@ -73,7 +74,7 @@ def test_the_way_of_the_deep_run_takes_all_steps_once() -> None:
 
 @pytest.mark.parametrize("way", [WAY, pytest.param(all_steps(), marks=pytest.mark.deep)], ids=["a way", "all steps"])
 def test_a_running_app_goes_from_version_to_version(way: list[str], changing: Changing) -> None:
-    changing.put()
+    changing.put(80)  # so many that a window has fired
     changing.check()
     for version in way[1:]:
         changing.put()  # on its way while the app changes

@@ -43,6 +43,12 @@ def sink(kafka: Kafka, topic: str, **options: Any) -> KafkaSink:
     return ps.to_kafka(topic, servers=kafka.servers, transactional_id=f"id-{topic}", **options)
 
 
+def test_a_renamed_sink_brings_no_pane_twice(kafka, topic, feed):  # noqa: F811
+    name, fed = topic(2), feed()
+    fed.deliver_through_a_rename(lambda: ps.to_kafka(name, servers=kafka.servers))
+    assert ids(kafka, name) == fed.ids()
+
+
 def test_a_message_has_the_views_key_the_row_and_the_panes_identity(kafka, topic, feed):  # noqa: F811
     name = topic(3)
     fed = feed(script=TestStream(STREAM).add(("ä", 5, "12:00:01")).add(("ä", 7, "12:00:02"), (None, 1, "12:00:02")))

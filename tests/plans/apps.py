@@ -74,6 +74,10 @@ def _renamed_sink(version: Version) -> None:
     version.sink(version.page(), "out", "others")
 
 
+def _renamed_view_with_sink(version: Version) -> None:
+    version.sink(version.page("pages"), "out")
+
+
 def _other_target(version: Version) -> None:
     version.sink(version.page(), "elsewhere")
 
@@ -122,6 +126,7 @@ VERSIONS: dict[str, tuple[Callable[[Version], None], dict[str, object]]] = {
     "a renamed view": (_renamed_view, {}),
     "a sink": (_sink, {}),
     "a renamed sink": (_renamed_sink, {}),
+    "a renamed view with a sink": (_renamed_view_with_sink, {}),
     "another target": (_other_target, {}),
     "a view over a view": (_view_over_view, {}),
     "a view over a changed view": (_view_over_changed_view, {}),

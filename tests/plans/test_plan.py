@@ -43,7 +43,10 @@ def test_a_plan_makes_the_wanted_definitions_of_the_recorded_ones(before: str, a
             assert not any(gone.id in one.reads for one in now.values()), "what is read by others is removed after them"
             continue
         if change.was is not None:
-            del now[f"{change.kind} {change.was}"]
+            before_it = f"{change.kind} {change.was}"
+            del now[before_it]
+            for sink in [one for one in now.values() if one.kind == "sink" and before_it in one.reads]:
+                now[sink.id] = new.get(sink.id, sink)  # it follows its view
         now[id] = new[id]
         known = {*now, *(one.id for one in definitions(before, tmp_path))}
         assert set(new[id].reads) <= known, "what something reads is there before it"
@@ -75,6 +78,11 @@ EXPECTED = {
     ("one view", "a renamed view"): [("rename", "view", "pages", "nothing", "rename")],
     ("one view", "a sink"): [("add", "sink", "out", "nothing", "begin")],
     ("a sink", "a renamed sink"): [("rename", "sink", "others", "nothing", "rename")],
+    ("a sink", "a renamed view with a sink"): [("rename", "view", "pages", "nothing", "rename")],
+    ("a renamed sink", "a renamed view with a sink"): [
+        ("rename", "view", "pages", "nothing", "rename"),
+        ("rename", "sink", "out", "nothing", "rename"),
+    ],
     ("a sink", "another target"): [("change", "sink", "out", "nothing", "alter")],
     ("a sink", "one view"): [("remove", "sink", "out", "nothing", "drop")],
     ("one view", "a view over a view"): [("add", "view", "total", "nothing", "begin")],

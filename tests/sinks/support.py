@@ -68,6 +68,22 @@ class Fed:
             delivery.close()
         return taken
 
+    def deliver_through_a_rename(self, open_sink: Callable[[], Sink]) -> None:
+        """Delivers as the sink `first`; dies before the store knows; goes on as `second`, after it was renamed."""
+
+        def dies(positions: Mapping[str, int], deliveries: Collection[DeliveryTime]) -> None:
+            raise RuntimeError("killed")
+
+        self.step(4)
+        self.deliver(first=open_sink())
+        self.step(2)
+        dying = self.delivery({"commit_positions": dies}, first=open_sink())
+        dying.deliver()
+        dying.close()
+        self.store.records.rename_sink("first", "second")
+        self.step(2)
+        self.deliver(second=open_sink())
+
     def panes(self) -> pl.DataFrame:
         """What the outbox has of the view."""
         plan = Plan(self.view)

@@ -153,6 +153,26 @@ def test_panes_that_a_mode_leaves_out_make_no_file(feed, tmp_path):
     assert [row["n"] for row in read_jsonl(tmp_path / "out")] == [1]
 
 
+@pytest.mark.parametrize("make", [to_jsonl, to_parquet])
+def test_a_renamed_sink_goes_on_in_its_directory_and_brings_no_pane_twice(feed, tmp_path, make):
+    fed = feed()
+    fed.deliver_through_a_rename(lambda: make(tmp_path / "out"))
+    assert ids_in(tmp_path / "out") == fed.ids()
+    with pytest.raises(SinkError, match="the sink 'second' was named 'first' before"):
+        fed.delivery(first=make(tmp_path / "others"))
+    fed.store.records.rename_sink("second", "third")
+    with pytest.raises(SinkError, match="files of another sink"):
+        fed.delivery(second=make(tmp_path / "out"))
+    fed.store.records.rename_sink("third", "first")
+    fed.step(2)
+    fed.deliver(first=make(tmp_path / "out"))
+    assert ids_in(tmp_path / "out") == fed.ids()
+    fed.store.records.rename_sink("first", "second")
+    fed.store.forget_sink("second")
+    fed.deliver(first=make(tmp_path / "others"))
+    assert ids_in(tmp_path / "others") == fed.ids()
+
+
 # Whose directory it is
 
 

@@ -116,6 +116,12 @@ def test_the_table_holds_what_the_view_shows_and_each_pane_once(feed, place):
     assert place.shown() == folded(fed)
 
 
+def test_a_renamed_sink_brings_no_pane_twice(feed, place):
+    fed = feed(LIVE)
+    fed.deliver_through_a_rename(lambda: place.sink("p", mode="panes", rows_per_transaction=5))
+    assert [row[0] for row in place.rows('SELECT "pane" FROM p ORDER BY 1')] == fed.ids()
+
+
 def test_rows_are_taken_back_also_under_keys_that_are_null(feed, place):
     fed = feed(LIVE)
     view = STREAM.group_by("k").agg(n=ps.count(), total=ps.sum("v")).retracting()

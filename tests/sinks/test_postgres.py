@@ -119,6 +119,15 @@ def test_panes_are_rows_with_all_that_is_known_of_them(feed, database):
     assert len(database.table()) == len(expected), "none comes again"
 
 
+@pytest.mark.parametrize("mode", ["panes", "upsert"])
+def test_a_renamed_sink_goes_on_in_its_table_and_brings_no_pane_twice(feed, database, mode):
+    fed = feed(LIVE)
+    fed.deliver_through_a_rename(lambda: to_postgres("t", url=database.url, mode=mode))
+    panes = panes_of(fed)
+    expected = folded(panes, LIVE) if mode == "upsert" else sorted((plain(row) for row in panes), key=repr)
+    assert database.table() == expected != []
+
+
 def test_append_brings_each_window_once(feed, database):
     fed = feed(COUNTS.trigger(ps.on_close()))
     fed.all()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.control import Live
+from penstock.control.starting import Apply
 from penstock.errors import PenstockError
 from penstock.history.batch.audit import Audit
 from penstock.history.events.event_history import EventHistory
@@ -22,6 +23,8 @@ from penstock.store.signed import Signer
 from tests.outbox import panes as outbox
 from tests.store.before.app import SECOND, define
 
+#: The stream of the processor, whose state of the version before is not read.
+RENAMED = "numbered"
 ARCHIVE = Path(__file__).parent / "before" / "store.tar.xz"
 
 
@@ -86,7 +89,10 @@ def test_the_app_goes_on_with_it_and_with_its_savepoint(facts: dict[str, list[An
         note.unlink()  # a savepoint has a link to it
         note.write_text(text)
     delivered: list[Any] = []
-    live = Live(define(delivered.extend, users), state, spark=spark, tick=3600.0).start()
+    with pytest.raises(RunError, match="give the stream another name"):
+        Live(define(delivered.extend, users), state, spark=spark, tick=3600.0)
+    app = define(delivered.extend, users, RENAMED)
+    live = Live(app, state, apply=Apply(lambda plan: None), spark=spark, tick=3600.0).start()
     try:
         live.catch_up()
         assert answers(live.store, ["SELECT * FROM by_run ORDER BY 1"]).items() <= facts.items()
@@ -102,7 +108,6 @@ def test_the_app_goes_on_with_it_and_with_its_savepoint(facts: dict[str, list[An
         while len(delivered) < len(panes):
             live.wait(0.05)
         assert len(delivered) == len(panes), "each once: no window has closed since"
-        app = define(delivered.extend, users)
         for view in ("by_user", "by_tier", "by_run"):
             audited = Audit(spark, live.store, app.streams, app.views, live.run.history).run(view)
             assert (audited.unable, list(audited.problems), audited.differences) == (None, [], 0), view
@@ -116,7 +121,8 @@ def _go_on_from_the_savepoint(state: Path, spark: Any) -> None:
     with pytest.raises(PenstockError, match="holds Python functions"):
         restore(savepoint, there)
     restore(savepoint, there, trust=True)
-    live = Live(define(lambda rows: None, users), there, spark=spark, tick=3600.0).start()
+    app = define(lambda rows: None, users, RENAMED)
+    live = Live(app, there, apply=Apply(lambda plan: None), spark=spark, tick=3600.0).start()
     try:
         live.execute(f"INSERT INTO clicks VALUES {SECOND}")
         live.catch_up()

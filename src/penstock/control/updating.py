@@ -191,8 +191,10 @@ class Update:
             self._switch(app)
         except BaseException as error:
             self._failure = error
-            text = str(error) or type(error).__name__
-            raise PenstockError(f"{message}: {text.splitlines()[0]}", hint="start it again") from error
+            text = (str(error) or type(error).__name__).splitlines()[0]
+            detail, hint = (error.detail, error.hint) if isinstance(error, PenstockError) else (None, None)
+            restart = "start it again" if hint is None else f"{hint}; then start it again"
+            raise PenstockError(f"{message}: {text}", detail=detail, hint=restart) from error
         finally:
             self._settled.set()
 

@@ -12,8 +12,8 @@ The costs of a change, the cheapest first:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -127,9 +127,9 @@ class _Planner:
         self.old, self.new = by_identity(self.recorded), by_identity(self.wanted)
 
     def changes(self) -> Iterable[Change]:
-        renamed = self._renamed()
+        after = self._renamed()
+        renamed = {one.id for one in after.values()}
         gone = [one for id, one in self.old.items() if id not in self.new and id not in renamed]
-        after = {new: self.old[old] for old, new in renamed.items()}
         for definition in self.wanted:
             change = self._change(definition, after)
             if change is not None:
@@ -138,16 +138,16 @@ class _Planner:
         gone.reverse()
         yield from (_removal(one, self.facts) for one in sorted(gone, key=removal_order))
 
-    def _renamed(self) -> dict[str, str]:
-        """By the old identity the new one, where one definition only can be meant."""
+    def _renamed(self) -> dict[str, Definition]:
+        """By the new identity the old definition, where one only can be meant. Views first: sinks of them follow."""
         gone = [one for id, one in self.old.items() if id not in self.new]
         come = [one for id, one in self.new.items() if id not in self.old]
-        renamed = {}
-        for one in gone:
-            same = [other for other in come if _is_same(one, other)]
-            before = [other for other in gone if same and _is_same(other, same[0])]
+        renamed: dict[str, Definition] = {}
+        for one in sorted(gone, key=lambda one: one.kind == "sink"):
+            same = [other for other in come if _is_same(one, other, renamed)]
+            before = [other for other in gone if same and _is_same(other, same[0], renamed)]
             if len(same) == 1 and len(before) == 1 and not self._is_read(one, same[0]):
-                renamed[one.id] = same[0].id
+                renamed[same[0].id] = one
         return renamed
 
     def _is_read(self, *definitions: Definition) -> bool:
@@ -160,6 +160,8 @@ class _Planner:
             what = "its rows and its state stay" if new.kind == "view" else "it goes on where it was"
             return Change("rename", new.kind, new.name, Cost.NOTHING, "rename", what, was=was)
         old = self.old.get(new.id)
+        if old is not None and new.kind == "sink":
+            old = _of_renamed_view(old, new, renamed)
         change = self._addition(new) if old is None else self._difference(old, new)
         if change is not None and change.way in ("rebuild", "replace"):
             self.made_again[new.id] = change
@@ -281,10 +283,20 @@ class _Planner:
         return Change("change", new.kind, new.name, Cost.STATE_LOST, "rebuild", meaning, differences)
 
 
-def _is_same(old: Definition, new: Definition) -> bool:
+def _of_renamed_view(old: Definition, new: Definition, renamed: Mapping[str, Definition]) -> Definition:
+    """A sink as it was, but with the name that its view has now."""
+    was = [renamed[id].id if id in renamed else id for id in new.reads]
+    if was == list(new.reads) or was != list(old.reads):
+        return old
+    parts = tuple((name, new.part(name) if name == "rows of" else text) for name, text in old.parts)
+    return replace(old, parts=parts, reads=new.reads)
+
+
+def _is_same(old: Definition, new: Definition, renamed: Mapping[str, Definition]) -> bool:
     """Whether two definitions differ in their names only. Streams have their names in what they read and keep."""
     if old.kind != new.kind or old.kind not in ("view", "sink") or not old.is_known:
         return False
+    old = _of_renamed_view(old, new, renamed)
     return (old.parts, old.state, old.reads) == (new.parts, new.state, new.reads)
 
 

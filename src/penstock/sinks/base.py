@@ -19,7 +19,7 @@ penstock.errors.DefinitionError: ps.to_console(mode='append') would never get a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
@@ -33,6 +33,7 @@ from penstock.model.view import View
 from penstock.model.windows import CountBased, Merging
 from penstock.sinks.rows import PANE_COLUMNS, Row
 from penstock.store.block import Block, Head
+from penstock.store.entry import DELIVERY_NAMES
 
 Mode: TypeAlias = Literal["panes", "append", "update", "complete", "realtime", "upsert"]
 MODES: Final[tuple[Mode, ...]] = ("panes", "append", "update", "complete", "realtime")
@@ -63,6 +64,21 @@ def newest_pane(outbox: Outbox) -> int:
     return int(outbox.query("SELECT value FROM __meta WHERE name = 'panes'").item())
 
 
+def delivery_names(outbox: Outbox) -> dict[str, str]:
+    """By sink that was renamed the name by which its target knows it."""
+    return dict(outbox.query(DELIVERY_NAMES).iter_rows())
+
+
+def check_delivery_name(sink: str, names: Mapping[str, str]) -> None:
+    """Rejects a sink with the name by which the target of a renamed one knows that one."""
+    for other, name in names.items():
+        if name == sink != other:
+            raise SinkError(
+                f"the sink '{other}' was named '{sink}' before, and is still known by that name where it delivers",
+                hint="choose another name for the new sink",
+            )
+
+
 @dataclass(frozen=True)
 class Target:
     """What a sink is opened for: its own name, its view's name and definition, the store and the app."""
@@ -74,6 +90,11 @@ class Target:
     app: str = ""
     check_owner: Callable[[], object] = lambda: None  # raises where another process has taken over the store
     takes_over: bool = False  # whether the process before may still hold things open
+
+    @property
+    def delivery_name(self) -> str:
+        """The name by which the sink is known where it delivers: it stays when the sink is renamed."""
+        return delivery_names(self.outbox).get(self.sink, self.sink)
 
     @property
     def key_names(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from penstock.errors import unknown
 from penstock.model.rows import Rows
 from penstock.model.time import Instant
 from penstock.model.view import View
-from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target
+from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, check_delivery_name, delivery_names
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
@@ -135,6 +135,7 @@ class Delivery:
 
     def add(self, name: str, view_name: str, view: View | Rows, sink: Sink) -> None:
         """Adds a sink at its position; a new one gets what the outbox holds. Rejects one that cannot be opened."""
+        check_delivery_name(name, delivery_names(self._outbox))
         target = Target(name, view_name, view, self._outbox, self._app, self._check_owner, self._takes_over)
         saved, opened = self._outbox.position(name), sink.open(target)
         self._reader.forget()  # another view may have had the name

@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final
 from uuid import uuid4
 
@@ -35,7 +36,10 @@ def files_of(path: Path | str) -> list[tuple[int, int, Path]]:
 
 
 class Directory:
-    """A directory of one sink, open for writing by this process alone. `position` is the last pane in it."""
+    """A directory of one sink, open for writing by this process alone. `position` is the last pane in it.
+
+    Its manifest has the owner, who stays the same, and what else there is to say `about` the first file.
+    """
 
     def __init__(
         self,
@@ -44,10 +48,12 @@ class Directory:
         owner: Mapping[str, object],
         outbox: Outbox,
         *,
+        about: Mapping[str, object] = MappingProxyType({}),
         check_owner: Callable[[], object] = lambda: None,
         takes_over: bool = False,
     ) -> None:
         self.path, self._suffix, self._owner, self._outbox = path, suffix, dict(owner), outbox
+        self._about = dict(about)
         self._check_still_ours = check_owner
         self._temporary = path / f"{_TEMPORARY}-{uuid4().hex}"
         try:
@@ -139,7 +145,7 @@ class Directory:
         """Says whose the files are before the first one; and that the store is the one that the others came from."""
         birth, manifest = birth_of(self._outbox), self._manifest()
         if manifest is None:
-            text = json.dumps({**self._owner, "store": birth}, indent=2)
+            text = json.dumps({**self._owner, **self._about, "store": birth}, indent=2)
             self._place(MANIFEST, lambda file: _write_text(file, text))
         elif None not in (birth, manifest.get("store")) and manifest["store"] != birth:
             raise SinkError(

@@ -59,8 +59,7 @@ class Files(Sink):
 class _Writing(OpenSink):
     def __init__(self, sink: Files, target: Target) -> None:
         owner = {
-            "sink": target.sink,
-            "view": target.view,
+            "sink": target.delivery_name,
             "mode": sink.mode,
             "format": sink.format,
             "keys": target.key_names,
@@ -69,7 +68,7 @@ class _Writing(OpenSink):
         self._sink, self._schema = sink, decoder(target.definition).schema(sink.mode)
         self._directory = Directory(
             Path(sink.directory), sink.format, owner, target.outbox,
-            check_owner=target.check_owner, takes_over=target.takes_over,
+            about={"view": target.view}, check_owner=target.check_owner, takes_over=target.takes_over,
         )  # fmt: skip
         self.position = self._directory.position
 

@@ -69,7 +69,7 @@ class Http(Sink):
 
 class _Posting(OpenSink):
     def __init__(self, sink: Http, target: Target) -> None:
-        self._sink, self._target = sink, target
+        self._sink, self._target, self._delivery_name = sink, target, target.delivery_name
         self._sender = Sender(sink.url, dict(sink.headers), sink.secret, sink.timeout)
         self._refused = None if sink.refused is None else RefusedPanes(sink.refused, target)
         self._done = 0  # the last pane of this process that was taken or set aside
@@ -122,7 +122,7 @@ class _Posting(OpenSink):
     def _key(self, rows: list[Row], body: bytes) -> str:
         """The same for the same panes, and another for others: a new store counts from 1 again."""
         target, content = self._target, hashlib.sha256(body).hexdigest()[:12]
-        names = ":".join(quote(name, safe="") for name in (target.app, target.sink))
+        names = ":".join(quote(name, safe="") for name in (target.app, self._delivery_name))
         return f"{names}:{rows[0]['pane']}-{rows[-1]['pane']}:{content}"
 
     def _refuse(self, row: Row, answer: Answer) -> None:

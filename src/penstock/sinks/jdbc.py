@@ -66,7 +66,7 @@ class _Writing(OpenSink):
         windows = [name for name in WINDOW_COLUMNS if name in self._columns]
         self._key = [*target.key_names, *windows] if self._replaces else []
         self._token = uuid4().hex
-        self._mine = (target.app, target.sink)
+        self._mine = (target.app, target.delivery_name)
         place = sink.table.rpartition(".")[0]
         self._positions = f"{place}.{_POSITIONS}" if place else _POSITIONS
         self._database: Database | None = None

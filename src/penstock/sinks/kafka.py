@@ -85,7 +85,7 @@ class _Writing(OpenSink):
         self._keys = target.key_names
         rows = target.definition if isinstance(target.definition, Rows) else None
         self._header_columns = PANE_COLUMNS if rows is None else rows.added
-        self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.sink])
+        self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.delivery_name])
         self._settings = {**client_settings(servers_of(sink.servers), dict(sink.options)), "logger": _log}
         self._positions = Positions(self._settings, self._id, sink.timeout / 2)
         self._producer: Any = None

@@ -44,7 +44,8 @@ class Claim:
         self._target, self._layout = target, layout
         self.token = uuid4().hex
         self._table = f"{quoted(layout.schema)}.{quoted(TABLE)}"
-        self._mine = f"app = {literal(target.app)} AND sink = {literal(target.sink)}"
+        self._delivery_name = target.delivery_name
+        self._mine = f"app = {literal(target.app)} AND sink = {literal(self._delivery_name)}"
 
     @property
     def name(self) -> str:
@@ -111,7 +112,7 @@ class Claim:
 
     def _values(self, position: int) -> str:
         target = self._target
-        values = (target.app, target.sink, self._layout.shown, position, birth_of(target.outbox), self.token)
+        values = (target.app, self._delivery_name, self._layout.shown, position, birth_of(target.outbox), self.token)
         return ", ".join(map(literal, values))
 
     def _end(self, session: Session, token: str) -> None:

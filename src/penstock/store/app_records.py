@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.kernel.plan import Plan
 from penstock.store.audits import AuditRecord, note_audit
+from penstock.store.entry import DELIVERY_NAMES
 from penstock.store.rename import rename_sink, rename_view
 from penstock.store.signed import Signer
 from penstock.store.tables import set_meta
@@ -32,6 +33,11 @@ class AppRecords:
         """Gives a sink another name. It goes on where it was."""
         with self._access.transaction() as connection:
             rename_sink(connection, old, new)
+
+    def delivery_names(self) -> dict[str, str]:
+        """By sink that was renamed the name by which its target knows it, also while that changes."""
+        with self._access.transaction() as connection:
+            return dict(connection.rows(DELIVERY_NAMES).iter_rows())
 
     def forget_position(self, stream: str, query: str | None) -> None:
         """Forgets how far a stream's source was read, by the query that has read it. Its events stay."""

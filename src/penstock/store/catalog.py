@@ -14,7 +14,7 @@ from typing import Final
 from penstock.kernel.plan import Plan
 from penstock.store import files, memory
 from penstock.store.connection import Connection
-from penstock.store.entry import TEXTS, Part, Text
+from penstock.store.entry import DELIVERY_NAME, TEXTS, Part, Text
 from penstock.store.figures import forget_figures
 from penstock.store.marks import forget_marks
 from penstock.store.people import columns
@@ -44,6 +44,22 @@ def note_text(connection: Connection, kind: Text, text: str) -> None:
         "ON CONFLICT (kind, name) DO UPDATE SET statement = excluded.statement",
         [kind, TEXTS[kind], text],
     )
+
+
+def note_delivery_name(connection: Connection, old: str, new: str) -> None:
+    """Remembers, for a sink that gets another name, the one by which its target knows it."""
+    rows = connection.rows("SELECT statement FROM __catalog WHERE kind = ?1 AND name = ?2", [DELIVERY_NAME, old])
+    first = rows.item() if rows.height else old
+    forget_delivery_name(connection, old)
+    if first != new:
+        connection.run(
+            f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST})",
+            [DELIVERY_NAME, new, first],
+        )
+
+
+def forget_delivery_name(connection: Connection, sink: str) -> None:
+    connection.run("DELETE FROM __catalog WHERE kind = ?1 AND name = ?2", [DELIVERY_NAME, sink])
 
 
 def note_columns(connection: Connection, name: str, plan: Plan) -> None:

@@ -11,8 +11,11 @@ Part: TypeAlias = Literal["stream", "view", "sink", "table"]
 #: The kinds of texts about the whole app, and the names of their rows in the catalog.
 Text: TypeAlias = Literal["graph", "definitions", "calls"]
 TEXTS: Final[dict[Text, str]] = {"graph": "dataflow", "definitions": "app", "calls": "code"}
+#: The name by which the target of a renamed sink knows it: the one that it had first.
+DELIVERY_NAME: Final = "delivery name"
+DELIVERY_NAMES: Final = f"SELECT name, statement FROM __catalog WHERE kind = '{DELIVERY_NAME}'"
 #: They are no parts of the app.
-NO_PARTS: Final = f"kind NOT IN ({', '.join(repr(kind) for kind in TEXTS)})"
+NO_PARTS: Final = f"kind NOT IN ({', '.join(repr(kind) for kind in (*TEXTS, DELIVERY_NAME))})"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.kernel.plan import Plan
 from penstock.model.windows import CountBased
+from penstock.store.catalog import note_delivery_name
 from penstock.store.connection import Connection
 from penstock.store.signed import Signer
 from penstock.store.tables import Layout
@@ -20,10 +21,11 @@ _NOTED: Final = ("lateness", "closed", "woken", "retention", "retained")
 
 
 def rename_sink(connection: Connection, old: str, new: str) -> None:
-    """Gives a sink another name: it goes on where it was."""
+    """Gives a sink another name: it goes on where it was. Its target knows it by its first name."""
     for table in ("__sinks", "__deliveries"):
         connection.run(f"UPDATE {table} SET sink = ?2 WHERE sink = ?1", [old, new])
     connection.run("UPDATE __catalog SET name = ?2 WHERE kind = 'sink' AND name = ?1", [old, new])
+    note_delivery_name(connection, old, new)
 
 
 def rename_view(connection: Connection, plan: Plan, old: str, new: str, signer: Signer) -> None:

@@ -261,6 +261,7 @@ class SqlStore(Reader, Store):
         """Forgets a sink and how far it was; with the last sink of a flow without state, also its rows."""
         with self._transaction() as connection:
             catalog.forget(connection, "sink", sink)
+            catalog.forget_delivery_name(connection, sink)
             connection.run("DELETE FROM __sinks WHERE sink = ?1", [sink])
             connection.run("DELETE FROM __deliveries WHERE sink = ?1", [sink])
             if flow is not None:

@@ -31,8 +31,8 @@ class Runs(ps.Processor):
         self.emit(user=key, n=self.n)
 
 
-def define(deliver: Callable[[list[Any]], Any], users: str = "users") -> ps.App:
-    """A view, one that joins a table, one over a derived stream, and a sink."""
+def define(deliver: Callable[[list[Any]], Any], users: str = "users", runs: str = "runs") -> ps.App:
+    """A view, one that joins a table, one over a processor's stream, and a sink."""
     app = ps.App("shop")
     clicks = app.stream(
         "clicks", ps.http("inbox"), schema="id int, user string, ms int, at timestamp", event_time="at", id="id",
@@ -41,6 +41,6 @@ def define(deliver: Callable[[list[Any]], Any], users: str = "users") -> ps.App:
     tiers = app.table("users", ps.files(users), schema="name string, tier string", key="name")
     app.view("by_user", clicks.group_by("user").window(ps.fixed("10 seconds")).agg(n=ps.count(), ms=ps.sum("ms")))
     app.view("by_tier", clicks.join(tiers, on="user = name", how="left").group_by("tier").agg(n=ps.count()))
-    app.view("by_run", app.process("runs", clicks, Runs, by="user", parts=1).group_by("user").agg(n=ps.max("n")))
+    app.view("by_run", app.process(runs, clicks, Runs, by="user").group_by("user").agg(n=ps.max("n")))
     app.sink("by_user", ps.to_function(deliver), name="out")
     return app
