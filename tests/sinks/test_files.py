@@ -13,6 +13,7 @@ import pytest
 
 from penstock.sinks import SinkError, read_jsonl, to_jsonl, to_parquet
 from penstock.sinks.directory import MANIFEST, files_of
+from penstock.store import StoreError
 from penstock.testing import TestStream
 from tests.sinks.support import COUNTS, LIVE, STREAM, steady
 
@@ -158,7 +159,7 @@ def test_a_renamed_sink_goes_on_in_its_directory_and_brings_no_pane_twice(feed, 
     fed = feed()
     fed.deliver_through_a_rename(lambda: make(tmp_path / "out"))
     assert ids_in(tmp_path / "out") == fed.ids()
-    with pytest.raises(SinkError, match="the sink 'second' was named 'first' before"):
+    with pytest.raises(StoreError, match="the sink 'second' was named 'first' before"):
         fed.delivery(first=make(tmp_path / "others"))
     fed.store.records.rename_sink("second", "third")
     with pytest.raises(SinkError, match="files of another sink"):

@@ -29,7 +29,6 @@ from penstock.plans.plan import Change, Plan
 from penstock.runtime.derived.base import made_from
 from penstock.runtime.queries.checkpoints import query_of
 from penstock.runtime.run import Run
-from penstock.sinks.base import check_delivery_name
 from penstock.store import SqlStore
 from penstock.store.checkpoints import checkpoints
 
@@ -105,9 +104,7 @@ class Application:
                     generation.write()
                 for change in self.plan.changes:
                     _write(self.store, self.app, change)
-                names = self.store.records.delivery_names()
-                for sink in self.app.sinks:
-                    check_delivery_name(sink, names)
+                self.store.records.check_delivery_names(self.app.sinks)
                 self.store.note_definitions(recorded(self.app).to_json())
                 self.store.note_graph(self.app.graph().to_json())
             self.is_done = True

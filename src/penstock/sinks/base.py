@@ -19,7 +19,7 @@ penstock.errors.DefinitionError: ps.to_console(mode='append') would never get a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
@@ -67,16 +67,6 @@ def newest_pane(outbox: Outbox) -> int:
 def delivery_names(outbox: Outbox) -> dict[str, str]:
     """By sink that was renamed the name by which its target knows it."""
     return dict(outbox.query(DELIVERY_NAMES).iter_rows())
-
-
-def check_delivery_name(sink: str, names: Mapping[str, str]) -> None:
-    """Rejects a sink with the name by which the target of a renamed one knows that one."""
-    for other, name in names.items():
-        if name == sink != other:
-            raise SinkError(
-                f"the sink '{other}' was named '{sink}' before, and is still known by that name where it delivers",
-                hint="choose another name for the new sink",
-            )
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from penstock.errors import unknown
 from penstock.model.rows import Rows
 from penstock.model.time import Instant
 from penstock.model.view import View
-from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, check_delivery_name, delivery_names
+from penstock.sinks.base import Batch, OpenSink, Outbox, Sink, Target, delivery_names
 from penstock.sinks.pane_reader import PaneReader
 from penstock.sinks.position_writer import PositionWriter
 from penstock.sinks.rows import Decoder, Row, RowDecoder, decoder, shaped
 from penstock.store.arrivals import DeliveryTime
+from penstock.store.catalog import check_delivery_name
 from penstock.store.presented_rows import presented_rows
 from penstock.store.reader import Reader
 

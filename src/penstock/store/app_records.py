@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.kernel.plan import Plan
 from penstock.store.audits import AuditRecord, note_audit
+from penstock.store.catalog import check_delivery_name
 from penstock.store.entry import DELIVERY_NAMES
 from penstock.store.rename import rename_sink, rename_view
 from penstock.store.signed import Signer
@@ -34,10 +36,12 @@ class AppRecords:
         with self._access.transaction() as connection:
             rename_sink(connection, old, new)
 
-    def delivery_names(self) -> dict[str, str]:
-        """By sink that was renamed the name by which its target knows it, also while that changes."""
+    def check_delivery_names(self, sinks: Iterable[str]) -> None:
+        """Rejects sinks with the first name of one that was renamed, also in the transaction that renames it."""
         with self._access.transaction() as connection:
-            return dict(connection.rows(DELIVERY_NAMES).iter_rows())
+            names = dict(connection.rows(DELIVERY_NAMES).iter_rows())
+        for sink in sinks:
+            check_delivery_name(sink, names)
 
     def forget_position(self, stream: str, query: str | None) -> None:
         """Forgets how far a stream's source was read, by the query that has read it. Its events stay."""

@@ -9,10 +9,12 @@ start or change, and the user code that makes no progress at the moment.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.kernel.plan import Plan
 from penstock.store import files, memory
+from penstock.store.base import StoreError
 from penstock.store.connection import Connection
 from penstock.store.entry import DELIVERY_NAME, TEXTS, Part, Text
 from penstock.store.figures import forget_figures
@@ -56,6 +58,16 @@ def note_delivery_name(connection: Connection, old: str, new: str) -> None:
             f"INSERT INTO __catalog (kind, name, statement, since) VALUES (?1, ?2, ?3, {_LAST})",
             [DELIVERY_NAME, new, first],
         )
+
+
+def check_delivery_name(sink: str, names: Mapping[str, str]) -> None:
+    """Rejects a sink with the name by which the target of a renamed one knows that one."""
+    for other, name in names.items():
+        if name == sink != other:
+            raise StoreError(
+                f"the sink '{other}' was named '{sink}' before, and is still known by that name where it delivers",
+                hint="choose another name for the new sink",
+            )
 
 
 def forget_delivery_name(connection: Connection, sink: str) -> None:
