@@ -193,8 +193,7 @@ def test_dark_is_a_click_and_is_remembered(opened: Callable[..., Any]):
     mark(page, "dark").click()
     page.wait_for_function(f"() => {ground} !== 'rgb(255, 255, 255)'")
     page.reload()
-    page.wait_for_selector("section.ps-card")
-    assert page.evaluate("document.body.classList.contains('body--dark')")
+    page.wait_for_function("() => document.body.classList.contains('body--dark')")
 
 
 def test_a_narrow_screen_has_all_of_it(opened: Callable[..., Any]):

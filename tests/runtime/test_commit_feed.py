@@ -15,6 +15,7 @@ from penstock.errors import PenstockError
 from penstock.runtime.derived.commit_feed import CommitFeed
 from penstock.runtime.derived.commits_source import Commits, Part, options
 from penstock.runtime.queries.retry import passes
+from penstock.runtime.rpc import RpcServer
 from penstock.store.connection import Busy
 
 
@@ -149,6 +150,16 @@ def test_when_the_run_has_ended(query: Query) -> None:
     query.feed.close()
     assert all(made.closed for made in query.made)
     assert query.latest(0, 0)["commit"] == 0  # who waits for an answer gets one
+
+
+def test_a_client_that_asks_after_the_end_gets_one_more_answer() -> None:
+    def answer(question: bytes) -> bytes:
+        server.close()
+        return question
+
+    server = RpcServer(answer, "test")
+    with server.address.asking() as ask:
+        assert [ask(b"before the end"), ask(b"after it")] == [b"before the end", b"after it"]
 
 
 def test_a_reader_that_goes_to_tasks_takes_no_address_along(query: Query) -> None:

@@ -187,8 +187,8 @@ def main() -> None:
             suppress(KeyboardInterrupt),
             Cluster(arguments.directory or scratch, brokers=arguments.brokers, port=arguments.port) as kafka,
         ):
-            print(f"Kafka listens on {kafka.servers}; Ctrl-C ends it", flush=True)
             try:
+                print(f"Kafka listens on {kafka.servers}; Ctrl-C ends it", flush=True)
                 signal.pause()
             finally:
                 print("stopping", flush=True)

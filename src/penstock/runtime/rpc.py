@@ -132,7 +132,9 @@ class RpcServer:
             finally:
                 with self._lock:
                     self._pending.pop(made, None)
-            while not self._over.is_set():
+            is_last = False
+            while not is_last:
+                is_last = self._over.is_set()  # a client that asks after the end gets one more answer
                 try:
                     question = connection.recv_bytes()
                 except (OSError, EOFError):
