@@ -74,7 +74,7 @@ def test_the_way_of_the_deep_run_takes_all_steps_once() -> None:
 
 @pytest.mark.parametrize("way", [WAY, pytest.param(all_steps(), marks=pytest.mark.deep)], ids=["a way", "all steps"])
 def test_a_running_app_goes_from_version_to_version(way: list[str], changing: Changing) -> None:
-    changing.put(80)  # so many that a window has fired
+    changing.put(80)  # enough for a window to fire
     changing.check()
     for version in way[1:]:
         changing.put()  # on its way while the app changes
