@@ -18,14 +18,17 @@ from tests.kafka.support import Kafka, at
 SCHEMA = "k string, v int, price decimal(10,2), at timestamp, tags array<string>"
 
 
-def lane_app(kafka: Kafka, source: str, target: str, steps: Callable[[ps.Stream], Any] = lambda s: s) -> ps.App:
+def lane_app(
+    kafka: Kafka, source: str, target: str, steps: Callable[[ps.Stream], Any] = lambda s: s, name: str = "fast",
+    **options: Any,
+) -> ps.App:  # fmt: skip
     app = ps.App("lane")
     events = app.stream(
         "events", ps.kafka(source, servers=kafka.servers), schema=SCHEMA, event_time="at",
         watermark=ps.bounded("0 seconds"), keep="none",
     )  # fmt: skip
     app.view("counts", events.group_by("k").agg(n=ps.count()))
-    app.sink(steps(events), ps.to_kafka(target, servers=kafka.servers, mode="realtime"), name="fast")
+    app.sink(steps(events), ps.to_kafka(target, servers=kafka.servers, mode="realtime", **options), name=name)
     return app
 
 
@@ -85,6 +88,28 @@ def test_a_lane_goes_on_after_a_stop(spark, kafka, topic, state):
                 break
             time.sleep(0.1)
         assert seen == set(range(9))  # those since the last checkpoint may be there twice
+    finally:
+        run.stop()
+
+
+def test_a_renamed_lane_goes_on_behind_its_checkpoint(spark, kafka, topic, state):
+    source, fast = topic(), topic()
+    run = lane_app(kafka, source, fast, checkpoint_every="5 seconds").start(state, spark=spark)
+    kafka.put(source, *(event(n) for n in range(5)))
+    wait_for(kafka, fast, 5, run)
+    commits = state / "realtime" / "fast" / "commits"
+    before = len(list(commits.glob("[0-9]*")))
+    while len(list(commits.glob("[0-9]*"))) == before:
+        run.lanes.check()
+        time.sleep(0.1)
+    run.store.records.rename_sink("fast", "quick")
+    run.stop()
+    kafka.put(source, *(event(n) for n in range(5, 9)))
+    run = lane_app(kafka, source, fast, name="quick", checkpoint_every="5 seconds").start(state, spark=spark)
+    try:
+        assert [row["v"] for row in wait_for(kafka, fast, 9, run)] == list(range(9))
+        run.lanes.drop("quick")
+        assert not commits.exists()
     finally:
         run.stop()
 

@@ -56,7 +56,7 @@ class Outputs:
             now=lifecycle.clock,
         )
         lanes = {name: to for name, to in sinks.items() if is_lane(to[2])}
-        self.lanes = Lanes(workspace.spark, workspace.app, workspace.directory, lanes)
+        self.lanes = Lanes(workspace.spark, workspace.app, workspace.directory, store, lanes)
         self._thread = threading.Thread(target=self._deliver, name="penstock-delivery", daemon=True)
 
     def start(self) -> None:

@@ -16,7 +16,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Final
 from uuid import uuid4
 
@@ -48,7 +47,7 @@ class Directory:
         owner: Mapping[str, object],
         outbox: Outbox,
         *,
-        about: Mapping[str, object] = MappingProxyType({}),
+        about: Mapping[str, object],
         check_owner: Callable[[], object] = lambda: None,
         takes_over: bool = False,
     ) -> None:

@@ -3,7 +3,7 @@
 A row says who made it. What the app's own code defines has no statement, and comes back by itself at the next start;
 what a shell created is defined again from its statement. `rested` is the commit after which a view takes no events.
 Rows of other kinds have texts about the whole app, as JSON: the graph of its dataflow, its definitions at the last
-start or change, and the user code that makes no progress at the moment.
+start or change, and the user code that makes no progress at the moment; or the first name of a sink that was renamed.
 """
 
 from __future__ import annotations

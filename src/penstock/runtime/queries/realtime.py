@@ -29,9 +29,11 @@ from penstock.runtime.errors import RunError, essence
 from penstock.runtime.spark.internals import analyzed_plan
 from penstock.sinks import Kafka as KafkaSink
 from penstock.sinks import Sink
+from penstock.sinks.base import Outbox, delivery_names
 from penstock.sources import MALFORMED
 from penstock.sources.kafka.columns import select
 from penstock.sources.kafka.source import Kafka
+from penstock.store.catalog import check_delivery_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +83,7 @@ class Lane:
 
     def __init__(self, spark: SparkSession, name: str, flow: Flow, sink: Sink, checkpoint: Path) -> None:
         assert isinstance(sink, KafkaSink)
-        self.name, self._spark, self._flow, self._sink, self._checkpoint = name, spark, flow, sink, checkpoint
+        self.name, self._spark, self._flow, self._sink, self.checkpoint = name, spark, flow, sink, checkpoint
         self.query: StreamingQuery | None = None
         #: Time between two checkpoints, which Spark takes for the length of its batches.
         self.every = sink.checkpoint_every
@@ -99,7 +101,7 @@ class Lane:
             rows = self._frame()
             _check_stateless(rows)
             writer = rows.writeStream.format("kafka").options(**settings).outputMode("update")
-            writer = writer.queryName(self.name).option("checkpointLocation", str(self._checkpoint))
+            writer = writer.queryName(self.name).option("checkpointLocation", str(self.checkpoint))
             writer = writer.option("topic", sink.topic)
             self.query = writer.trigger(realTime=f"{self.every // 1000} milliseconds").start()  # type: ignore[call-overload]
             jobs = self._spark.sparkContext.statusTracker()
@@ -139,17 +141,20 @@ class Lane:
 
 
 class Lanes:
-    """All lanes of an app, by the names of their sinks."""
+    """All lanes of an app, by the names of their sinks. A renamed sink keeps its checkpoint, under its first name."""
 
     def __init__(
-        self, spark: SparkSession, app: str, directory: Path, sinks: Mapping[str, tuple[str, View | Flow, Sink]]
-    ) -> None:
-        self._spark, self._app, self._directory = spark, app, directory / "realtime"
+        self, spark: SparkSession, app: str, directory: Path, outbox: Outbox,
+        sinks: Mapping[str, tuple[str, View | Flow, Sink]],
+    ) -> None:  # fmt: skip
+        self._spark, self._app, self._directory, self._outbox = spark, app, directory / "realtime", outbox
         self._lanes = {name: self._lane(name, flow, sink) for name, (_, flow, sink) in sinks.items()}
 
     def _lane(self, name: str, flow: View | Flow, sink: Sink) -> Lane:
         assert isinstance(flow, Flow)
-        return Lane(self._spark, f"{self._app}-{name}", flow, sink, self._directory / name)
+        names = delivery_names(self._outbox)
+        check_delivery_name(name, names)
+        return Lane(self._spark, f"{self._app}-{name}", flow, sink, self._directory / names.get(name, name))
 
     def __contains__(self, name: str) -> bool:
         return name in self._lanes
@@ -171,8 +176,9 @@ class Lanes:
 
     def drop(self, name: str) -> None:
         """Ends a lane, and forgets how far it was."""
-        self._lanes.pop(name).stop()
-        shutil.rmtree(self._directory / name, ignore_errors=True)
+        lane = self._lanes.pop(name)
+        lane.stop()
+        shutil.rmtree(lane.checkpoint, ignore_errors=True)
 
     def check(self) -> None:
         for lane in list(self._lanes.values()):
