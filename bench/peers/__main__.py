@@ -227,7 +227,7 @@ def one_run(
     output.mkdir(parents=True)
     environment = {
         "PEERS_INPUT": str(folder), "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
-        "PEERS_EVENTS": str(events + bool(workload.last)), "PEERS_QUERIES": str(workload.queries),
+        "PEERS_EVENTS": str(events + bool(workload.last)), "PEERS_QUERIES": str(workload.queries or 1),
         **contender.environment_of(cores),
     }  # fmt: skip
     command = contender.arguments(workload.job, work, output, cores, endless=workload.on_kafka)

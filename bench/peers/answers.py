@@ -37,16 +37,7 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
     names = list(workload.columns)
     folder, state = output / "answer", output / "state"
     if state.is_dir() and not folder.is_dir():
-        columns = ["window_start" if name == "start" else name for name in names]
-        reader = Reader(state)
-        try:
-            with scanning(reader) as snapshot:
-                frame = cast(
-                    pl.DataFrame, pl.from_arrow(snapshot.scan(snapshot.views[workload.view], columns, []).read_all())
-                )
-        finally:
-            reader.close()
-        return _typed(frame.rename(dict(zip(columns, names, strict=True))), workload)
+        return _typed(_of_views(state, workload), workload)
     if (output / "answer.db").exists():
         database = sqlite3.connect(output / "answer.db")
         try:
@@ -68,6 +59,22 @@ def answer(output: Path, workload: Workload) -> pl.DataFrame:
         else:
             frame = database.read_csv(files, header=False, columns=columns).pl()
     return _typed(frame, workload)
+
+
+def _of_views(state: Path, workload: Workload) -> pl.DataFrame:
+    """The rows of Penstock's views. If there are several, each has the number of its query."""
+    shown = {name: "window_start" if name == "start" else name for name in workload.columns if name != "query"}
+    frames = []
+    reader = Reader(state)
+    try:
+        with scanning(reader) as snapshot:
+            for number, view in workload.views.items():
+                rows = snapshot.scan(snapshot.views[view], list(shown.values()), []).read_all()
+                frame = cast(pl.DataFrame, pl.from_arrow(rows)).rename({was: name for name, was in shown.items()})
+                frames.append(frame.with_columns(query=pl.lit(number)) if workload.queries else frame)
+    finally:
+        reader.close()
+    return pl.concat(frames)
 
 
 def _has_rows(path: Path, folder: Path) -> bool:

@@ -32,7 +32,7 @@ def ten_seconds():
     return TumblingWindower(length=LENGTH, align_to=BEGIN)
 
 
-def rows_of_windows(windows, length=LENGTH):
+def rows_of_windows(windows, length=LENGTH, name="row"):
     """Lines of CSV: the key, the window's start and its values."""
 
     def row(item):
@@ -40,7 +40,7 @@ def rows_of_windows(windows, length=LENGTH):
         start = BEGIN + window * length
         return key, f"{key},{start:%Y-%m-%d %H:%M:%S},{','.join(map(str, values))}"
 
-    return op.map("row", windows.down, row)
+    return op.map(name, windows.down, row)
 
 
 def write(rows):

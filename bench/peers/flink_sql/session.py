@@ -47,10 +47,15 @@ def on_kafka(topic, way):
     )
 
 
-def write(environment, columns, query):
-    """Runs the query until its input is done."""
+def sink(environment, columns):
+    """The table into which answers are written."""
     environment.execute_sql(
         f"CREATE TABLE answer ({columns}) WITH ("
         f"'connector' = 'filesystem', 'path' = 'file://{os.environ['PEERS_OUTPUT']}/answer', 'format' = 'csv')"
     )
+
+
+def write(environment, columns, query):
+    """Runs the query until its input is done."""
+    sink(environment, columns)
     environment.execute_sql(f"INSERT INTO answer {query}").wait()

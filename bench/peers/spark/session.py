@@ -21,6 +21,7 @@ SETTINGS = {
     f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
 }
 OUTPUT = Path(os.environ["PEERS_OUTPUT"])
+DATABASE = OUTPUT / "answer.db"
 #: A million events an epoch: with fewer the fixed cost of an epoch weighs more, with more the first result is late.
 FILES = 4
 
@@ -48,25 +49,34 @@ def add(keys, column):
     )
 
 
-def run(rows, table, keys, mode="update", prepare=lambda batch: batch, statement=REPLACE):
-    """Writes changed rows into a table of SQLite, exactly once, until the input is done."""
-    database = OUTPUT / "answer.db"
-    store = sqlite3.connect(database)
+def open_table(table, keys):
+    """Makes the table of SQLite that answers are written into."""
+    store = sqlite3.connect(DATABASE)
     store.execute("PRAGMA journal_mode = WAL")
     store.execute(f"CREATE TABLE answer ({table}, PRIMARY KEY ({keys})) WITHOUT ROWID")
-    store.execute("CREATE TABLE epochs (number PRIMARY KEY)")
+    store.execute("CREATE TABLE epochs (query, number, PRIMARY KEY (query, number))")
     store.close()
+
+
+def start(rows, mode="update", prepare=lambda batch: batch, statement=REPLACE, name="answer"):
+    """Starts a query that writes changed rows into the table, exactly once, until the input is done."""
 
     def write(batch, number):
         changed = prepare(batch).toArrow()
-        store = sqlite3.connect(database)
+        store = sqlite3.connect(DATABASE, timeout=60)
         with store:
-            if store.execute("SELECT 1 FROM epochs WHERE number = ?", [number]).fetchone() is None:
+            if store.execute("SELECT 1 FROM epochs WHERE query = ? AND number = ?", [name, number]).fetchone() is None:
                 places = ", ".join("?" * len(changed.column_names))
                 columns = [column.to_pylist() for column in changed.columns]
                 store.executemany(statement.format(places), zip(*columns, strict=True))
-                store.execute("INSERT INTO epochs VALUES (?)", [number])
+                store.execute("INSERT INTO epochs VALUES (?, ?)", [name, number])
         store.close()
 
-    query = rows.writeStream.outputMode(mode).foreachBatch(write).trigger(availableNow=True)
-    query.option("checkpointLocation", str(OUTPUT / "checkpoint")).start().awaitTermination()
+    query = rows.writeStream.queryName(name).outputMode(mode).foreachBatch(write).trigger(availableNow=True)
+    return query.option("checkpointLocation", str(OUTPUT / "checkpoint" / name)).start()
+
+
+def run(rows, table, keys, mode="update", prepare=lambda batch: batch, statement=REPLACE):
+    """Runs one query until the input is done."""
+    open_table(table, keys)
+    start(rows, mode, prepare, statement).awaitTermination()
