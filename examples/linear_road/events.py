@@ -1,19 +1,21 @@
-"""Linear Road's log for one expressway: cars report where they are each 30 seconds, and ask for their accounts.
+"""Linear Road's log: cars report where they are each 30 seconds, and ask for their accounts.
 
-    python examples/linear_road/events.py DIRECTORY [--minutes 30] [--cars 2000]
+    python examples/linear_road/events.py DIRECTORY [--minutes 30] [--cars 2000] [--expressways 1]
 
 A small simulator with a seed. `cars` are on the road at any time; each enters at a ramp, drives at a nearly constant
 speed that is the lower the busier a stretch is, and leaves at another ramp. Sometimes two or three stop at one place
 for ten to twenty minutes. Some stop alone, some come back later, some vanish without leaving, and some are seen once
-more after they have left. The files are Linear Road's own: fifteen numbers a line, in the order of time.
+more after they have left. The files are Linear Road's own: fifteen numbers a line, in the order of time. A log of
+several expressways is theirs merged: each has a seed of its own, and cars and requests with numbers of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,8 @@ class Road:
     expenditures: float = 0.001
     seed: int = 0
     xway: int = 0
+    first_car: int = 1
+    first_request: int = 1
 
     def events(self) -> pl.DataFrame:
         """The log: reports and requests in the order of time."""
@@ -56,28 +60,17 @@ class Road:
         back = self._back(chance, parts[0])
         parts += [self._reports(chance, back), self._reports(chance, self._accidents(chance, len(first["vid"])))]
         reports = pl.concat(parts).filter(pl.col("time").is_between(0, 60 * self.minutes - 1))
+        reports = reports.with_columns(vid=pl.col("vid").rank("dense").cast(pl.Int32) + self.first_car - 1)
         log = pl.concat([reports, self._requests(chance, reports)])
         return log.select(COLUMNS).sort("time", maintain_order=True)
 
-    def history(self, cars: int) -> pl.DataFrame:
-        """What cars with these numbers have paid on each of the last 69 days."""
+    def history(self, last_car: int) -> pl.DataFrame:
+        """What the cars up to this number have paid on each of the last 69 days."""
         chance = np.random.default_rng(self.seed + 1)
-        vid, day = np.repeat(np.arange(1, cars + 1), DAYS), np.tile(np.arange(1, DAYS + 1), cars)
+        cars = np.arange(self.first_car, last_car + 1)
+        vid, day = np.repeat(cars, DAYS), np.tile(np.arange(1, DAYS + 1), len(cars))
         toll = chance.integers(0, 100, vid.size)
         return pl.DataFrame({"vid": vid, "day": day, "xway": np.full(vid.size, self.xway), "toll": toll})
-
-    def write(self, directory: Path, files: int = 10) -> pl.DataFrame:
-        """Writes the log and the historical tolls as files of CSV; returns the log."""
-        events = self.events()
-        for name in ("log", "history"):
-            (directory / name).mkdir(parents=True, exist_ok=True)
-        for number, part in enumerate(cut(events, files)):
-            path = directory / "log" / f"{number:04}.csv"
-            part.write_csv(path, include_header=False)
-            os.utime(path, (number, number))  # files are read in the order of their times
-        history = self.history(int(events["vid"].to_numpy().max()))
-        history.write_csv(directory / "history" / "tolls.csv", include_header=False)
-        return events
 
     # journeys
 
@@ -168,7 +161,7 @@ class Road:
         day = np.where(kind == BALANCE, -1, chance.integers(1, DAYS + 1, many))
         xway = np.where(kind == BALANCE, -1, self.xway)
         return rows(type=kind, time=np.minimum(later, 60 * self.minutes - 1), vid=asking["vid"].to_numpy(),
-                    qid=np.arange(1, many + 1), xway=xway, day=day)  # fmt: skip
+                    qid=self.first_request + np.arange(many), xway=xway, day=day)  # fmt: skip
 
 
 def rows(**columns: np.ndarray | int) -> pl.DataFrame:
@@ -178,6 +171,48 @@ def rows(**columns: np.ndarray | int) -> pl.DataFrame:
     return pl.DataFrame(full)
 
 
+def last_car(log: pl.DataFrame) -> int:
+    """The highest number of a car."""
+    return int(log["vid"].to_numpy().max())
+
+
+def expressways(road: Road) -> Iterator[tuple[Road, pl.DataFrame]]:
+    """A road with its log, then others like it, as many as are taken: no car or request has a number of another road.
+
+    Each has two seeds, for its log and for its historical tolls.
+    """
+    while True:
+        log = road.events()
+        yield road, log
+        requests = int(log["qid"].to_numpy().max())
+        road = replace(
+            road, seed=road.seed + 2, xway=road.xway + 1, first_car=last_car(log) + 1,
+            first_request=max(road.first_request, requests + 1),
+        )  # fmt: skip
+
+
+def merged(logs: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """One log of several, in the order of time."""
+    return pl.concat(logs).sort("time", maintain_order=True)
+
+
+def write(directory: Path, road: Road, count: int = 1, files: int = 10) -> pl.DataFrame:
+    """Writes the log of several expressways and the historical tolls as files of CSV; returns the log."""
+    for name in ("log", "history"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    logs = []
+    for each, log in islice(expressways(road), count):
+        tolls = directory / "history" / f"tolls-{each.xway}.csv"
+        each.history(last_car(log)).write_csv(tolls, include_header=False)
+        logs.append(log)
+    events = merged(logs)
+    for number, part in enumerate(cut(events, files)):
+        path = directory / "log" / f"{number:04}.csv"
+        part.write_csv(path, include_header=False)
+        os.utime(path, (number, number))  # files are read in the order of their times
+    return events
+
+
 def cut(events: pl.DataFrame, files: int) -> Iterator[pl.DataFrame]:
     """The log in parts of nearly the same size."""
     size = -(-events.height // files)
@@ -185,17 +220,18 @@ def cut(events: pl.DataFrame, files: int) -> Iterator[pl.DataFrame]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Writes Linear Road's log for one expressway, and its history.")
+    parser = argparse.ArgumentParser(description="Writes Linear Road's log, and the historical tolls.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--minutes", type=int, default=30)
-    parser.add_argument("--cars", type=int, default=2_000, help="how many are on the road at any time")
+    parser.add_argument("--cars", type=int, default=2_000, help="how many are on an expressway at any time")
+    parser.add_argument("--expressways", type=int, default=1)
     parser.add_argument("--ramps", type=int, default=20, help="how many segments have ramps")
     parser.add_argument("--accidents", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--files", type=int, default=10)
     options = parser.parse_args()
     road = Road(options.minutes, options.cars, options.ramps, options.accidents, seed=options.seed)
-    print(f"{road.write(options.directory, options.files).height:,} events")
+    print(f"{write(options.directory, road, options.expressways, options.files).height:,} events")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,21 @@ import pytest
 
 import penstock as ps
 from examples.linear_road.app import Parts, linear_road
-from examples.linear_road.events import COLUMNS, EXIT, EXPENDITURE, FEET, REPORT, SCHEMA, Road, cut, rows
+from examples.linear_road.events import (
+    COLUMNS,
+    EXIT,
+    EXPENDITURE,
+    FEET,
+    REPORT,
+    SCHEMA,
+    Road,
+    cut,
+    expressways,
+    last_car,
+    merged,
+    rows,
+    write,
+)
 from examples.linear_road.oracle import Answers, answers
 from examples.linear_road.without_spark import AppRun
 from penstock.runtime.run import Run
@@ -32,7 +46,7 @@ def road(seed: int) -> Road:
 
 
 def expected(made: Road, log: pl.DataFrame) -> Answers:
-    return answers(log.to_dicts(), made.history(int(log["vid"].to_numpy().max())).to_dicts())
+    return answers(log.to_dicts(), made.history(last_car(log)).to_dicts())
 
 
 def compare(found: dict[str, list[tuple[int, ...]]], wanted: Answers) -> None:
@@ -74,10 +88,24 @@ def test_epochs_of_a_second_and_one_of_all_give_the_same(parts: Parts) -> None:
     compare(AppRun(parts, [log]).answers, wanted)
 
 
+def test_answers_for_two_expressways_are_those_of_each_by_itself(parts: Parts) -> None:
+    roads = list(islice(expressways(Road(minutes=6, cars=500, ramps=3, accidents=2, balances=0.05, seed=3)), 2))
+    log = merged(log for _, log in roads)
+    each = [answers(log.to_dicts(), []) for _, log in roads]
+    both = answers(log.to_dicts(), [])
+    found = AppRun(parts, cut_at_random(log, 3)).answers
+    compare(found, both)
+    for name, rows_of_both in found.items():
+        assert all(getattr(one, name) for one in each), name
+        assert sorted(rows_of_both) == sorted(getattr(each[0], name) + getattr(each[1], name)), name
+    assert all(any(toll for *_, toll in one.tolls) for one in each)
+    assert {xway for _, xway, *_ in found["alerts"]} == {0, 1}
+
+
 def test_expenditures_come_from_the_table_of_historical_tolls(parts: Parts) -> None:
     log = road(0).events()
     asked = log.filter(pl.col("type") == EXPENDITURE)
-    history = road(0).history(int(log["vid"].to_numpy().max())).join(asked, on="vid", how="semi")
+    history = road(0).history(last_car(log)).join(asked, on="vid", how="semi")
     wanted = sorted(answers(asked.to_dicts(), history.to_dicts()).expenditures)
     script = TestStream(parts.log).table(parts.history, *history.rows())
     for epoch in cut(asked, 3):
@@ -186,6 +214,22 @@ def test_the_log_depends_on_its_seed_alone_and_is_in_the_order_of_time() -> None
     assert set(reports["lane"]) == {0, 1, 2, 3, 4}
 
 
+def test_expressways_have_seeds_cars_and_requests_of_their_own() -> None:
+    roads = list(islice(expressways(road(0)), 3))
+    assert roads[0][1].equals(road(0).events())
+    log = merged(log for _, log in roads)
+    assert log["time"].is_sorted()
+    assert set(log.filter(pl.col("type") != 2)["xway"]) == {0, 1, 2}
+    for one, other in pairwise(log for _, log in roads):
+        assert one["vid"].to_numpy().max() < other["vid"].to_numpy().min()
+        assert one["qid"].to_numpy().max() < other.filter(pl.col("qid") >= 0)["qid"].to_numpy().min()
+        assert not one.select("time", "seg").equals(other.select("time", "seg"))
+    for each, log in roads:
+        history = each.history(last_car(log))
+        assert set(history["vid"]) == set(log["vid"])
+        assert set(history["xway"]) == {each.xway}
+
+
 # on Spark
 
 
@@ -202,7 +246,7 @@ def all_delivered(running: Run) -> bool:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.skipif(not DEEP, reason="for the deep run; without Spark the same is compared above")
 def test_on_spark_all_answers_are_those_of_the_oracle(spark: object, tmp_path: Path) -> None:
-    wanted = expected(ROAD, ROAD.write(tmp_path / "made", files=3))
+    wanted = expected(ROAD, write(tmp_path / "made", ROAD, files=3))
     (tmp_path / "log").mkdir()
     (tmp_path / "made" / "history").rename(tmp_path / "history")
     made = linear_road(tmp_path)
