@@ -99,6 +99,26 @@ def bids(folder: Path, number: int, events: int) -> None:
     frame.drop("received").with_columns(texts).write_ndjson(folder / f"{number:04}.json")
 
 
+def persons_auctions_bids(folder: Path, number: int, events: int) -> None:
+    """All of Nexmark's events in one stream, at the same rate; a line has only the columns of its kind."""
+    kinds = Nexmark(50_000 * events // PER_FILE or 1, disorder=200).parts(number * events, events)
+    texts = pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+    parts = []
+    for kind, frame in kinds.items():
+        columns = pl.struct(pl.lit(kind.removesuffix("s")).alias("kind"), pl.exclude("received"))
+        parts.append(frame.with_columns(texts).select("received", line=columns.struct.json_encode()))
+    lines = pl.concat(parts).sort("received", maintain_order=True)["line"]
+    (folder / f"{number:04}.json").write_text("\n".join([*lines, ""]))
+
+
+def side_input(root: Path) -> None:
+    """Writes the table of Nexmark's q13, a text for each number below 10,000, into a folder of its own."""
+    table = root / "side_input" / "side_input.csv"
+    if not table.exists():
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text("".join(f"{number},value {number}\n" for number in range(10_000)))
+
+
 def ads(folder: Path, number: int, events: int) -> None:
     """The Yahoo benchmark's events, all values texts: 100 campaigns with ten ads each, a third of the events views."""
     names = Random(1)
