@@ -16,10 +16,11 @@ class Workload:
 
     `columns` are those of the answer, with DuckDB's types: `bench/peers/duckdb` has the query that computes it.
     `last` is a line behind all files, from which on everything before it is closed. `queries` is how many queries the
-    job runs, where each has a view of its own and a number in the answer, and `limit` the seconds that a run may take, if it is longer than others. `cores` are those that a job may
-    use; without them it has all. `on_kafka` says that the input is in a topic, and the answer comes into another.
-    `view` is the one of Penstock's that has the answer, and `query` DuckDB's, where it is not called as the job.
-    `table` writes what the events are joined with into the folder of all inputs.
+    job runs, where each has a view of its own and a number in the answer, and `limit` the seconds that a run may take,
+    if it is longer than others. `cores` are those that a job may use; without them it has all. `on_kafka` says that the
+    input is in a topic, and the answer comes into another. `view` is the one of Penstock's that has the answer, and
+    `query` DuckDB's, where it is not called as the job. `table` writes what the events are joined with into the
+    folder of all inputs.
     """
 
     name: str
