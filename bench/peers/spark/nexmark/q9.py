@@ -1,0 +1,5 @@
+"""The bid that wins an auction."""
+
+from nexmark.winning import run_winning
+
+run_winning()
