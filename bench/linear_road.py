@@ -1,15 +1,19 @@
 """Linear Road: how many events a second the app takes, and how many expressways it holds within the response times.
 
     python bench/linear_road.py [--minutes 3]
-    python bench/linear_road.py --from 3            # the rating alone, from three expressways on
-    python bench/linear_road.py --expressways 2     # two expressways, and no more
+    python bench/linear_road.py --from 3            # the rating alone, which begins with three expressways
+    python bench/linear_road.py --expressways 2     # one step, of two expressways
     python bench/linear_road.py --quick             # a tenth of the traffic, to see that it works
 
 First the app reads the log of one expressway that is there already, as fast as it can. Then the rating: L expressways
 (1, 2, 3, 4, 6, 8, 12, …) write their log at its real rate, a file each second. A response is the time from when a
 second's file is there to when the answers are delivered. Linear Road allows five seconds, and ten for expenditures. L
-is held if all answers after the warm-up are within that and no file came late. The rating is the highest L before the
-first that is not held. All answers are compared with the oracle's, also those of the warm-up.
+is held if all answers after the warm-up are within that and no file came late. All answers are compared with the
+oracle's, also those of the warm-up.
+
+To save time the first step has half of the expressways that the throughput would do for. From there L goes up to the
+first that is not held, or down to the first that is. The rating is the highest L held. The first 30 seconds of a step,
+in which each car appears for the first time, are there before the clock starts.
 
 This is not the published run of three hours with traffic that grows: a step takes three minutes, with constant traffic
 of 1,170 events a second for each expressway. Three hours of one expressway are 12 million events, 1,111 a second on
@@ -26,11 +30,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +46,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import penstock as ps
 from bench.side_by_side import Report
 from examples.linear_road.app import linear_road
-from examples.linear_road.events import EXPENDITURE, Road, cut, expressways, last_car, merged
+from examples.linear_road.events import EVERY, EXPENDITURE, Road, cut, expressways, last_car, merged
 from examples.linear_road.oracle import Answers, answers
 from penstock.runtime.spark.session import spark_session
 
@@ -61,6 +65,8 @@ OPEN = 2
 LATEST_FILE = 1.0
 #: A step ends early if answers are this many seconds behind: it is not held, and the rest would take long.
 HOPELESS = 30
+#: How many expressways steps have.
+NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: Seconds between two looks at how far answers are behind.
 LOOK_EVERY = 5
 
@@ -204,13 +210,14 @@ def throughput(spark: SparkSession, root: Path, roads: Expressways) -> tuple[int
 def feed(running: RunningApp, files: Sequence[Path], label: str) -> tuple[list[float], float]:
     """Puts a file each second; when each was there, and how late the latest was. Ends early if answers are far behind.
 
-    The first file comes before the clock starts: the app has loaded the historical tolls then.
+    The first seconds come before the clock starts: then the historical tolls are loaded, and each car is known.
     """
-    running.put(files[0])
+    for file in files[:EVERY]:
+        running.put(file)
     running.finish()
-    begun, latest_file = time.time(), 0.0
-    arrived = [begun]
-    for second, file in enumerate(files[1:], start=1):
+    begun, latest_file = time.time() - EVERY + 1, 0.0
+    arrived = [time.time()] * EVERY
+    for second, file in enumerate(files[EVERY:], start=EVERY):
         time.sleep(max(0.0, begun + second - time.time()))
         latest_file = max(latest_file, time.time() - begun - second)
         arrived.append(running.put(file))
@@ -244,24 +251,30 @@ def measure(spark: SparkSession, root: Path, roads: Sequence[Expressway], warm: 
     return Step(len(roads), log.height / len(files), responses, latest_file, fed)
 
 
-def numbers(first: int) -> Iterator[int]:
-    """How many expressways a step has: 1, 2, 3, 4, 6, 8, 12, …, from the first one on."""
-    yield first
-    for power in count(1):
-        yield from (number for number in (2**power, 3 * 2 ** (power - 1)) if number > first)
+def measured_step(spark: SparkSession, root: Path, roads: Expressways, warm: int, number: int) -> Step:
+    """A step with its progress."""
+    print(f"L = {number}: the log and the oracle's answers are made", flush=True)
+    step = measure(spark, root / f"step-{number}", roads.first(number), warm)
+    print(f"L = {number}: {'held' if step.held else 'not held'}, all answers are the oracle's", flush=True)
+    return step
 
 
-def rate(spark: SparkSession, root: Path, roads: Expressways, steps: Iterator[int], warm: int) -> list[Step]:
-    """Steps up to the first that is not held."""
-    measured: list[Step] = []
-    for number in steps:
-        print(f"L = {number}: the log and the oracle's answers are made", flush=True)
-        step = measure(spark, root / f"step-{number}", roads.first(number), warm)
-        print(f"L = {number}: {'held' if step.held else 'not held'}, all answers are the oracle's", flush=True)
-        measured.append(step)
-        if not step.held:
+def rate(measured: Callable[[int], Step], first: int, numbers: Sequence[int]) -> list[Step]:
+    """Steps up from the first L to one that is not held; if that is the first, steps down to one that is held."""
+    steps: list[Step] = []
+    for number in (first, *(number for number in numbers if number > first)):
+        steps.append(measured(number))
+        if not steps[-1].held:
             break
-    return measured
+    lower = [number for number in numbers if number < first]
+    while lower and not steps[0].held:
+        steps.insert(0, measured(lower.pop()))
+    return steps
+
+
+def first_number(speed: float) -> int:
+    """How many expressways the first step has: half of those that the throughput would do for."""
+    return max((number for number in NUMBERS if number <= speed / NEEDED / 2), default=1)
 
 
 def show_throughput(report: Report, events: int, speed: float) -> None:
@@ -308,33 +321,33 @@ def show_rating(report: Report, steps: Sequence[Step]) -> None:
     elif held:
         report.note(f"L = {held[-1]} is held, and no higher L was tried.")
     else:
-        report.note(f"L = {failed[0].expressways} is not held, and no lower L was tried.")
+        report.note(f"L = {failed[0].expressways} is not held.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Linear Road: the app's throughput, and its rating.")
     parser.add_argument("--minutes", type=int, help="how long a step takes")
-    parser.add_argument("--from", type=int, dest="first", metavar="L", help="the rating alone, from L expressways on")
+    parser.add_argument("--from", type=int, dest="first", metavar="L", help="the rating alone, begun with L")
     parser.add_argument("--expressways", type=int, metavar="L", help="a step of L expressways alone")
     parser.add_argument("--quick", action="store_true", help="a tenth of the traffic, for two minutes, up to L = 2")
     options = parser.parse_args()
     minutes = options.minutes or (2 if options.quick else 3)
     warm = 60 if minutes > 2 else 40
     road = Road(minutes, 3_100 if options.quick else 31_000, accidents=10)
-    alone = options.expressways or options.first
-    steps = numbers(alone or 1)
-    if options.expressways or options.quick:
-        steps = islice(steps, 1 if options.expressways else 2)
+    first = options.expressways or options.first
+    numbers = () if options.expressways else NUMBERS[:2] if options.quick else NUMBERS
     report = Report("linear_road" + "-rating" * (options.first is not None), " ".join(["python", *sys.argv]))
     spark = spark_session("linear_road", master="local[2]", memory="2g")
     root = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         roads = Expressways(road, root / "roads")
-        if not alone:
-            show_throughput(report, *throughput(spark, root / "throughput", roads))
-        measured = rate(spark, root, roads, steps, warm)
-        show_steps(report, measured, minutes, warm)
-        show_rating(report, measured)
+        if not first:
+            events, speed = throughput(spark, root / "throughput", roads)
+            show_throughput(report, events, speed)
+            first = 1 if options.quick else first_number(speed)
+        steps = rate(partial(measured_step, spark, root, roads, warm), first, numbers)
+        show_steps(report, steps, minutes, warm)
+        show_rating(report, steps)
         if not options.quick and not options.expressways:
             report.write()
     finally:
