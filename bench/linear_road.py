@@ -290,8 +290,9 @@ def show_steps(report: Report, steps: Sequence[Step], minutes: int, warm: int) -
     report.table(title, head, lines)
     for step in steps:
         if not step.fed:
-            late = f"a file came {step.latest_file:.1f} s late" if step.latest_file > LATEST_FILE else "it ended early"
-            report.note(f"L = {step.expressways}: the log was not fed at its real rate, {late}.")
+            is_late = step.latest_file > LATEST_FILE
+            reason = f"a file came {step.latest_file:.1f} s late" if is_late else f"answers were {HOPELESS} s behind"
+            report.note(f"L = {step.expressways}: the log was not fed to its end at its real rate, as {reason}.")
     each = steps[0].events_a_second / steps[0].expressways
     report.note(
         f"This is not the published run of three hours with traffic that grows: a step takes {minutes} minutes, with "
