@@ -24,10 +24,11 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.peers import answers, chart, inputs, latency, pages, results, topics
+from bench.peers import answers, chart, inputs, latency, pages, recovery, results, topics
 from bench.peers.contender import CONTENDERS, ROOT, Contender
 from bench.peers.latency import Latency
 from bench.peers.process import JobFailed, Taken, run
+from bench.peers.recovery import Recovery
 from bench.peers.results import Measured, Result
 from bench.peers.topics import Log
 from bench.peers.workloads import QUICK, WORKLOADS, Workload
@@ -54,6 +55,9 @@ def main() -> None:
         ready, begun, failed = installed(options.contenders, work), time.monotonic(), []
         if options.latency:
             measure_latency(ready, options, work)
+        if options.recovery:
+            measure_recovery(ready, options, work)
+        if options.latency or options.recovery:
             options.only = []
         for place, name in enumerate(options.only, 1):
             passed = (time.monotonic() - begun) / 60
@@ -83,8 +87,12 @@ def write_pages(folder: Path) -> list[Path]:
 def rendered(ordered: list[Result], folder: Path) -> dict[Path, str]:
     """The page and the charts. Those of the record are where the docs show them."""
     images = IMAGES if folder == RESULTS else folder
+    further = [
+        *latency.section(latency.read(beside(folder, "latency"))), "",
+        *recovery.section(recovery.read(beside(folder, "recovery"))),
+    ]  # fmt: skip
     return {
-        folder.with_suffix(".md"): pages.page(ordered, latency.section(latency.read(latency_folder(folder)))),
+        folder.with_suffix(".md"): pages.page(ordered, further),
         images / "peers-throughput.svg": chart.throughput(ordered),
         images / "peers-whole.svg": chart.whole(ordered),
     }
@@ -105,6 +113,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and inputs")
     parser.add_argument("--results", type=Path, help="default: bench/results/peers; with --quick, below --work")
     parser.add_argument("--latency", action="store_true", help="the latency of Yahoo from Kafka, and nothing else")
+    parser.add_argument("--recovery", action="store_true", help="Yahoo from Kafka after a kill, and nothing else")
     parser.add_argument("--render", action="store_true", help="only write the tables and charts again")
     options = parser.parse_args()
     quick = options.quick
@@ -205,12 +214,32 @@ def measure_latency(ready: dict[str, str], options: argparse.Namespace, work: Pa
             command = f'make peers ARGS="--latency --contenders {name}"'
             taken = Latency(name, contender.title, today(), command, machine(), contender.versions(work), rate.median)
             latency.measure(taken, contender, log, table, work)
-            latency.write(taken, latency_folder(options.results))
-    print("\n".join(["", *latency.section(latency.read(latency_folder(options.results))), ""]), flush=True)
+            latency.write(taken, beside(options.results, "latency"))
+    print("\n".join(["", *latency.section(latency.read(beside(options.results, "latency"))), ""]), flush=True)
 
 
-def latency_folder(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}-latency")
+def measure_recovery(ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
+    """Kills and restarts each contender that reads Kafka."""
+    workload = WORKLOADS["yahoo-kafka"]
+    workload.prepared(work / "inputs", 1, options.events)
+    table = inputs.table_of(work / "inputs").parent
+    with topics.started() as log:
+        for name, problem in ready.items():
+            contender = CONTENDERS[name]
+            reason = problem or contender.reason(workload.name, workload.job)
+            if reason:
+                print(f"{contender.title}: {reason}", file=sys.stderr)
+                continue
+            command = f'make peers ARGS="--recovery --contenders {name}"'
+            taken = Recovery(name, contender.title, today(), command, machine(), contender.versions(work))
+            recovery.measure(taken, contender, log, table, work, options.rounds)
+            recovery.write(taken, beside(options.results, "recovery"))
+    print("\n".join(["", *recovery.section(recovery.read(beside(options.results, "recovery"))), ""]), flush=True)
+
+
+def beside(folder: Path, kind: str) -> Path:
+    """The folder of other results, beside that of the workloads."""
+    return folder.with_name(f"{folder.name}-{kind}")
 
 
 def today() -> str:
@@ -236,13 +265,16 @@ def one_run(
     measured = Measured(contender.name, number, events)
     try:
         if log is None:
-            taken = run(command, environment, output, limit)
+            taken, first = run(command, environment, output, limit), 0.0
             actual = answers.answer(output, workload)
             answers.check(actual, right)
         else:
-            taken = kafka_run(contender, log, folder, table, right, command, environment, output, limit)
+            taken, first = kafka_run(contender, log, folder, table, right, command, environment, output, limit)
             actual = right
-        figures = {"seconds": round(taken.seconds, 3), "cpu": round(taken.cpu, 2), "beside": round(taken.beside, 2)}
+        figures = {
+            "seconds": round(taken.seconds, 3), "cpu": round(taken.cpu, 2), "beside": round(taken.beside, 2),
+            "first": round(first, 3),
+        }  # fmt: skip
         return Measured(contender.name, number, events, memory=taken.memory, rows=len(actual), **figures)
     except Exception as error:  # of a contender, or of its answer: its row says so, and the others go on
         kind = {JobFailed: "", answers.WrongAnswer: "wrong answer: "}.get(type(error), "no answer: ")
@@ -254,15 +286,20 @@ def one_run(
 def kafka_run(
     contender: Contender, log: Log, folder: Path, table: Path, right: pl.DataFrame, command: list[str],
     environment: dict[str, str], output: Path, limit: float,
-) -> Taken:  # fmt: skip
-    """A run from a topic with the events of a folder into another one, until all of the answer is there."""
+) -> tuple[Taken, float]:  # fmt: skip
+    """A run from a topic with the events of a folder into another one, until all of the answer is there.
+
+    Behind what it took: the seconds from the command to the first row of the answer.
+    """
     target = log.new("answer", partitions=1)
     source = log.filled(folder, inputs.later_ads(table / "ads.csv"))
     environment |= topics.environment(contender, log, source, target, topics.DISORDER)
     answer = topics.Answer(log.servers, target)
     awaited = topics.Awaited(answer, right)
+    begun = time.monotonic()
     try:
-        return run(command, environment, output, limit, awaited.is_complete, log.processes)
+        taken = run(command, environment, output, limit, awaited.is_complete, log.processes)
+        return taken, awaited.first - begun
     except JobFailed as error:
         raise JobFailed(f"{error}; {awaited.lack}") from None
     finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -43,6 +44,8 @@ class Contender:
     environment: str = ""
     endless: tuple[str, ...] = ()
     connector: Artifact | None = None
+    recovery: Mapping[str, str] = field(default_factory=dict)
+    before_recovery: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -95,6 +98,15 @@ class Contender:
         command = self.endless if endless and self.endless else self.command
         return [word.format(**words, folder=self.folder, cores=cores) for word in command]
 
+    def prepare_recovery(self, work: Path, output: Path) -> dict[str, str]:
+        """Makes what a job needs to go on after a kill; the variables of its environment that tell it so."""
+        words = {"python": self.python(work), "output": output, "cores": os.cpu_count() or 1}
+        if self.before_recovery:
+            (output / "recovery").mkdir()
+            command = [word.format(**words) for word in self.before_recovery]
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        return {name: value.format(**words) for name, value in self.recovery.items()}
+
     def environment_of(self, cores: int) -> dict[str, str]:
         """What each job reads of its environment."""
         return {
@@ -136,6 +148,7 @@ CONTENDERS = {
         Contender("spark", "Structured Streaming by hand", "pyspark", ("{python}", "{file}")),
         Contender(
             "flink_sql", "Flink SQL", "apache-flink", ("{python}", "{file}"), connector=FLINK_KAFKA,
+            recovery={"PEERS_RECOVERS": "1"},
             cannot={"quiet": "functions with state and timers are Java's only in SQL"},
         ),
         Contender(
@@ -149,6 +162,11 @@ CONTENDERS = {
         ),
         Contender(
             "bytewax", "Bytewax", "bytewax", ("{python}", "-m", "bytewax.testing", "-p", "{cores}", "{file}:flow"),
+            recovery={
+                "BYTEWAX_RECOVERY_DIRECTORY": "{output}/recovery", "BYTEWAX_SNAPSHOT_INTERVAL": "1",
+                "BYTEWAX_RECOVERY_BACKUP_INTERVAL": "0",
+            },
+            before_recovery=("{python}", "-m", "bytewax.recovery", "{output}/recovery", "{cores}"),
         ),
         Contender(
             "pathway", "Pathway", "pathway", ("env", "PATHWAY_THREADS={cores}", "{python}", "{file}"),

@@ -172,21 +172,28 @@ def started(
     """The contender's job between two topics; it is ended behind it."""
     output = work / "output" / target
     output.mkdir(parents=True)
+    job = launched(contender, environment(contender, log, source, target, DISORDER), table, work, output)
+    try:
+        yield job
+    finally:
+        end(job)
+        shutil.rmtree(output, ignore_errors=True)
+
+
+def launched(
+    contender: Contender, variables: Mapping[str, str], table: Path, work: Path, output: Path
+) -> subprocess.Popen[bytes]:
+    """Starts the contender's job in a folder, where another one may have been before."""
     cores = os.cpu_count() or 1
-    variables = {
-        **os.environ, **contender.environment_of(cores), **environment(contender, log, source, target, DISORDER),
-        "PEERS_TABLE": str(table), "PEERS_OUTPUT": str(output),
-    }  # fmt: skip
-    with (output / "log.txt").open("wb") as file:
-        job = subprocess.Popen(
-            contender.arguments(JOB, work, output, cores, endless=True), cwd=output, env=variables,
+    with (output / "log.txt").open("ab") as file:
+        return subprocess.Popen(
+            contender.arguments(JOB, work, output, cores, endless=True), cwd=output,
+            env={
+                **os.environ, **contender.environment_of(cores), "PEERS_TABLE": str(table),
+                "PEERS_OUTPUT": str(output), **variables,
+            },
             stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0,
         )  # fmt: skip
-        try:
-            yield job
-        finally:
-            end(job)
-            shutil.rmtree(output, ignore_errors=True)
 
 
 def write(latency: Latency, folder: Path) -> Path:

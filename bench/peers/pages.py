@@ -55,16 +55,18 @@ def table(result: Result) -> list[str]:
     if not result.runs:
         return ["Nothing was measured."]
     short, long = result.sizes
+    has_first = any(run.first for run in result.runs)
     head = [
-        "", "events/s, steady", "Penstock, of it", f"command to the end of {count(short)}", f"of {count(long)}",
-        "CPU an event", "memory",
+        "", "events/s, steady", "Penstock, of it",
+        *(["command to the first row"] if has_first else []), f"command to the end of {count(short)}",
+        f"of {count(long)}", "CPU an event", "memory",
     ]  # fmt: skip
     ours = result.rate(OURS) if OURS in result.measured() else None
     rows = []
     for name in result.titles:
         reason = result.reason(name)
         if reason is not None or name not in result.measured():
-            rows.append([result.titles[name], reason or "not measured", "", "", "", "", ""])
+            rows.append([result.titles[name], reason or "not measured", *[""] * (len(head) - 2)])
             continue
         rate = None if name in result.once else result.rate(name)
         own = result.sizes_of(name)[1]
@@ -73,7 +75,8 @@ def table(result: Result) -> list[str]:
             rate = Spread(*(long / seconds for seconds in (whole.median, whole.most, whole.least)))
         of_it = f"{ours.median / rate.median:.2f}" if ours and rate and name != OURS else ""
         rows.append([
-            result.titles[name], rates(rate), of_it, times(result.seconds(name, short)),
+            result.titles[name], rates(rate), of_it, *([times(result.first(name))] if has_first else []),
+            times(result.seconds(name, short)),
             times(whole) if own == long else f"{count(own)}: {times(whole)}",
             f"{result.cpu(name):.1f} µs", f"{result.memory(name) / 1e6:,.0f} MB",
         ])  # fmt: skip

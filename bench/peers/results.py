@@ -14,7 +14,10 @@ QUIET = 1.0
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of a contender. `problem` says why it does not count: it failed, or its answer is wrong."""
+    """One run of a contender. `first` are the seconds to the first row of its answer, where that is seen.
+
+    `problem` says why it does not count: it failed, or its answer is wrong.
+    """
 
     contender: str
     round: int
@@ -24,6 +27,7 @@ class Measured:
     memory: int = 0
     beside: float = 0.0
     rows: int = 0
+    first: float = 0.0
     problem: str = ""
 
 
@@ -84,6 +88,10 @@ class Result:
     def seconds(self, contender: str, events: int) -> Spread | None:
         """From the command to its end."""
         return Spread.of([run.seconds for run in self._of(contender) if run.events == events])
+
+    def first(self, contender: str) -> Spread | None:
+        """From the command to the first row of the answer, over all runs."""
+        return Spread.of([run.first for run in self._of(contender) if run.first])
 
     def rate(self, contender: str) -> Spread | None:
         """Events a second in steady state: what the long run has more than the short one, by the time it takes longer.

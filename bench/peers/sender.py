@@ -1,7 +1,8 @@
 """Sends the Yahoo benchmark's events into a topic at a rate that changes by stages, in a process of its own.
 
-    python bench/peers/sender.py SERVERS TOPIC TABLE '[[10000, 20], [20000, 20]]'
+    python bench/peers/sender.py SERVERS TOPIC TABLE '[[10000, 20], [20000, 20]]' [SECONDS]
 
+It begins with the next window, or with the one after a time in seconds.
 An event has the time at which it is due, not the one at which it is sent, so that a sender that is late hides no delay.
 It prints the views of each campaign and window that it sent, and how late it was at most in each stage, in seconds.
 """
@@ -85,6 +86,7 @@ def send(
 
 
 if __name__ == "__main__":
-    servers, topic, table, stages = sys.argv[1:]
+    servers, topic, table, stages, *after = sys.argv[1:]
+    begin = float(after[0]) if after else time.time()
     pairs = [(rate, seconds) for rate, seconds in json.loads(stages)]
-    print(json.dumps(send(producer_of(servers), topic, Path(table), pairs, time.time())))
+    print(json.dumps(send(producer_of(servers), topic, Path(table), pairs, begin)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -113,6 +115,7 @@ class Awaited:
     """Whether an answer is all there; it is wrong as soon as it has a row that is not in the right one."""
 
     def __init__(self, answer: Answer, right: pl.DataFrame) -> None:
+        self.first = math.inf  # on the monotonic clock, when the first row came
         self._answer = answer
         self._right = {(key, int(start.replace(tzinfo=UTC).timestamp() * 1000)): n for key, start, n in right.rows()}
         self._missing = set(self._right)
@@ -120,6 +123,7 @@ class Awaited:
 
     def is_complete(self) -> bool:
         for row in self._answer.take():
+            self.first = min(self.first, time.monotonic())
             value = self._answer.rows[row]
             if row[1] <= self._end and value > self._right.get(row, 0):
                 raise WrongAnswer(f"it has {(*row, value)} where DuckDB has {self._right.get(row, 'no row')}")
