@@ -24,7 +24,7 @@ from penstock.sources.formats.lines import AT, BLOCK, LINE, Block, lines_of, rea
 #: The bytes that are taken for plain lines at a time, and those that get a closer look.
 PIECE, LARGE_PIECE = 1 << 20, 16 << 20
 #: The bytes that are read at a time, few enough to stay in the processor's cache until they are parsed.
-READ: Final = 4 << 20
+READ: Final = 1 << 20
 _NAME: Final = re.compile(r"\w+", re.ASCII)
 _NEWLINE: Final = ord("\n")
 _NO_TEXT: Final = pl.Series([None], dtype=pl.String)
@@ -105,7 +105,8 @@ def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) 
     start = 0
     frames: list[pl.DataFrame] = []
     while start < len(block.text) or not frames:
-        end = block.text.find(b"\n", start + attempts.size)
+        is_last = len(block.text) - start <= attempts.size * 5 // 4  # a few lines are no piece of their own
+        end = -1 if is_last else block.text.find(b"\n", start + attempts.size)
         end = len(block.text) if end < 0 else end
         piece = Block(block.text[start:end], block.at + start)
         start = end + 1
