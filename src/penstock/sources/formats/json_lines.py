@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from itertools import groupby
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from penstock.kernel.expressions import is_of_kernel
 from penstock.model.types import Schema, has_structs
 from penstock.sources.base import EXTENT, MALFORMED, PART, REASON
 from penstock.sources.formats.json_closely import closely
-from penstock.sources.formats.json_plain import plain_lines, plain_rows, takes
+from penstock.sources.formats.json_plain import frame_of, plain_rows, plain_table, takes
 from penstock.sources.formats.lines import AT, BLOCK, LINE, Block, lines_of, read_blocks
 
 #: The bytes that are taken for plain lines at a time, and those that get a closer look.
@@ -69,15 +72,22 @@ def read_file(
 ) -> Iterator[pl.DataFrame]:
     """The same for the lines of a file, or of a part of it, some at a time, with `AT`: see `read_blocks`."""
     attempts, size = _Attempts(schema), 0
-    frames: list[pl.DataFrame] = []
+    pieces: list[_Plain | pl.DataFrame] = []
     for block in read_blocks(path, max_line, READ, start, end):
-        frames += _of_block(block, schema, max_line, attempts)
+        pieces += _of_block(block, schema, max_line, attempts)
         size += len(block.text)
         if size >= BLOCK:
-            yield pl.concat(frames, how="diagonal")
-            frames, size = [], 0
-    if frames:
-        yield pl.concat(frames, how="diagonal")
+            yield _together(pieces, schema)
+            pieces, size = [], 0
+    if pieces:
+        yield _together(pieces, schema)
+
+
+class _Plain(NamedTuple):
+    """Plain lines as Arrow's columns, and where each begins."""
+
+    table: pa.Table
+    begins: npt.NDArray[np.int64]
 
 
 class _Attempts:
@@ -98,13 +108,13 @@ class _Attempts:
         self._failures = 0 if worked else self._failures + 1
 
 
-def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) -> list[pl.DataFrame]:
+def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) -> list[_Plain | pl.DataFrame]:
     """The lines of a block that are not blank, with `AT`, piece by piece."""
     if block.length is not None:
         return [_closely(block, schema, max_line)]
     start = 0
-    frames: list[pl.DataFrame] = []
-    while start < len(block.text) or not frames:
+    pieces: list[_Plain | pl.DataFrame] = []
+    while start < len(block.text) or not pieces:
         is_last = len(block.text) - start <= attempts.size * 5 // 4  # a few lines are no piece of their own
         end = -1 if is_last else block.text.find(b"\n", start + attempts.size)
         end = len(block.text) if end < 0 else end
@@ -112,8 +122,8 @@ def _of_block(block: Block, schema: Schema, max_line: int, attempts: _Attempts) 
         start = end + 1
         rows = _plain_block(piece, schema, max_line) if attempts.is_due else None
         attempts.note(worked=rows is not None)
-        frames.append(_closely(piece, schema, max_line) if rows is None else rows)
-    return frames
+        pieces.append(_closely(piece, schema, max_line) if rows is None else rows)
+    return pieces
 
 
 def _closely(block: Block, schema: Schema, max_line: int) -> pl.DataFrame:
@@ -124,14 +134,27 @@ def _closely(block: Block, schema: Schema, max_line: int) -> pl.DataFrame:
     return closely(lines[LINE], schema, blank=True).with_columns(lines[AT])
 
 
-def _plain_block(block: Block, schema: Schema, max_line: int) -> pl.DataFrame | None:
+def _plain_block(block: Block, schema: Schema, max_line: int) -> _Plain | None:
     """The lines of a block, if all of them are plain."""
     ends = np.flatnonzero(np.frombuffer(block.text, np.uint8) == _NEWLINE)
     begins = np.concatenate(([0], ends + 1))
     if len(block.text) > max_line and np.diff(begins, append=len(block.text) + 1).max() - 1 > max_line:
         return None  # the end of a line counts as a part of it here: what is nearly too long gets a closer look
-    rows = plain_lines(block.text, ends, schema)
-    return None if rows is None else _faultless(rows).hstack([pl.Series(AT, begins + block.at, dtype=pl.Int64)])
+    table = plain_table(block.text, ends, schema)
+    return None if table is None else _Plain(table, begins + block.at)
+
+
+def _together(pieces: list[_Plain | pl.DataFrame], schema: Schema) -> pl.DataFrame:
+    """Pieces as one frame. Plain ones that follow each other are converted at once."""
+    frames: list[pl.DataFrame] = []
+    for is_plain, some in groupby(pieces, key=lambda piece: isinstance(piece, _Plain)):
+        if is_plain:
+            tables, begins = zip(*some, strict=True)
+            rows = _faultless(frame_of(pa.concat_tables(tables), schema))
+            frames.append(rows.hstack([pl.Series(AT, np.concatenate(begins), dtype=pl.Int64)]))
+        else:
+            frames += some  # type: ignore[arg-type]
+    return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
 
 
 def _plain(lines: pl.Series, schema: Schema) -> pl.DataFrame | None:

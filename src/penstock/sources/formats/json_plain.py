@@ -67,11 +67,12 @@ def takes(schema: Schema) -> bool:
 def plain_rows(text: bytes, count: int, schema: Schema) -> pl.DataFrame | None:
     """The columns of `count` lines, of which the last one has no end; None if one of them is not plain."""
     ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
-    return plain_lines(text, ends, schema) if len(ends) == count - 1 else None
+    table = plain_table(text, ends, schema) if len(ends) == count - 1 else None
+    return None if table is None else frame_of(table, schema)
 
 
-def plain_lines(text: bytes, ends: Ends, schema: Schema) -> pl.DataFrame | None:
-    """The same, where the ends of all lines but the last one are known."""
+def plain_table(text: bytes, ends: Ends, schema: Schema) -> pa.Table | None:
+    """The same as Arrow's columns, where the ends of all lines but the last one are known."""
     options, count = _options(schema), len(ends) + 1
     if options is None or not _is_object_per_line(text, ends):
         return None
@@ -80,10 +81,14 @@ def plain_lines(text: bytes, ends: Ends, schema: Schema) -> pl.DataFrame | None:
         table = pj.read_json(pa.BufferReader(text), reading, options)
         if table.num_rows != count:
             return None
-        columns = {name: _typed(table.column(name), kind) for name, kind in schema}
+        return pa.table({name: _typed(table.column(name), kind) for name, kind in schema})
     except (pa.ArrowInvalid, _NotPlain):
         return None
-    rows = pl.from_arrow(pa.table(columns))
+
+
+def frame_of(table: pa.Table, schema: Schema) -> pl.DataFrame:
+    """Arrow's columns with the schema's types."""
+    rows = pl.from_arrow(table)
     assert isinstance(rows, pl.DataFrame)
     others = [pl.col(name).cast(dtype(kind)) for name, kind in schema if rows.schema[name] != dtype(kind)]
     return rows.with_columns(others) if others else rows
