@@ -93,8 +93,7 @@ def rendered(ordered: list[Result], folder: Path) -> dict[Path, str]:
     ]  # fmt: skip
     return {
         folder.with_suffix(".md"): pages.page(ordered, further),
-        images / "peers-throughput.svg": chart.throughput(ordered),
-        images / "peers-whole.svg": chart.whole(ordered),
+        **{images / f"peers-{name}.svg": picture for name, picture in chart.all_of(ordered).items()},
     }
 
 
@@ -126,6 +125,7 @@ def parsed() -> argparse.Namespace:
         parser.error(f"no contender '{min(unknown)}'; there are {', '.join(CONTENDERS)}")
     options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
     options.limit = QUICK_LIMIT if quick else LIMIT
+    options.warm = set()  # the contenders that have run
     options.results = (options.results or (options.work / "quick" if quick else RESULTS)).resolve()
     return options
 
@@ -145,7 +145,7 @@ def installed(names: Iterable[str], work: Path) -> dict[str, str]:
 
 
 def measure(workload: Workload, ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
-    """Runs a workload: first each contender once on little, which does not count, then rounds of all."""
+    """Runs a workload: rounds of all contenders. The first time, each runs once on little, which does not count."""
     with topics.started() if workload.on_kafka else nullcontext() as log:
         measure_with(log, workload, ready, options, work)
 
@@ -175,8 +175,9 @@ def measure_with(
         if reason is None:
             result.versions[name] = contender.versions(work)
             result.commands[name] = contender.shown(workload.job, cores_of(workload), endless=workload.on_kafka)
-            first = one_run(contender, workload, warm, table, right[warm], work, limit, 0, WARM, log)
-            reason = first.problem
+            if name not in options.warm:
+                reason = one_run(contender, workload, warm, table, right[warm], work, limit, 0, WARM, log).problem
+                options.warm.add(name)
         if reason:
             result.reasons[name] = reason
             print(f"{workload.name}: {contender.title}: {reason}", file=sys.stderr, flush=True)

@@ -12,6 +12,14 @@ WIDTH, LEFT, RIGHT, BAR, GAP, HEAD = 860, 230, 150, 16, 6, 44
 OURS, THEIRS, ONCE, INK, MUTED = "#2a6f97", "#b8c4cc", "#e0e4e7", "#1d2b33", "#5b6b75"
 
 
+def all_of(results: Sequence[Result]) -> dict[str, str]:
+    """The charts by name. Nexmark's many queries have one of their own, if they were measured."""
+    nexmark = [result for result in results if result.workload.startswith("nexmark-")]
+    others = [result for result in results if result not in nexmark]
+    charts = {"throughput": throughput(others), "whole": whole(others)}
+    return charts | {"nexmark": throughput(nexmark)} if nexmark else charts
+
+
 def throughput(results: Iterable[Result]) -> str:
     """Events a second in steady state: a group of bars for each workload."""
     groups = []

@@ -32,7 +32,7 @@ SENDER = Path(__file__).parent / "sender.py"
 JOB = "yahoo_kafka"
 SHARES = (0.25, 0.5, 0.75, 0.9)
 #: Of the rate at which a full topic is read: the steps in which the rate goes up.
-STEPS = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
+STEPS = (0.2, 0.35, 0.5, 0.65, 0.8)
 #: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait
 #: for the last counts.
 STEP, LOAD, BEFORE, BEHIND, WAIT = 20, 30, 30, 10, 20
