@@ -147,7 +147,7 @@ WORKLOADS = {
         *(
             Workload(
                 f"nexmark-{query}", f"Nexmark {query}", text, f"nexmark/{query}", inputs.bids, columns, input="bids",
-                files=8, has_state=query not in ROWS, last=LATER_BID, view=query,
+                files=4 if query == "q16" else 8, has_state=query not in ROWS, last=LATER_BID, view=query,
                 table=inputs.side_input if query == "q13" else None,
             )
             for query, text, columns in (

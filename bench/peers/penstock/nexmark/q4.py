@@ -1,9 +1,10 @@
-"""What auctions fetch on average, by category and day."""
+"""What auctions fetch on average, by category and day, which each commit may change."""
 
 from nexmark.events import app
 from nexmark.winning import winning
 
 import penstock as ps
 
-by_category = app.view("winning", winning()).changes().group_by("category").window(ps.window_of())
+each = app.view("winning", winning().trigger(ps.on_time(early=ps.each())))
+by_category = each.changes().group_by("category").window(ps.window_of())
 app.view("q4", by_category.agg(auctions=ps.count(), mean=ps.avg("price")))
