@@ -235,7 +235,7 @@ WORKLOADS = {
         *(
             Workload(
                 f"nexmark-{query}", f"Nexmark {query}", text, f"nexmark/{query}", inputs.persons_auctions_bids, columns,
-                input="nexmark", files=4, last=LATER_EVENT, view=query,
+                input="nexmark", files=2 if query == "q23" else 4, last=LATER_EVENT, view=query,
             )
             for query, text, columns in (
                 (
