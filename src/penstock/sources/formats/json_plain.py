@@ -39,6 +39,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.string(),
     "date": pa.string(),
 }
+_INSTANT: Final = pa.timestamp("us", "UTC")
 #: 'YYYY-MM-DD hh:mm:ss' and 'YYYY-MM-DD'.
 _SECOND, _DAY = 19, 10
 #: The length of a zone such as '+02:00'.
@@ -131,11 +132,12 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _typed(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """A column of its type. Raises where a text may mean something else to Spark than to Arrow."""
-    if kind == "timestamp" and column.null_count < len(column):
-        return _instants(column)
-    if kind == "date" and column.null_count < len(column):
-        if _lengths(column) != (_DAY, _DAY):
+    """A column of its type, also if it has no value. Raises where a text may mean something else to Spark."""
+    has_values = column.null_count < len(column)
+    if kind == "timestamp":
+        return _instants(column) if has_values else column.cast(_INSTANT)
+    if kind == "date":
+        if has_values and _lengths(column) != (_DAY, _DAY):
             raise _NotPlain
         return column.cast(pa.date32())
     return column
@@ -149,7 +151,7 @@ def _instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
     judged = column.slice(0, 1) if _end_alike(column) else column
     ends = pc.utf8_slice_codeunits(judged, -1, None)
     has_zones = pc.all(pc.equal(ends, "Z")).as_py() or _has_zones(judged)
-    return column.cast(pa.timestamp("us", "UTC" if has_zones else None)).cast(pa.timestamp("us", "UTC"))
+    return column.cast(pa.timestamp("us", "UTC" if has_zones else None)).cast(_INSTANT)
 
 
 def _end_alike(column: pa.ChunkedArray) -> bool:
