@@ -21,7 +21,8 @@ def table(schema):
 def run(read, rows, columns, is_answer=lambda row: True):
     """Runs until the rows contain all events that there are, and writes them as CSV."""
     wanted = int(os.environ["PEERS_EVENTS"])
-    answer, progress = {}, {"events": 0, "time": None}
+    answer, counted = {}, {"time": None}
+    ended = {"rows": -1, "events": -1}
 
     def changed(key, row, time, is_addition):
         if not is_answer(row):
@@ -31,18 +32,20 @@ def run(read, rows, columns, is_answer=lambda row: True):
         elif answer.get(key) == [row[name] for name in columns]:
             del answer[key]
 
-    def counted(key, row, time, is_addition):
+    def count(key, row, time, is_addition):
         if is_addition and row["n"] == wanted:
-            progress["time"] = time
+            counted["time"] = time
 
-    def ended(time):
-        if progress["time"] is not None and time >= progress["time"]:
-            progress["events"] += 1
-            if progress["events"] == 2:
+    def end(kind):
+        def note(time):
+            ended[kind] = time
+            if counted["time"] is not None and min(ended.values()) >= counted["time"]:
                 with Path(os.environ["PEERS_OUTPUT"], "answer.csv").open("w", newline="") as file:
                     csv.writer(file).writerows(answer.values())
                 os._exit(0)
 
-    pw.io.subscribe(rows, on_change=changed, on_time_end=ended)
-    pw.io.subscribe(read.reduce(n=pw.reducers.count()), on_change=counted, on_time_end=ended)
+        return note
+
+    pw.io.subscribe(rows, on_change=changed, on_time_end=end("rows"))
+    pw.io.subscribe(read.reduce(n=pw.reducers.count()), on_change=count, on_time_end=end("events"))
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
