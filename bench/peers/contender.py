@@ -154,7 +154,10 @@ CONTENDERS = {
         Contender(
             "flink", "Flink DataStream, Python", "apache-flink", ("{python}", "{file}"), files=4,
             environment="flink_sql", connector=FLINK_KAFKA,
-            cannot={"nexmark/q11": "with session windows its run ended at a checkpoint that failed; not looked into"},
+            cannot={
+                "join": "its run of a million events had a quarter too many pairs; not looked into",
+                "nexmark/q11": "with session windows its run ended at a checkpoint that failed; not looked into",
+            },
         ),
         Contender(
             "beam", "Beam, direct runner", "apache-beam", ("{python}", "{file}"), files=2,
