@@ -107,6 +107,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(WORKLOADS), help="a workload; can be repeated")
     parser.add_argument("--contenders", help="names with commas: " + ", ".join(CONTENDERS))
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--limit", type=float, help="seconds that a run may take; 300, or 60 with --quick")
     parser.add_argument("--files", type=int, help="files of the long runs, of 250,000 events each")
     parser.add_argument("--events", type=int, default=inputs.PER_FILE, help="events of a file, to try things")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and inputs")
@@ -124,7 +125,7 @@ def parsed() -> argparse.Namespace:
     if unknown:
         parser.error(f"no contender '{min(unknown)}'; there are {', '.join(CONTENDERS)}")
     options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
-    options.limit = QUICK_LIMIT if quick else LIMIT
+    options.limit = options.limit or (QUICK_LIMIT if quick else LIMIT)
     options.warm = set()  # the contenders that have run
     options.results = (options.results or (options.work / "quick" if quick else RESULTS)).resolve()
     return options

@@ -35,7 +35,7 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 STEPS = (0.2, 0.35, 0.5, 0.65, 0.8)
 #: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait
 #: for the last counts.
-STEP, LOAD, BEFORE, BEHIND, WAIT = 20, 30, 30, 10, 20
+STEP, LOAD, BEFORE, BEHIND, WAIT = 15, 30, 20, 10, 20
 #: The same of a window.
 WINDOW = sender.WINDOW // 1000
 #: A rate is held if 99 of 100 counts are there so many seconds after their window.

@@ -8,6 +8,8 @@ from statistics import geometric_mean
 from bench.peers.results import QUIET, Result, Spread
 
 OURS = "penstock"
+#: The characters of a cell that says why there are no figures.
+LONGEST_REASON = 90
 
 
 def page(results: Iterable[Result], latency: Sequence[str] = ()) -> str:
@@ -66,7 +68,7 @@ def table(result: Result) -> list[str]:
     for name in result.titles:
         reason = result.reason(name)
         if reason is not None or name not in result.measured():
-            rows.append([result.titles[name], reason or "not measured", *[""] * (len(head) - 2)])
+            rows.append([result.titles[name], shortened(reason or "not measured"), *[""] * (len(head) - 2)])
             continue
         rate = None if name in result.once else result.rate(name)
         own = result.sizes_of(name)[1]
@@ -81,6 +83,11 @@ def table(result: Result) -> list[str]:
             f"{result.cpu(name):.1f} µs", f"{result.memory(name) / 1e6:,.0f} MB",
         ])  # fmt: skip
     return grid(head, rows)
+
+
+def shortened(reason: str) -> str:
+    """A reason that fits into a cell; the whole one is in the file of the result."""
+    return reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1].rstrip()}…"
 
 
 def summary(results: Sequence[Result]) -> list[str]:

@@ -17,4 +17,8 @@ ads = app.table("ads", ps.files(os.environ["PEERS_TABLE"], format="csv"), schema
 views = events.where("event_type = 'view'").join(ads, on="ad_id = ad")
 counts = views.group_by("campaign").window(ps.fixed("10 seconds")).agg(n=ps.count())
 view = app.view("result", counts.trigger(ps.on_time(early=ps.each())))
-app.sink(view, ps.to_kafka(os.environ["PEERS_ANSWER"], servers=SERVERS, mode="update"), name="answer")
+# The broker remembers how far a sink is by this id, and each run begins anew.
+answer = ps.to_kafka(
+    os.environ["PEERS_ANSWER"], servers=SERVERS, mode="update", transactional_id=os.environ["PEERS_ANSWER"]
+)
+app.sink(view, answer, name="answer")
