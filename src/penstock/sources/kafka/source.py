@@ -39,6 +39,13 @@ _OWN_OPTIONS: Final = {
     "maxOffsetsPerTrigger": "events_per_epoch", "includeHeaders": "metadata", "kafka.group.id": "group",
     "endingOffsets": "not set: a stream has no end",
 }  # fmt: skip
+#: How a task's consumer fetches; `options` may say otherwise. A task reads one partition, so it takes more at once than
+#: the client's defaults, and it does not wait half a second for more where its partition ends.
+_FETCHING: Final = {
+    "kafka.fetch.max.wait.ms": "20",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.max.poll.records": "5000",
+}
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Start = str | datetime | Mapping[str, Mapping[int, int]]
@@ -72,7 +79,7 @@ class Kafka(Source):
 
     def settings(self, columns: Sequence[str]) -> dict[str, str]:
         """The options of Spark's reader."""
-        options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed"}
+        options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed", **_FETCHING}
         options |= {"subscribe": ",".join(self.topics)} if self.pattern is None else {"subscribePattern": self.pattern}
         if self.start[:1].isdigit():
             options["startingTimestamp"] = str(instant(self.start) // 1000)
@@ -115,7 +122,10 @@ class Kafka(Source):
     ) -> DataFrame:
         """The messages from a place on (offsets as Spark writes them, "earliest", or an instant) up to offsets."""
         self.check(schema)
-        names = ("kafka.bootstrap.servers", "kafka.isolation.level", "subscribe", "subscribePattern", "includeHeaders")
+        names = (
+            "kafka.bootstrap.servers", "kafka.isolation.level", "subscribe", "subscribePattern", "includeHeaders",
+            *_FETCHING,
+        )  # fmt: skip
         settings = {name: text for name, text in self.settings(columns).items() if name in names}
         settings |= {**dict(self.options), "endingOffsets": end}
         if isinstance(start, str):
