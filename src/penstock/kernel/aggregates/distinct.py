@@ -27,9 +27,9 @@ class DistinctColumns(Expressive):
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         rows = frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias(ROW), self.name)
-        values = rows.explode(self.name, empty_as_null=False, keep_nulls=False).unique()
+        values = _once(rows.explode(self.name, empty_as_null=False, keep_nulls=False), self.name)
         empty = {self.name: pl.lit([], dtype=self.fields[self.name])}
-        return put_back(frame, values.sort(ROW, self.name).group_by(ROW, maintain_order=True).agg(self.name), empty)
+        return put_back(frame, values.group_by(ROW, maintain_order=True).agg(self.name), empty)
 
     def present_expr(self) -> pl.Expr:
         values = pl.col(self.name)
@@ -37,3 +37,11 @@ class DistinctColumns(Expressive):
 
     def zero(self) -> dict[str, object]:
         return {self.name: []}
+
+
+def _once(values: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Each value of a row once, sorted. Equal ones are neighbours then, which is faster than to hash all of them."""
+    if values.schema[name].is_nested():
+        return values.unique().sort(ROW, name)
+    ordered = values.sort(ROW, name)
+    return ordered.filter(pl.any_horizontal(pl.col(ROW, name).ne_missing(pl.col(ROW, name).shift())))
