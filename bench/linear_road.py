@@ -172,7 +172,7 @@ class RunningApp:
 
 @dataclass(frozen=True)
 class Step:
-    """What the app did with so many expressways."""
+    """What the app did with a number of expressways."""
 
     expressways: int
     events_a_second: float

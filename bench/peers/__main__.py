@@ -216,7 +216,7 @@ def measure_latency(ready: dict[str, str], options: argparse.Namespace, work: Pa
             command = f'make peers ARGS="--latency --contenders {name}"'
             taken = Latency(name, contender.title, today(), command, machine(), contender.versions(work), rate.median)
             latency.measure(taken, contender, log, table, work)
-            latency.write(taken, beside(options.results, "latency"))
+            results.save(taken, name, beside(options.results, "latency"))
     print("\n".join(["", *latency.section(latency.read(beside(options.results, "latency"))), ""]), flush=True)
 
 
@@ -235,7 +235,7 @@ def measure_recovery(ready: dict[str, str], options: argparse.Namespace, work: P
             command = f'make peers ARGS="--recovery --contenders {name}"'
             taken = Recovery(name, contender.title, today(), command, machine(), contender.versions(work))
             recovery.measure(taken, contender, log, table, work, options.rounds)
-            recovery.write(taken, beside(options.results, "recovery"))
+            results.save(taken, name, beside(options.results, "recovery"))
     print("\n".join(["", *recovery.section(recovery.read(beside(options.results, "recovery"))), ""]), flush=True)
 
 

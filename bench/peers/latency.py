@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -194,13 +194,6 @@ def launched(
             },
             stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0,
         )  # fmt: skip
-
-
-def write(latency: Latency, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{latency.contender}.json"
-    path.write_text(json.dumps(asdict(latency), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
 
 
 def read(folder: Path) -> list[Latency]:

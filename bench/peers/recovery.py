@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -130,13 +130,6 @@ def right_since(values: list[tuple[float, int]], n: int) -> float | None:
     for time_of, value in values:
         moment = (time_of if moment is None else moment) if value == n else None
     return moment
-
-
-def write(recovery: Recovery, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{recovery.contender}.json"
-    path.write_text(json.dumps(asdict(recovery), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
 
 
 def read(folder: Path) -> list[Recovery]:

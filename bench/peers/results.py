@@ -7,6 +7,10 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: The cores that other programs may use during a run that counts.
 QUIET = 1.0
@@ -145,9 +149,14 @@ class Result:
 
 def write(result: Result, folder: Path) -> Path:
     """Writes a result in place of the one before; contenders that were not asked this time go."""
+    return save(result, result.workload, folder)
+
+
+def save(record: DataclassInstance, name: str, folder: Path) -> Path:
+    """Writes what was measured into a file of JSON of this name."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result.workload}.json"
-    path.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

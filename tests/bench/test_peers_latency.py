@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bench.peers import latency, sender, topics
+from bench.peers import latency, results, sender, topics
 from bench.peers.answers import WrongAnswer
 from bench.peers.latency import Latency, Load
 
@@ -86,7 +86,7 @@ def test_the_rate_that_is_held_is_the_last_one_before_one_that_is_not() -> None:
 def test_the_table_of_latencies_says_what_is_not_held(tmp_path: Path) -> None:
     one = measured(0.5, 1.0)
     one.loads = [Load(500.0, 100, 0.2, 0.4, 0.4, 0.02), Load(1000.0, 100, 0.3, 30.0, 30.0, 0.02)]
-    latency.write(one, tmp_path)
+    results.save(one, one.contender, tmp_path)
     assert latency.read(tmp_path) == [one]
     row = next(line for line in latency.section([one]) if line.startswith("| Other"))
     assert [cell.strip() for cell in row.split("|")[2:5]] == ["2 k/s", "0.20 s, 0.40 s", "not held"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers import recovery
+from bench.peers import recovery, results
 from bench.peers.contender import CONTENDERS
 from bench.peers.recovery import History, Recovery
 
@@ -51,7 +51,7 @@ def test_what_was_measured_is_read_again_and_shown_with_ours_first(tmp_path: Pat
     ours.seconds, ours.counts = [5.0, 7.0], 1800
     failed.contender, failed.title, failed.problem = "bytewax", "Bytewax", "the job ended with 1"
     for one in (failed, ours):
-        recovery.write(one, tmp_path)
+        results.save(one, one.contender, tmp_path)
     known = recovery.read(tmp_path)
     assert known == [failed, ours]
     shown = [line for line in recovery.section(known) if line.startswith("|")]
