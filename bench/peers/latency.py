@@ -24,7 +24,7 @@ import numpy as np
 
 from bench.peers import sender
 from bench.peers.contender import Contender
-from bench.peers.pages import grid
+from bench.peers.pages import grid, measured_by
 from bench.peers.process import JobFailed, end
 from bench.peers.topics import Answer, Log, environment
 
@@ -219,11 +219,7 @@ def section(known: Iterable[Latency]) -> list[str]:
         "all campaigns. The sender and the broker share the machine. A rate is held if 99 of 100 counts are there "
         f"{HELD:g} s after their window; it went up in steps of {STEP} s.", "",
         *grid(head, rows), "",
-        *(
-            f"- {one.title}: measured on {one.date} by `{one.command}` ({', '.join(one.machine.values())}); "
-            f"{', '.join(f'{name} {number}' for name, number in one.versions.items())}; {lateness(one)}"
-            for one in ordered
-        ),
+        *(f"{measured_by(one)}; {lateness(one)}" for one in ordered),
     ]  # fmt: skip
 
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
+from typing import Protocol
 
 from bench.peers.results import QUIET, Result, Spread
 
 OURS = "penstock"
+
+
+class Origin(Protocol):
+    """What is known of how one contender was measured."""
+
+    title: str
+    date: str
+    command: str
+    machine: Mapping[str, str]
+    versions: Mapping[str, str]
+
+
 #: The characters of a cell that says why there are no figures.
 LONGEST_REASON = 90
 
@@ -115,6 +128,14 @@ def ratio(result: Result, name: str) -> float | None:
         return None
     ours, theirs = result.rate(OURS), result.rate(name)
     return ours.median / theirs.median if ours and theirs else None
+
+
+def measured_by(one: Origin) -> str:
+    """When, by which command and with which versions a contender was measured, as an item of a list."""
+    versions_of = ", ".join(f"{name} {number}" for name, number in one.versions.items())
+    return (
+        f"- {one.title}: measured on {one.date} by `{one.command}` ({', '.join(one.machine.values())}); {versions_of}"
+    )
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

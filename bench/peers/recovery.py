@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 
 from bench.peers.contender import Contender
 from bench.peers.latency import DISORDER, SENDER, WINDOW, launched, rows_of
-from bench.peers.pages import grid
+from bench.peers.pages import grid, measured_by
 from bench.peers.process import JobFailed, end, last_lines
 from bench.peers.topics import Answer, Log, environment
 
@@ -149,11 +149,7 @@ def section(known: Iterable[Recovery]) -> list[str]:
         "SIGKILL shortly before a window ends and started again at once: seconds from the kill until the counts of "
         "this window and of those before it are whole, and how many counts were wrong at the end.", "",
         *grid(["", "whole again after: median, least to most", "counts", "wrong at the end"], rows), "",
-        *(
-            f"- {one.title}: measured on {one.date} by `{one.command}` ({', '.join(one.machine.values())}); "
-            f"{', '.join(f'{name} {number}' for name, number in one.versions.items())}"
-            for one in ordered
-        ),
+        *map(measured_by, ordered),
     ]  # fmt: skip
 
 
