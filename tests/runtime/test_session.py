@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,34 @@ import pytest
 
 import penstock as ps
 from penstock.runtime.spark.session import _end_java, _environment
+from tests.conftest import need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Its threads call Java when the process ends.
+CALLS_UNTIL_THE_END = """
+import contextlib
+import threading
+
+from penstock.runtime.spark.session import spark_session
+
+session = spark_session("calls", master="local[1]")
+called = threading.Barrier(9)
+
+def call():
+    system = session._jvm.System
+    system.nanoTime()
+    called.wait()
+    with contextlib.suppress(Exception):
+        while True:
+            system.nanoTime()
+
+for _ in range(8):
+    threading.Thread(target=call, daemon=True).start()
+called.wait()
+print("called")
+"""
 
 
 @pytest.fixture(params=["cat", "cat; sleep 600"], ids=["ends", "hangs"])
@@ -36,6 +62,15 @@ def test_java_ends_with_us_even_if_it_hangs(java: subprocess.Popen[bytes]) -> No
 def test_a_child_of_ours_leaves_it_alone(java: subprocess.Popen[bytes]) -> None:
     _end_java(java, os.getpid() + 1)
     assert java.poll() is None
+
+
+def test_calls_under_way_at_the_end_of_the_process_are_not_reported(tmp_path: Path) -> None:
+    need_spark()
+    program = tmp_path / "program.py"
+    program.write_text(CALLS_UNTIL_THE_END)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "called\n")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.xdist_group("runtime")

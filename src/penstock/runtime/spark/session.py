@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
@@ -221,12 +222,14 @@ def _end_java(java: subprocess.Popen[bytes], starter: int, seconds: float = 10.0
 
 
 def _expect_the_end() -> None:
-    """PySpark's threads would tell the user that Java has gone: here it is meant to.
+    """Threads that use Java would tell the user that it has gone: here it is meant to.
 
-    One waits for what tasks count; another one tells Java which of its objects nobody needs any more.
+    One of PySpark waits for what tasks count; another one tells Java which of its objects nobody needs any more. One of
+    ours may still start workers. Py4J logs a call without an answer with the root logger.
     """
     from pyspark import SparkContext
 
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     client: Any = getattr(SparkContext._gateway, "_gateway_client", None)
     if client is not None:
         client.garbage_collect_object = lambda *_, **__: None
