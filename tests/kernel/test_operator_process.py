@@ -123,7 +123,7 @@ def by_kernel(process: Process, script: list[tuple[Commit, int, int]], shards: i
             results.append(result)
             if chance.random() < 0.2:
                 steps[number] = ProcessStep(process)  # another process goes on
-        together = pl.concat([one.rows for one in results]).sort(results[0].order)
+        together = pl.concat([one.rows for one in results]).sort(results[0].order, nulls_last=True)
         if shards == 1:
             assert together.equals(results[0].rows)
         found.order += together.select(results[0].order[:-1]).rows()

@@ -28,18 +28,25 @@ def blank(frame: pl.DataFrame) -> pl.DataFrame:
 
 def put_back(frame: pl.DataFrame, values: pl.DataFrame, fill: dict[str, pl.Expr]) -> pl.DataFrame:
     """The frame with the columns of `values` by row number; rows that it lacks get `fill`."""
-    numbered = frame.drop(values.columns, strict=False).with_row_index(ROW)
-    joined = numbered.join(values, on=ROW, how="left", maintain_order="left").drop(ROW)
-    return joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items())
+    rows = pl.select(pl.int_range(frame.height, dtype=pl.UInt32).alias(ROW))
+    joined = rows.join(values, on=ROW, how="left", maintain_order="left").drop(ROW)
+    return frame.with_columns(joined.with_columns(pl.col(column).fill_null(value) for column, value in fill.items()))
 
 
 def gather(frame: pl.DataFrame, name: str, element_rows: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
-    """The frame with the list column `name` made of the rows of `element_rows`, as structs; at most `limit` of them."""
+    """The frame with the list column `name` made of the rows of `element_rows`, as structs; at most `limit` of them.
+
+    Elements come in the order of their rows, here and in `gather_values`.
+    """
     parts = [column for column in element_rows.columns if column != ROW]
-    structs = element_rows.select(ROW, pl.struct(parts).alias(name))
-    empty = pl.lit([], dtype=pl.List(structs.schema[name]))
+    return gather_values(frame, name, element_rows.select(ROW, pl.struct(parts).alias(name)), limit)
+
+
+def gather_values(frame: pl.DataFrame, name: str, values: pl.DataFrame, limit: int | None = None) -> pl.DataFrame:
+    """The frame with the list column `name` made of the column `name` of `values`; at most `limit` of each row."""
     lists = pl.col(name) if limit is None else pl.col(name).head(limit)
-    return put_back(frame, structs.group_by(ROW, maintain_order=True).agg(lists), {name: empty})
+    groups = values.with_columns(pl.col(ROW).set_sorted()).group_by(ROW, maintain_order=True).agg(lists)
+    return put_back(frame, groups, {name: pl.lit([], dtype=groups.schema[name])})
 
 
 def tally(frame: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
