@@ -5,14 +5,17 @@ The views for append reach triggers that leave a window without a final pane: `c
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from io import BytesIO
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -24,8 +27,8 @@ from penstock.errors import DefinitionError
 from penstock.model.time import show_instant, to_datetime
 from penstock.model.windows import CountBased
 from penstock.sinks import check, to_console
-from penstock.sinks.files import Parquet, plain
-from penstock.sinks.rows import Decoder
+from penstock.sinks.files import Jsonl, Parquet, plain
+from penstock.sinks.rows import Decoder, PaneRows, column_of
 from penstock.testing import TestStream, run
 from tests.sinks.support import STREAM, Fed
 from tests.store.engine import NAME
@@ -203,3 +206,40 @@ def test_years_that_python_does_not_know_stay_numbers_and_reach_parquet(year, tm
     stored = in_parquet(decoder.panes(panes), decoder.schema("panes"))
     assert stored["t"].to_physical().to_list() == [micros]
     assert stored["ts"].explode().to_physical().to_list() == [micros]
+
+
+def columns_of_all_types(size: int) -> st.SearchStrategy[dict[str, list[Any]]]:
+    """Values of Python for `ALL_TYPES`, some of them null."""
+    micros = st.integers(-(10**18), 10**18).map(lambda number: number // 10 ** (number % 7) * 10 ** (number % 7))
+    kinds: dict[str, st.SearchStrategy[Any]] = {
+        "text": st.text(), "whole": st.integers(-(2**63), 2**63 - 1), "few": st.integers(-128, 127),
+        "real": st.floats(), "short": st.floats(width=32), "yes": st.booleans(), "bytes": st.binary(max_size=5),
+        "day": st.integers(-(10**6), 10**7), "at": micros,
+        "money": st.decimals("-999", "999", places=2), "big": st.decimals("-9e20", "9e20", places=4),
+    }  # fmt: skip
+    kinds["list"] = st.lists(st.none() | kinds["at"], max_size=3)
+    kinds["parts"] = st.fixed_dictionaries({"x": st.none() | kinds["real"], 'y"': st.none() | kinds["text"]})
+    return st.fixed_dictionaries({n: st.lists(st.none() | k, min_size=size, max_size=size) for n, k in kinds.items()})
+
+
+UTC_TIME = pl.Datetime("us", "UTC")
+ALL_TYPES = {
+    "text": pl.String(), "whole": pl.Int64(), "few": pl.Int8(), "real": pl.Float64(), "short": pl.Float32(),
+    "yes": pl.Boolean(), "bytes": pl.Binary(), "day": pl.Date(), "at": UTC_TIME, "money": pl.Decimal(5, 2),
+    "big": pl.Decimal(30, 4), "list": pl.List(UTC_TIME), "parts": pl.Struct({"x": pl.Float64(), 'y"': pl.String()}),
+}  # fmt: skip
+
+
+@cases(50, deep=20)
+@given(st.integers(0, 4).flatmap(columns_of_all_types))
+def test_columns_become_the_json_that_rows_become(values):
+    rows = PaneRows(pl.DataFrame([column_of(name, kind, values[name]) for name, kind in ALL_TYPES.items()]))
+    file = BytesIO()
+    Jsonl("unused").write(file, rows, ALL_TYPES)
+    lines = file.getvalue().decode().split("\n")[:-1]
+    assert [as_numbers(json.loads(line)) for line in lines] == [as_numbers(plain(row)) for row in rows]
+
+
+def as_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with decimals as such: as text they can have zeros in other ways."""
+    return {name: Decimal(row[name]) if name in ("money", "big") and row[name] else row[name] for name in row}

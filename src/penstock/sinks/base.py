@@ -104,7 +104,7 @@ class Batch:
 
     first: int
     last: int
-    rows: list[Row]
+    rows: Sequence[Row]
 
 
 class OpenSink(ABC):

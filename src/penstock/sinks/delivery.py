@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -290,7 +290,7 @@ class Delivery:
             last = int(panes["id"][-1])
         return panes, last
 
-    def _rows(self, way: _Way, panes: pl.DataFrame) -> list[Row]:
+    def _rows(self, way: _Way, panes: pl.DataFrame) -> Sequence[Row]:
         if way.sink.mode != "complete" or isinstance(way.decoder, RowDecoder):
             return way.decoder.panes(panes)
         order = [*way.target.key_names, "window_start", "window_end"]

@@ -18,15 +18,16 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Final
 
 import polars as pl
 
 from penstock.errors import DefinitionError
-from penstock.model.time import instant, show_instant
+from penstock.model.time import SECOND, instant, show_instant
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, Target, above_zero
 from penstock.sinks.directory import Directory, files_of
-from penstock.sinks.rows import Row, decoder, physical
+from penstock.sinks.rows import Row, decoder, frame_of
+from penstock.store.present import JsonStyle, in_quotes, json_of
 
 _ROWS = 100_000
 
@@ -45,7 +46,7 @@ class Files(Sink):
         return self.rows_per_file
 
     @abstractmethod
-    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
+    def write(self, file: BinaryIO, rows: Sequence[Row], schema: dict[str, pl.DataType]) -> None:
         """Writes rows of these columns as one file."""
 
     def open(self, target: Target) -> OpenSink:
@@ -92,9 +93,25 @@ class Jsonl(Files):
 
     format: ClassVar[str] = "jsonl"
 
-    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
-        for row in rows:
-            file.write(json.dumps(plain(row), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    def write(self, file: BinaryIO, rows: Sequence[Row], schema: dict[str, pl.DataType]) -> None:
+        file.write("".join(f"{text}\n" for text in json_of(frame_of(rows, schema), JSON)).encode())
+
+
+def _time(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """A date or a timestamp as ISO text; in years that Python does not know as a number."""
+    if kind == pl.Date:
+        number, text, low, high = value.to_physical(), value.dt.to_string("%Y-%m-%d"), date.min, date.max
+    else:
+        number, low, high = value.to_physical(), datetime.min, datetime.max
+        parts = (number % SECOND).cast(pl.String).str.zfill(6).str.strip_chars_end("0")
+        parts = pl.when(parts == "").then(pl.lit("Z")).otherwise(pl.concat_str(pl.lit("."), parts, pl.lit("Z")))
+        text = pl.concat_str(value.dt.to_string("%Y-%m-%dT%H:%M:%S"), parts)
+    known = number.is_between(pl.lit(low).cast(kind).to_physical(), pl.lit(high).cast(kind).to_physical())
+    return pl.when(known).then(in_quotes(text)).otherwise(number.cast(pl.String))
+
+
+#: What `plain` makes of a value, for columns.
+JSON: Final = JsonStyle(", ", ": ", time=_time, decimal=lambda value: in_quotes(value.cast(pl.String)))
 
 
 def plain(value: Any) -> Any:
@@ -134,25 +151,8 @@ class Parquet(Files):
 
     format: ClassVar[str] = "parquet"
 
-    def write(self, file: BinaryIO, rows: list[Row], schema: dict[str, pl.DataType]) -> None:
-        pl.DataFrame([column(name, kind, rows) for name, kind in schema.items()]).write_parquet(file)
-
-
-def column(name: str, kind: pl.DataType, rows: Sequence[Row]) -> pl.Series:
-    """One column of rows, with its type."""
-    values = [_physical(row[name]) for row in rows]
-    return pl.Series(name, values, dtype=physical(kind)).cast(kind)
-
-
-def _physical(value: Any) -> Any:
-    """Times as numbers: years that Python does not know are numbers already."""
-    if isinstance(value, list):
-        return [_physical(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _physical(part) for name, part in value.items()}
-    if isinstance(value, datetime):
-        return instant(value)
-    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
+    def write(self, file: BinaryIO, rows: Sequence[Row], schema: dict[str, pl.DataType]) -> None:
+        frame_of(rows, schema).write_parquet(file)
 
 
 # What a user writes

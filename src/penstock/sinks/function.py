@@ -45,7 +45,7 @@ class _Calling(OpenSink):
         self._function = function
 
     def take(self, batch: Batch) -> None:
-        self._function(batch.rows)
+        self._function(list(batch.rows))
 
 
 def to_function(function: Callable[[list[Row]], Any], *, batch: int = _ROWS, mode: Mode = "panes") -> Function:

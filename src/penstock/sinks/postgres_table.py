@@ -18,8 +18,8 @@ from penstock.errors import DefinitionError
 from penstock.model.rows import Rows
 from penstock.model.view import WINDOW_COLUMNS
 from penstock.sinks.base import Target
-from penstock.sinks.files import column, plain
-from penstock.sinks.rows import Row, decoder
+from penstock.sinks.files import plain
+from penstock.sinks.rows import Row, column_of, decoder
 
 #: What a batch is copied into before it goes to the table; each connection has one of its own.
 STAGE: Final = "penstock_stage"
@@ -165,11 +165,11 @@ def layout(schema: str, name: str, target: Target, mode: str, key: Sequence[str]
 
 def _series(name: str, kind: pl.DataType, rows: Sequence[Row]) -> pl.Series:
     if not _has_text(kind):
-        return column(name, kind, rows)
-    values = [{name: _without_zeros(row[name])} for row in rows]
+        return column_of(name, kind, [row[name] for row in rows])
+    values = [_without_zeros(row[name]) for row in rows]
     if not _is_json(kind):
-        return column(name, kind, values)
-    texts = [None if row[name] is None else json.dumps(plain(row[name]), allow_nan=False) for row in values]
+        return column_of(name, kind, values)
+    texts = [None if value is None else json.dumps(plain(value), allow_nan=False) for value in values]
     return pl.Series(name, texts, dtype=pl.String)
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,7 @@ import polars as pl
 from penstock.kernel.expressions import dtype
 from penstock.kernel.plan import Plan
 from penstock.model.rows import Rows
-from penstock.model.time import BEGINNING, END, SECOND, Instant, micros_of, to_datetime
+from penstock.model.time import BEGINNING, END, SECOND, Instant, instant, micros_of, to_datetime
 from penstock.model.view import WINDOW_COLUMNS, View
 from penstock.model.windows import CountBased
 from penstock.store.block import KEY, VALUE
@@ -38,7 +39,34 @@ PANE_TYPES: Final[dict[str, pl.DataType]] = {
     "commit": pl.Int64(),
 }  # fmt: skip
 PANE_COLUMNS: Final = tuple(PANE_TYPES)
+#: By column of a sink that of the outbox.
+_PANE: Final = {name: "id" if name == "pane" else name for name in PANE_TYPES}
 _DAY: Final = 86_400 * SECOND
+
+
+class PaneRows(Sequence[Row]):
+    """Rows that are decoded when somebody looks at them. Sinks that write columns take `frame`."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        columns = {column.name: values_of(column, column.dtype) for column in self.frame}
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        return self._rows[place]
 
 
 class Decoder:
@@ -57,18 +85,16 @@ class Decoder:
         columns = {**self._keys, **dict.fromkeys(WINDOW_COLUMNS, bound), **self._values}
         return columns | ({"final": pl.Boolean()} if mode == "complete" else PANE_TYPES)
 
-    def panes(self, frame: pl.DataFrame) -> list[Row]:
+    def panes(self, frame: pl.DataFrame) -> PaneRows:
         """Panes of the outbox."""
-        columns = {
-            **pane_values(frame, KEY, self._keys),
-            "window_start": [self._bound(bound) for bound in frame["start"].to_list()],
-            "window_end": [self._bound(bound) for bound in frame["end"].to_list()],
-            **pane_values(frame, VALUE, self._values),
-            **{name: frame[name].to_list() for name in ("kind", "timing", "index", "final")},
-            "pane": frame["id"].to_list(),
-            "commit": frame["commit"].to_list(),
-        }
-        return _rows(columns)
+        bounds = zip(WINDOW_COLUMNS, ("start", "end"), strict=True)
+        columns = [
+            *pane_columns(frame, KEY, self._keys),
+            *(_bounds(frame[old].alias(new), self._counted) for new, old in bounds),
+            *pane_columns(frame, VALUE, self._values),
+            *(frame[old].cast(PANE_TYPES[new]).alias(new) for new, old in _PANE.items()),
+        ]
+        return PaneRows(pl.DataFrame(columns))
 
     def table(self, frame: pl.DataFrame) -> list[Row]:
         """Rows of the view's table, as SQL shows them."""
@@ -99,16 +125,10 @@ class RowDecoder:
         """The columns of rows, with their types."""
         return self._values | {name: PANE_TYPES[name] for name in self._rows.added}
 
-    def panes(self, frame: pl.DataFrame) -> list[Row]:
+    def panes(self, frame: pl.DataFrame) -> PaneRows:
         """Rows of the outbox."""
-        columns = pane_values(frame, VALUE, self._values)
-        if self._rows.signed:
-            columns["kind"] = frame["kind"].to_list()
-        return _rows({**columns, "pane": frame["id"].to_list()})
-
-
-def _rows(columns: dict[str, list[Any]]) -> list[Row]:
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        added = [frame[_PANE[name]].alias(name) for name in self._rows.added]
+        return PaneRows(pl.DataFrame([*pane_columns(frame, VALUE, self._values), *added]))
 
 
 def decoder(definition: View | Rows) -> Decoder | RowDecoder:
@@ -140,13 +160,53 @@ def window_bound(bound: int | str | None, counted: bool) -> datetime | int | Non
     return _moment(bound if isinstance(bound, int) else micros_of(bound))
 
 
-def pane_values(panes: pl.DataFrame, prefix: str, types: Mapping[str, pl.DataType]) -> dict[str, list[Any]]:
+def _bounds(bounds: pl.Series, counted: bool) -> pl.Series:
+    """Windows' bounds as `window_bound` has them. In blocks of older stores they may be text."""
+    if not bounds.dtype.is_integer():
+        kind = pl.Int64() if counted else pl.Datetime("us", "UTC")
+        return column_of(bounds.name, kind, [window_bound(bound, counted) for bound in bounds.to_list()])
+    if counted:
+        return bounds.cast(pl.Int64)
+    value = pl.col(bounds.name)
+    timed = pl.when(~value.is_in([BEGINNING, END])).then(value).cast(pl.Datetime("us", "UTC"))
+    return bounds.to_frame().select(timed.alias(bounds.name)).to_series()
+
+
+def pane_columns(panes: pl.DataFrame, prefix: str, types: Mapping[str, pl.DataType]) -> list[pl.Series]:
     """The keys or the values of panes, column by column. In blocks of older stores they are JSON."""
     objects = {KEY: "key", VALUE: "values"}[prefix]
     if objects not in panes.columns:
-        return {name: values_of(panes[prefix + name], kind) for name, kind in types.items()}
+        return [panes[prefix + name].cast(kind).alias(name) for name, kind in types.items()]
     rows = [json.loads(text, parse_float=Decimal) for text in panes[objects]]
-    return {name: [decoded(row[name], kind) for row in rows] for name, kind in types.items()}
+    return [column_of(name, kind, [decoded(row[name], kind) for row in rows]) for name, kind in types.items()]
+
+
+def pane_values(panes: pl.DataFrame, prefix: str, types: Mapping[str, pl.DataType]) -> dict[str, list[Any]]:
+    """The keys or the values of panes as Python has them."""
+    return {column.name: values_of(column, column.dtype) for column in pane_columns(panes, prefix, types)}
+
+
+def frame_of(rows: Sequence[Row], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Rows as columns of these types."""
+    if isinstance(rows, PaneRows):
+        return rows.frame.select(list(schema))
+    return pl.DataFrame([column_of(name, kind, [row[name] for row in rows]) for name, kind in schema.items()])
+
+
+def column_of(name: str, kind: pl.DataType, values: Sequence[Any]) -> pl.Series:
+    """Python's values as a column of a type."""
+    return pl.Series(name, [_physical(value) for value in values], dtype=physical(kind)).cast(kind)
+
+
+def _physical(value: Any) -> Any:
+    """Times as numbers: years that Python does not know are numbers already."""
+    if isinstance(value, list):
+        return [_physical(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _physical(part) for name, part in value.items()}
+    if isinstance(value, datetime):
+        return instant(value)
+    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
 
 
 def values_of(series: pl.Series, kind: pl.DataType) -> list[Any]:
@@ -220,7 +280,7 @@ def decoded(value: Any, kind: pl.DataType) -> Any:
 
 def _moment(micros: Instant) -> datetime | int:
     try:
-        return to_datetime(micros).astimezone(UTC)
+        return to_datetime(micros)
     except OverflowError:
         return micros
 

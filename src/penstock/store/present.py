@@ -10,7 +10,9 @@ and SQLite sorts text above all numbers, as Spark and PostgreSQL sort NaN.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -49,7 +51,7 @@ def shown(series: pl.Series) -> pl.Series:
     if kind.is_float() or _is_short(kind):
         return series.cast(pl.Float64)
     value = pl.col(series.name)
-    text = pl.when(value.is_not_null()).then(_token(value, kind)) if kind.is_nested() else _text(value, kind)
+    text = pl.when(value.is_not_null()).then(_token(value, kind, _COMPACT)) if kind.is_nested() else _text(value, kind)
     return series.to_frame().select(text.alias(series.name)).to_series()
 
 
@@ -67,28 +69,43 @@ def stored_date(days: int) -> str:
     return stored_time(days * 86_400 * SECOND)[:10]
 
 
-def json_of(frame: pl.DataFrame) -> pl.Series:
+@dataclass(frozen=True)
+class JsonStyle:
+    """How values are written in JSON: what is between them, and how times and decimals are."""
+
+    comma: str
+    colon: str
+    #: The JSON of dates and timestamps, and of decimals. Where a value is null, it may be anything.
+    time: Callable[[pl.Expr, pl.DataType], pl.Expr]
+    decimal: Callable[[pl.Expr], pl.Expr]
+
+
+def json_of(frame: pl.DataFrame, style: JsonStyle | None = None) -> pl.Series:
     """Each row as a JSON object. Binary is in base64; NaN and infinities are text, as Spark writes them."""
     if not frame.width:
         return pl.repeat("{}", frame.height, dtype=pl.String, eager=True)
-    parts: list[pl.Expr] = []
-    for number, (name, kind) in enumerate(frame.schema.items()):
-        parts += [pl.lit(("{" if number == 0 else ",") + _quoted(name) + ":"), _token(pl.col(name), kind)]
-    return frame.select(pl.concat_str([*parts, pl.lit("}")])).to_series()
+    parts = [(name, pl.col(name), kind) for name, kind in frame.schema.items()]
+    return frame.select(_object(parts, style or _COMPACT).alias("json")).to_series()
 
 
-def _token(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+def _object(parts: list[tuple[str, pl.Expr, pl.DataType]], style: JsonStyle) -> pl.Expr:
+    """An object with these fields."""
+    texts: list[pl.Expr] = []
+    for number, (name, value, kind) in enumerate(parts):
+        texts.append(pl.lit((style.comma if number else "{") + json.dumps(name, ensure_ascii=False) + style.colon))
+        texts.append(_token(value, kind, style))
+    return pl.concat_str([*texts, pl.lit("}")])
+
+
+def _token(value: pl.Expr, kind: pl.DataType, style: JsonStyle) -> pl.Expr:
     """A value as JSON text; null as 'null'."""
     if isinstance(kind, pl.List):
-        inner = value.list.eval(_token(pl.element(), kind.inner))  # type: ignore[arg-type]
-        text = pl.concat_str(pl.lit("["), inner.list.join(","), pl.lit("]"))
+        inner = value.list.eval(_token(pl.element(), kind.inner, style))  # type: ignore[arg-type]
+        text = pl.concat_str(pl.lit("["), inner.list.join(style.comma), pl.lit("]"))
         text = pl.when(value.is_not_null()).then(text)
     elif isinstance(kind, pl.Struct):
-        parts: list[pl.Expr] = []
-        for number, part in enumerate(kind.fields):
-            parts.append(pl.lit(("{" if number == 0 else ",") + _quoted(part.name) + ":"))
-            parts.append(_token(value.struct.field(part.name), part.dtype))  # type: ignore[arg-type]
-        text = pl.when(value.is_not_null()).then(pl.concat_str([*parts, pl.lit("}")]))
+        parts = [(part.name, value.struct.field(part.name), part.dtype) for part in kind.fields]
+        text = pl.when(value.is_not_null()).then(_object(parts, style))  # type: ignore[arg-type]
     elif kind.is_float():
         text = (
             pl.when(value.is_nan())
@@ -102,12 +119,19 @@ def _token(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
     elif kind == pl.String:
         text = _escaped(value)
     elif kind == pl.Binary:
-        text = pl.concat_str(pl.lit('"'), value.bin.encode("base64"), pl.lit('"'))
+        text = in_quotes(value.bin.encode("base64"))
     elif kind.is_temporal():
-        text = pl.concat_str(pl.lit('"'), _text(value, kind), pl.lit('"'))
+        text = style.time(value, kind)
+    elif isinstance(kind, pl.Decimal):
+        text = style.decimal(value)
     else:
         text = value.cast(pl.String)
-    return text.fill_null("null")
+    return pl.when(value.is_not_null()).then(text).otherwise(pl.lit("null"))
+
+
+def in_quotes(text: pl.Expr) -> pl.Expr:
+    """Text in which nothing is to be escaped, as a JSON string."""
+    return pl.concat_str(pl.lit('"'), text, pl.lit('"'))
 
 
 def _escaped(text: pl.Expr) -> pl.Expr:
@@ -115,10 +139,6 @@ def _escaped(text: pl.Expr) -> pl.Expr:
     return pl.when(text.is_not_null()).then(
         pl.struct(text.alias("")).struct.json_encode().str.strip_prefix('{"":').str.strip_suffix("}")
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _text(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
@@ -148,3 +168,8 @@ def _in_any_year(value: pl.Expr, kind: pl.DataType, cycle: int, rest: Callable[[
 
 def _is_short(kind: pl.DataType) -> bool:
     return isinstance(kind, pl.Decimal) and kind.precision is not None and kind.precision <= EXACT_DIGITS
+
+
+_COMPACT = JsonStyle(
+    ",", ":", time=lambda value, kind: in_quotes(_text(value, kind)), decimal=lambda value: value.cast(pl.String)
+)
