@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,39 +204,41 @@ def measure_latency(ready: dict[str, str], options: argparse.Namespace, work: Pa
     full = results.read(options.results).get("yahoo-kafka")
     if full is None:
         raise SystemExit("first measure how fast a full topic is read: --only yahoo-kafka")
-    workload = WORKLOADS["yahoo-kafka"]
-    workload.prepared(work / "inputs", 1, options.events)
-    table = inputs.table_of(work / "inputs").parent
-    with topics.started() as log:
-        for name in ready:
-            contender, rate = CONTENDERS[name], full.rate(name) if name in full.measured() else None
-            if rate is None:
-                print(f"{contender.title}: {full.reason(name) or 'not measured from a full topic'}", file=sys.stderr)
-                continue
-            command = f'make peers ARGS="--latency --contenders {name}"'
-            taken = Latency(name, contender.title, today(), command, machine(), contender.versions(work), rate.median)
-            latency.measure(taken, contender, log, table, work)
-            results.save(taken, name, beside(options.results, "latency"))
+    for contender, log, table in on_kafka(ready, options, work):
+        name, title = contender.name, contender.title
+        rate = full.rate(name) if name in full.measured() else None
+        if rate is None:
+            print(f"{title}: {full.reason(name) or 'not measured from a full topic'}", file=sys.stderr)
+            continue
+        command = f'make peers ARGS="--latency --contenders {name}"'
+        taken = Latency(name, title, today(), command, machine(), contender.versions(work), rate.median)
+        latency.measure(taken, contender, log, table, work)
+        results.save(taken, name, beside(options.results, "latency"))
     print("\n".join(["", *latency.section(latency.read(beside(options.results, "latency"))), ""]), flush=True)
 
 
 def measure_recovery(ready: dict[str, str], options: argparse.Namespace, work: Path) -> None:
     """Kills and restarts each contender that reads Kafka."""
+    for contender, log, table in on_kafka(ready, options, work):
+        rounds = f" --rounds {options.rounds}" if options.rounds != ROUNDS else ""
+        command = f'make peers ARGS="--recovery --contenders {contender.name}{rounds}"'
+        taken = Recovery(contender.name, contender.title, today(), command, machine(), contender.versions(work))
+        recovery.measure(taken, contender, log, table, work, options.rounds)
+        results.save(taken, contender.name, beside(options.results, "recovery"))
+    print("\n".join(["", *recovery.section(recovery.read(beside(options.results, "recovery"))), ""]), flush=True)
+
+
+def on_kafka(ready: dict[str, str], options: argparse.Namespace, work: Path) -> Iterator[tuple[Contender, Log, Path]]:
+    """The contenders that read Kafka, one by one, with a broker and the table of ads. Of others it says why not."""
     workload = WORKLOADS["yahoo-kafka"]
     workload.prepared(work / "inputs", 1, options.events)
-    table = inputs.table_of(work / "inputs").parent
     with topics.started() as log:
         for name, problem in ready.items():
             contender = CONTENDERS[name]
-            reason = problem or contender.reason(workload.name, workload.job)
-            if reason:
+            if reason := problem or contender.reason(workload.name, workload.job):
                 print(f"{contender.title}: {reason}", file=sys.stderr)
-                continue
-            command = f'make peers ARGS="--recovery --contenders {name}"'
-            taken = Recovery(name, contender.title, today(), command, machine(), contender.versions(work))
-            recovery.measure(taken, contender, log, table, work, options.rounds)
-            results.save(taken, name, beside(options.results, "recovery"))
-    print("\n".join(["", *recovery.section(recovery.read(beside(options.results, "recovery"))), ""]), flush=True)
+            else:
+                yield contender, log, inputs.table_of(work / "inputs").parent
 
 
 def beside(folder: Path, kind: str) -> Path:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.peers.process import JobFailed
 from penstock.runtime.spark.jars import Artifact, fetched
 
 HERE = Path(__file__).parent
@@ -104,7 +105,9 @@ class Contender:
         if self.before_recovery:
             (output / "recovery").mkdir()
             command = [word.format(**words) for word in self.before_recovery]
-            subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise JobFailed(f"its place for recovery could not be made: {done.stderr.strip()[-400:]}")
         return {name: value.format(**words) for name, value in self.recovery.items()}
 
     def environment_of(self, cores: int) -> dict[str, str]:

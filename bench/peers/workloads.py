@@ -108,7 +108,7 @@ WORKLOADS = {
             "yahoo", "Yahoo, from files",
             "The Yahoo benchmark from JSON lines: only views, joined with a table of 1,000 ads, counted by campaign in "
             "windows of ten seconds.",
-            "yahoo", inputs.ads, {"campaign": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT"}, files=12,
+            "yahoo", inputs.ads, {"campaign": "VARCHAR", "start": "TIMESTAMP", "n": "BIGINT"}, files=24,
         ),
         Workload(
             "yahoo-kafka", "Yahoo, from Kafka to Kafka",
@@ -147,7 +147,7 @@ WORKLOADS = {
         *(
             Workload(
                 f"nexmark-{query}", f"Nexmark {query}", text, f"nexmark/{query}", inputs.bids, columns, input="bids",
-                files=4 if query == "q16" else 8, has_state=query not in ROWS, last=LATER_BID, view=query,
+                files=8, has_state=query not in ROWS, last=LATER_BID, view=query,
                 table=inputs.side_input if query == "q13" else None,
             )
             for query, text, columns in (
@@ -235,7 +235,7 @@ WORKLOADS = {
         *(
             Workload(
                 f"nexmark-{query}", f"Nexmark {query}", text, f"nexmark/{query}", inputs.persons_auctions_bids, columns,
-                input="nexmark", files=2 if query == "q23" else 4, last=LATER_EVENT, view=query,
+                input="nexmark", files=4 if query == "q23" else 8, last=LATER_EVENT, view=query,
             )
             for query, text, columns in (
                 (

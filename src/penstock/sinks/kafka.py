@@ -9,12 +9,14 @@ batch and the id of its last pane are written in one transaction of Kafka's: see
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import repeat
 from typing import Any, Final
+
+import polars as pl
 
 from penstock.errors import DefinitionError, PenstockError
 from penstock.kafka_client import client_settings, load, servers_of
@@ -23,12 +25,14 @@ from penstock.model.time import Duration, duration, in_seconds, show_duration
 from penstock.redaction import redact_settings
 from penstock.sinks.base import Batch, Mode, OpenSink, Sink, SinkError, Target, above_zero, newest_pane
 from penstock.sinks.directory import birth_of
-from penstock.sinks.files import plain
+from penstock.sinks.files import JSON
 from penstock.sinks.positions import Claim, Positions
-from penstock.sinks.rows import PANE_COLUMNS, Row
+from penstock.sinks.rows import PANE_COLUMNS, Row, decoder, frame_of
+from penstock.store.present import json_of
 
 _log = logging.getLogger("penstock.sinks")
 _ROWS: Final = 10_000
+_COMPACT: Final = replace(JSON, comma=",", colon=":")
 #: How often a sink in real-time mode notes how far it is, and the shortest time that Spark allows.
 _CHECKPOINT: Final = duration("2 minutes")
 _SHORTEST_CHECKPOINT: Final = duration("5 seconds")
@@ -84,6 +88,7 @@ class _Writing(OpenSink):
         self._sink, self._target = sink, target
         self._keys = target.key_names
         rows = target.definition if isinstance(target.definition, Rows) else None
+        self._schema = decoder(target.definition).schema(sink.mode)
         self._header_columns = PANE_COLUMNS if rows is None else rows.added
         self._id = sink.transactional_id or ".".join(["penstock", *filter(None, [target.app]), target.delivery_name])
         self._settings = {**client_settings(servers_of(sink.servers), dict(sink.options)), "logger": _log}
@@ -103,9 +108,8 @@ class _Writing(OpenSink):
             return  # a transaction of which we did not learn that it was committed
         try:
             self._producer.begin_transaction()
-            for row in batch.rows:
-                if row["pane"] > self.position:
-                    self._send(self._sink.topic, self._key(row), self._value(row), self._headers(row))
+            for key, value, headers in self._messages(batch.rows):
+                self._send(self._sink.topic, key, value, headers)
             self._commit(batch.last)
         except Exception as error:
             self._give_up(error)
@@ -126,17 +130,17 @@ class _Writing(OpenSink):
         self._send(self._positions.topic, self._id.encode(), claim, [])
         self._producer.commit_transaction()
 
-    def _key(self, row: Row) -> bytes | None:
-        if isinstance(self._target.definition, Rows):
-            return None  # rows of a flow have no key: they spread over the topic
-        return _json({name: row[name] for name in self._keys})
-
-    def _value(self, row: Row) -> bytes:
-        return _json({name: value for name, value in row.items() if name not in self._header_columns})
-
-    def _headers(self, row: Row) -> list[tuple[str, bytes]]:
-        headers = {"view": self._target.view, **{name: row[name] for name in self._header_columns}}
-        return [(name, value.encode() if isinstance(value, str) else _json(value)) for name, value in headers.items()]
+    def _messages(self, rows: Sequence[Row]) -> Iterator[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]:
+        """The keys, values and headers of rows that are not in the topic yet. Rows of a flow have no key."""
+        frame = frame_of(rows, self._schema).filter(pl.col("pane") > self.position)
+        keys = repeat(None) if isinstance(self._target.definition, Rows) else _json(frame.select(list(self._keys)))
+        texts = {"view": [self._target.view] * frame.height}
+        texts |= {name: frame[name].cast(pl.String).to_list() for name in self._header_columns}
+        headers = (
+            [(name, text.encode()) for name, text in zip(texts, row, strict=True)]
+            for row in zip(*texts.values(), strict=True)
+        )
+        return zip(keys, _json(frame.drop(self._header_columns)), headers)  # noqa: B905  # keys may be endless
 
     # the transactions
 
@@ -218,8 +222,8 @@ def _is_fatal(error: Exception) -> bool:
     return bool(cause.fatal() or cause.code() == cause._FATAL)
 
 
-def _json(value: object) -> bytes:
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+def _json(frame: pl.DataFrame) -> Iterator[bytes]:
+    return (text.encode() for text in json_of(frame, _COMPACT))
 
 
 def to_kafka(
