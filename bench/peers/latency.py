@@ -34,8 +34,8 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 #: Of the rate at which a full topic is read: the steps in which the rate goes up.
 STEPS = (0.2, 0.35, 0.5, 0.65, 0.8)
 #: Seconds of a step and of a load, for which the first rate comes before and the last one behind them, and of the wait
-#: for the last counts.
-STEP, LOAD, BEFORE, BEHIND, WAIT = 15, 30, 20, 10, 20
+#: for the last counts. A stage is whole windows, and the first one of each does not count.
+STEP, LOAD, BEFORE, BEHIND, WAIT = 20, 30, 20, 10, 20
 #: The same of a window.
 WINDOW = sender.WINDOW // 1000
 #: A rate is held if 99 of 100 counts are there so many seconds after their window.
@@ -131,11 +131,16 @@ def loads_of(
     taken = delays(right, answer.rows, seen)
     found, begin = [], sent["begin"] + BEFORE * 1000
     for (rate, seconds), late in zip(stages, sent["late"][1:-1], strict=True):
-        windows = range(begin + WINDOW * 1000, begin + int(seconds * 1000), WINDOW * 1000)
+        windows = windows_of(begin, seconds)
         found.append(load_of(rate, [taken[row] for row in taken if row[1] in windows], late))
         begin += int(seconds * 1000)
         print(f"{contender.title}: {found[-1]}", file=sys.stderr, flush=True)
     return found
+
+
+def windows_of(begin: int, seconds: float) -> range:
+    """The starts of the windows of a stage that count: at its beginning there is still work of the stage before it."""
+    return range(begin + WINDOW * 1000, begin + int(seconds * 1000), WINDOW * 1000)
 
 
 def note(answer: Answer, seen: dict[tuple[str, int], float], job: subprocess.Popen[bytes]) -> None:

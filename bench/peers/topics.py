@@ -102,7 +102,10 @@ class Answer:
         """Waits for messages a moment, and says whose values changed."""
         changed = []
         for message in self._consumer.consume(10_000, timeout=patience):
-            if message.error() is None and message.value() is not None and (row := read(json.loads(message.value()))):
+            if message.error() is not None or message.value() is None:
+                continue
+            row = read(json.loads(message.value()))
+            if row is not None and self.rows.get(row[:2]) != row[2]:
                 self.rows[row[:2]] = row[2]
                 changed.append(row[:2])
         return changed

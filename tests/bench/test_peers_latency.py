@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,39 @@ def test_an_answer_in_a_topic_is_complete_when_each_row_has_its_last_count() -> 
 )
 def test_messages_of_all_contenders_are_read(message: dict[str, Any], row: tuple[str, int, int] | None) -> None:
     assert topics.read(message) == row
+
+
+def test_every_stage_has_windows_of_its_own_that_count() -> None:
+    begin = latency.BEFORE * 1000
+    for seconds in [latency.STEP] * len(latency.STEPS) + [latency.LOAD] * len(latency.SHARES):
+        windows = latency.windows_of(begin, seconds)
+        assert windows
+        assert all(start % (latency.WINDOW * 1000) == 0 for start in windows)
+        begin += seconds * 1000
+        assert windows[-1] + latency.WINDOW * 1000 <= begin
+
+
+class Topic:
+    """A consumer whose messages are there already."""
+
+    def __init__(self, *counts: int) -> None:
+        self._counts = counts
+
+    def assign(self, partitions: object) -> None: ...
+
+    def consume(self, count: int, timeout: float) -> list[Topic]:
+        return [Topic(one) for one in self._counts]
+
+    def error(self) -> None: ...
+
+    def value(self) -> bytes:
+        return json.dumps({"campaign": "a", "start": "2024-05-01T12:00:00Z", "n": self._counts[0]}).encode()
+
+
+def test_a_count_that_comes_again_has_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "Consumer", lambda settings: Topic(2, 3, 3))
+    answer = topics.Answer("nowhere", "answer")
+    assert [n for _, n in answer.take()] == [1_714_564_800_000] * 2
+    assert list(answer.rows.values()) == [3]
+    monkeypatch.setattr(answer, "_consumer", Topic(3))
+    assert answer.take() == []
