@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import DefinitionError
 from penstock.model.time import SECOND, instant, show_instant
@@ -94,7 +96,17 @@ class Jsonl(Files):
     format: ClassVar[str] = "jsonl"
 
     def write(self, file: BinaryIO, rows: Sequence[Row], schema: dict[str, pl.DataType]) -> None:
-        file.write("".join(f"{text}\n" for text in json_of(frame_of(rows, schema), JSON)).encode())
+        file.write(_lines(json_of(frame_of(rows, schema), JSON)))
+
+
+def _lines(texts: pl.Series) -> memoryview:
+    """Texts as lines, in one piece: Arrow has them one behind the other."""
+    lines = texts.to_frame("line").select(pl.concat_str("line", pl.lit("\n"))).to_series().to_arrow()
+    lines = pc.cast(lines, pa.large_string())
+    _, offsets, characters = lines.buffers()
+    places = memoryview(offsets).cast("q") if offsets else [0]
+    first, last = places[lines.offset], places[lines.offset + len(lines)]
+    return memoryview(characters or b"")[first:last]
 
 
 def _time(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
