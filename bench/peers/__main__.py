@@ -229,16 +229,19 @@ def measure_recovery(ready: dict[str, str], options: argparse.Namespace, work: P
 
 
 def on_kafka(ready: dict[str, str], options: argparse.Namespace, work: Path) -> Iterator[tuple[Contender, Log, Path]]:
-    """The contenders that read Kafka, one by one, with a broker and the table of ads. Of others it says why not."""
+    """The contenders that read Kafka, one by one, with the table of ads. Of others it says why not.
+
+    Each has a broker of its own: what all of them are sent would fill a disk.
+    """
     workload = WORKLOADS["yahoo-kafka"]
     workload.prepared(work / "inputs", 1, options.events)
-    with topics.started() as log:
-        for name, problem in ready.items():
-            contender = CONTENDERS[name]
-            if reason := problem or contender.reason(workload.name, workload.job):
-                print(f"{contender.title}: {reason}", file=sys.stderr)
-            else:
-                yield contender, log, inputs.table_of(work / "inputs").parent
+    for name, problem in ready.items():
+        contender = CONTENDERS[name]
+        if reason := problem or contender.reason(workload.name, workload.job):
+            print(f"{contender.title}: {reason}", file=sys.stderr)
+            continue
+        with topics.started() as log:
+            yield contender, log, inputs.table_of(work / "inputs").parent
 
 
 def beside(folder: Path, kind: str) -> Path:
