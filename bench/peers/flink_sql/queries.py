@@ -4,7 +4,7 @@ import os
 
 from session import DISORDER, read, session, sink
 
-environment = session()
+environment = session(memory="2 gb")
 read(
     environment, "events",
     f"`key` STRING, v BIGINT, `at` TIMESTAMP_LTZ(3), WATERMARK FOR `at` AS `at` - {DISORDER}",

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 #: Files are given out in no particular order, so windows wait for the past that they may hold.
@@ -16,8 +17,11 @@ SETTINGS = {
 }
 
 
-def session():
-    environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+def session(memory="128 mb"):
+    """`memory` is what all windows share: this much is Flink's own choice for one process."""
+    own = Configuration().set_string("taskmanager.memory.managed.size", memory)
+    settings = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(own).build()
+    environment = TableEnvironment.create(settings)
     for name, value in SETTINGS.items():
         environment.get_config().set(name, value)
     directory = os.environ["PEERS_OUTPUT"]
