@@ -74,6 +74,15 @@ def test_a_message_has_the_views_key_the_row_and_the_panes_identity(kafka, topic
     }  # fmt: skip
 
 
+def test_a_view_without_keys_has_messages_too(kafka, topic, feed):  # noqa: F811
+    name, view = topic(), STREAM.window(ps.fixed("10 seconds")).agg(n=ps.count()).trigger(ps.each())
+    fed = feed(view=view)
+    fed.all()
+    assert fed.deliver(out=sink(kafka, name)) == len(fed.ids()) > 0
+    assert {message.key() for message in kafka.read(name)} == {b"{}"}
+    assert ids(kafka, name) == fed.ids()
+
+
 def test_the_panes_of_a_key_are_in_one_partition_in_their_order(kafka, topic, feed):  # noqa: F811
     name = topic(4)
     script = TestStream(STREAM)

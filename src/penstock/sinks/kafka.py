@@ -10,7 +10,7 @@ batch and the id of its last pane are written in one transaction of Kafka's: see
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import repeat
@@ -133,14 +133,17 @@ class _Writing(OpenSink):
     def _messages(self, rows: Sequence[Row]) -> Iterator[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]:
         """The keys, values and headers of rows that are not in the topic yet. Rows of a flow have no key."""
         frame = frame_of(rows, self._schema).filter(pl.col("pane") > self.position)
-        keys = repeat(None) if isinstance(self._target.definition, Rows) else _json(frame.select(list(self._keys)))
+        if isinstance(self._target.definition, Rows):
+            keys: Iterable[bytes | None] = repeat(None, frame.height)
+        else:
+            keys = _json(frame.select(list(self._keys))) if self._keys else repeat(b"{}", frame.height)
         texts = {"view": [self._target.view] * frame.height}
         texts |= {name: frame[name].cast(pl.String).to_list() for name in self._header_columns}
         headers = (
             [(name, text.encode()) for name, text in zip(texts, row, strict=True)]
             for row in zip(*texts.values(), strict=True)
         )
-        return zip(keys, _json(frame.drop(self._header_columns)), headers)  # noqa: B905  # keys may be endless
+        return zip(keys, _json(frame.drop(self._header_columns)), headers, strict=True)
 
     # the transactions
 
