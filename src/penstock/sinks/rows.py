@@ -45,7 +45,7 @@ _DAY: Final = 86_400 * SECOND
 
 
 class PaneRows(Sequence[Row]):
-    """Rows that are decoded when somebody looks at them. Sinks that write columns take `frame`."""
+    """Rows that are decoded when they are read one by one. Sinks that write columns take `frame`."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self.frame = frame
