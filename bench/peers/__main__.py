@@ -204,14 +204,14 @@ def measure_latency(ready: dict[str, str], options: argparse.Namespace, work: Pa
     full = results.read(options.results).get("yahoo-kafka")
     if full is None:
         raise SystemExit("first measure how fast a full topic is read: --only yahoo-kafka")
-    for contender, log, table in on_kafka(ready, options, work):
-        name, title = contender.name, contender.title
-        rate = full.rate(name) if name in full.measured() else None
-        if rate is None:
-            print(f"{title}: {full.reason(name) or 'not measured from a full topic'}", file=sys.stderr)
-            continue
+    rates = {name: full.rate(name) if name in full.measured() else None for name in ready}
+    unknown = {name: full.reason(name) or "not measured from a full topic" for name, rate in rates.items() if not rate}
+    problems = {name: problem or unknown.get(name, "") for name, problem in ready.items()}
+    for contender, log, table in on_kafka(problems, options, work):
+        name, rate = contender.name, rates[contender.name]
+        assert rate is not None
         command = f'make peers ARGS="--latency --contenders {name}"'
-        taken = Latency(name, title, today(), command, machine(), contender.versions(work), rate.median)
+        taken = Latency(name, contender.title, today(), command, machine(), contender.versions(work), rate.median)
         latency.measure(taken, contender, log, table, work)
         results.save(taken, name, beside(options.results, "latency"))
     print("\n".join(["", *latency.section(latency.read(beside(options.results, "latency"))), ""]), flush=True)
@@ -237,7 +237,7 @@ def on_kafka(ready: dict[str, str], options: argparse.Namespace, work: Path) -> 
     workload.prepared(work / "inputs", 1, options.events)
     for name, problem in ready.items():
         contender = CONTENDERS[name]
-        if reason := problem or contender.reason(workload.name, workload.job):
+        if reason := contender.reason(workload.name, workload.job) or problem:
             print(f"{contender.title}: {reason}", file=sys.stderr)
             continue
         with topics.started() as log:
